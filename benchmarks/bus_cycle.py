@@ -27,7 +27,7 @@ from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import TURNAROUND, percentile, wire_time
-from axbridge.serve.realtime import Awake, wake_on_time
+from axbridge.virtual.realtime import Awake, wake_on_time
 
 SERVOS = 18
 TURN = 50  # exchanges before it is the other one's turn

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from axbridge.config.rig import Rig
-from axbridge.serve.pty import PtyChannel
-from axbridge.serve.server import serve
 from axbridge.servo.columns import Command, State
+from axbridge.virtual.pty import PtyChannel
+from axbridge.virtual.server import serve
 from axbridge.virtual.world import World
 
 

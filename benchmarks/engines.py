@@ -21,13 +21,13 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes
+from axbridge.motion.gait import Gait
+from axbridge.motion.walking import walk
 from axbridge.servo.columns import Command, Mode, Passive
 from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.choice import build_engine
 from axbridge.virtual.assembly import build_bank
-from axbridge.walking.gait import Gait
-from axbridge.walking.walking import walk
 from tests.sim import test_backlash, test_chain
 from tests.support.one_joint import paper_servo, write_pendulum
 

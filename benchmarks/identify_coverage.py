@@ -24,12 +24,12 @@ import numpy as np
 from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
-from axbridge.experiment.experiments import PROTOCOL, Options, conduct
 from axbridge.fit import identify
 from axbridge.fit.fit import base_model, with_noise
-from axbridge.fit.held import allowing, held_in
+from axbridge.fit.fixed_constants import allowing, held_in
 from axbridge.fit.uncertainty import left_alone, polish, uncertainty
 from axbridge.fit.unknowns import space_of
+from axbridge.motion.experiments import PROTOCOL, Options, conduct
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording

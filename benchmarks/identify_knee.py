@@ -20,13 +20,13 @@ import numpy as np
 from axbridge.comparison.simulate import packed
 from axbridge.config.rig import Rig
 from axbridge.fit import identify
+from axbridge.motion.gait import Gait
+from axbridge.motion.walking import walk
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
-from axbridge.walking.gait import Gait
-from axbridge.walking.walking import walk
 
 KNEE = "left_knee"
 MIDDLE = 1.0  # rad

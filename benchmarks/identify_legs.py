@@ -19,15 +19,15 @@ from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.fit.fit import base_model, with_noise
-from axbridge.fit.held import allowing, held_in
+from axbridge.fit.fixed_constants import allowing, held_in
 from axbridge.fit.uncertainty import left_alone, polish, uncertainty
 from axbridge.fit.unknowns import space_of
+from axbridge.motion.gait import Gait
+from axbridge.motion.walking import walk
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
-from axbridge.walking.gait import Gait
-from axbridge.walking.walking import walk
 
 LEGS = "hip", "knee", "ankle"
 MEAN = 20  # ms

@@ -18,8 +18,8 @@ import numpy as np
 
 from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
-from axbridge.experiment.experiments import Options, conduct
 from axbridge.fit.lima2009 import paper_procedure
+from axbridge.motion.experiments import Options, conduct
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording

@@ -16,9 +16,9 @@ import warnings
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.moves.energy import least_energy
-from axbridge.moves.moves import Key, Page, tracks
-from axbridge.moves.player import play
+from axbridge.motion.energy import least_energy
+from axbridge.motion.moves import Key, Page, tracks
+from axbridge.motion.player import play
 
 BEFORE, AFTER = 1.0, 0.5  # s of rest
 STARTS = (0.7, 1.0, 1.4)  # s in which a standing robot comes back to its first pose

@@ -43,8 +43,8 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
 from axbridge.robot import connection
-from axbridge.serve.background import serving
 from axbridge.units import Calibration
+from axbridge.virtual.background import serving
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.support import ending_program

@@ -28,7 +28,7 @@ from viser import _messages
 from websockets.sync.client import connect
 
 import axbridge
-from axbridge.serve.background import serving
+from axbridge.virtual.background import serving
 
 PERIOD = 20  # ms
 EVERY = 10.0  # s between two lines about what is going on

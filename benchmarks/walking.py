@@ -16,9 +16,9 @@ from statistics import median
 
 import axbridge
 from axbridge.config.rig import Rig
+from axbridge.motion.gait import Gait
+from axbridge.motion.walking import walk
 from axbridge.pool import workers
-from axbridge.walking.gait import Gait
-from axbridge.walking.walking import walk
 
 BIOLOID = Rig.load("bioloid")
 STEP = 1000 / 240

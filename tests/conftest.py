@@ -62,12 +62,12 @@ def as_it_was():
 def walked(tmp_path_factory):
     """A recording of three steps of a simulated Bioloid, with the servo model `ax12` and what was measured of it."""
     from axbridge.config.rig import Rig
+    from axbridge.motion.gait import Gait
+    from axbridge.motion.walking import walk
     from axbridge.recording.provenance import describe
     from axbridge.recording.recorder import Recorder
     from axbridge.recording.stored import open_recording
     from axbridge.robot.open import open_robot
-    from axbridge.walking.gait import Gait
-    from axbridge.walking.walking import walk
 
     rig, gait = Rig.load("bioloid").with_engine("mujoco"), Gait(steps=3)
     facts = describe(rig, backend="sim", seed=0, experiment="walk", gait=vars(gait))

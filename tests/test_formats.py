@@ -16,8 +16,8 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.rig_schema import rig_schema
 from axbridge.errors import AxBridgeError, MoveError, ProfileError, RecordingError, RigError
-from axbridge.moves.moves import Move
-from axbridge.reading import check_format
+from axbridge.file_reading import check_format
+from axbridge.motion.moves import Move
 from axbridge.recording.mcap_file import Entry, RecordWriter
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording

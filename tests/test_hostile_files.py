@@ -21,6 +21,7 @@ from axbridge.cli.info import info
 from axbridge.comparison.comparison import compare, following
 from axbridge.comparison.findings import headline
 from axbridge.comparison.loop_settings import written_in
+from axbridge.comparison.page import table_text
 from axbridge.comparison.tables import deviation_table, provenance_table, response_tables
 from axbridge.config.mesh import read_mesh
 from axbridge.config.model import ServoModel
@@ -32,12 +33,12 @@ from axbridge.config.urdf import read_shapes, read_tree, with_checked_meshes
 from axbridge.config.urdf_parameters import Parameter, filled
 from axbridge.errors import AxBridgeError, RigWarning
 from axbridge.export.bam import from_bam
-from axbridge.fit.lag import is_lags, read_lags
+from axbridge.file_reading import controls
+from axbridge.fit.lag_result import is_lags, read_lags
 from axbridge.learn.randomise import Parameters
-from axbridge.moves.files import load_move, motion_of
-from axbridge.moves.joint_table import parse_joints
-from axbridge.moves.mtn_moves import mtn_of
-from axbridge.reading import controls
+from axbridge.motion.files import load_move, motion_of
+from axbridge.motion.joint_table import parse_joints
+from axbridge.motion.mtn_moves import mtn_of
 from axbridge.recording import mcap_file, step_format
 from axbridge.recording.csv_parquet import write_csv
 from axbridge.recording.import_lerobot import import_dataset
@@ -48,7 +49,6 @@ from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.ros2 import write_ros2
 from axbridge.recording.step_format import CYCLE, CYCLE_ROW, EVENTS, packed
 from axbridge.recording.stored import open_recording, write_recording
-from axbridge.report.page import table_text
 from axbridge.state import SERVO_ROW
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.world import initial_registers

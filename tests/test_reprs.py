@@ -7,7 +7,7 @@ import pytest
 
 import axbridge
 from axbridge.comparison.comparison import compare
-from axbridge.moves.moves import Key, Page
+from axbridge.motion.moves import Key, Page
 from axbridge.recording.recording import Recording, Track
 
 

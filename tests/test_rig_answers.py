@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 import axbridge
-from axbridge.body.effort import Body
 from axbridge.comparison.arm import stops_of
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import check_rig, positive_ways
 from axbridge.config.rig_copy import copy_rig
-from axbridge.moves.mirror import signs
+from axbridge.motion.gait import Gait, Walk
+from axbridge.motion.mirror import signs
 from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.recording import Recording
-from axbridge.robot.possible import impossible
+from axbridge.robot.pose_check import impossible
+from axbridge.sim.body.effort import Body
 from axbridge.verify.motions import suited
-from axbridge.walking.gait import Gait, Walk
 
 EYE = """<robot name="eye">
   <link name="base"/>

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 BASE = {
-    *("above", "errors", "units", "clock", "files", "reading", "arrays", "rotations"),
+    *("above", "errors", "units", "clock", "files", "file_reading", "arrays", "rotations"),
     *("minimum_jerk", "state", "memory", "jit", "pool"),
 }
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "axbridge"

@@ -21,15 +21,15 @@ import numpy as np
 from PIL import Image
 
 from axbridge.arrays import FloatArray
+from axbridge.comparison.plots import COLOURS
 from axbridge.comparison.robot_png import draw_robot, extent
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Shape, read_shapes
+from axbridge.motion.gait import Gait
+from axbridge.motion.walking import walk
 from axbridge.recording.stored import open_recording
-from axbridge.report.plots import COLOURS
 from axbridge.robot.open import open_robot
 from axbridge.rotations import LinkPose
-from axbridge.walking.gait import Gait
-from axbridge.walking.walking import walk
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "docs" / "images" / "animation.gif"

@@ -26,19 +26,19 @@ from axbridge.comparison.simulate import packed
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
+from axbridge.motion.gait import Gait
+from axbridge.motion.walking import walk
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
-from axbridge.serve.background import serving
 from axbridge.servo.columns import Command, Mode, Param, Passive, State
 from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engines.pendulums import Pendulums
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import FREE, JOINT_MODE, Runs
 from axbridge.virtual.assembly import build_bank
-from axbridge.walking.gait import Gait
-from axbridge.walking.walking import walk
+from axbridge.virtual.background import serving
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "figures"
 WIDE = 1000  # pixels, of the tutorial's pictures

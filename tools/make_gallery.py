@@ -14,17 +14,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from axbridge.comparison.plots_png import picture
 from axbridge.comparison.strip_png import Film, draw_strip, png_of
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes
-from axbridge.moves.moves import Move
-from axbridge.moves.player import play
-from axbridge.report.plots_png import picture
+from axbridge.motion.gait import Gait
+from axbridge.motion.moves import Move
+from axbridge.motion.player import play
+from axbridge.motion.walking import walk
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 from axbridge.rotations import LinkPose, roll_pitch_yaw
-from axbridge.walking.gait import Gait
-from axbridge.walking.walking import walk
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, IMAGES, EXAMPLES = ROOT / "docs" / "gallery.md", ROOT / "docs" / "images", ROOT / "examples"

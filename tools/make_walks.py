@@ -19,14 +19,14 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from axbridge.comparison.comparison import compare
+from axbridge.comparison.page import table_text
+from axbridge.comparison.plots_png import draw
 from axbridge.comparison.simulate import simulate
 from axbridge.comparison.strip_png import png_of
 from axbridge.comparison.walk_html import picture_panels, walk_headline, walk_table
 from axbridge.comparison.walks import sides_of
 from axbridge.config.rig import Rig
 from axbridge.recording.stored import open_recording
-from axbridge.report.page import table_text
-from axbridge.report.plots_png import draw
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "images" / "walk_compare.png"
 

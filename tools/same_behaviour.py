@@ -24,15 +24,15 @@ import numpy.typing as npt
 import axbridge
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
-from axbridge.experiment.experiments import Options, conduct
 from axbridge.jit import thorough
+from axbridge.motion.experiments import Options, conduct
+from axbridge.motion.gait import Gait
+from axbridge.motion.walking import walk
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording
 from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
-from axbridge.walking.gait import Gait
-from axbridge.walking.walking import walk
 
 Action = Callable[[axbridge.Robot, Recorder], object]
 Columns = Mapping[str, npt.NDArray[np.float64]]

@@ -43,11 +43,11 @@ API = {
     ),
     "Compare and identify": ("axbridge.comparison.comparison", "axbridge.fit.fit"),
     "Moves and walking": (
-        "axbridge.moves.moves",
-        "axbridge.moves.player",
-        "axbridge.moves.teaching",
-        "axbridge.walking.gait",
-        "axbridge.walking.walking",
+        "axbridge.motion.moves",
+        "axbridge.motion.player",
+        "axbridge.motion.teaching",
+        "axbridge.motion.gait",
+        "axbridge.motion.walking",
     ),
     "Errors": ("axbridge.errors",),
 }
@@ -61,11 +61,11 @@ HEADINGS = {  # where the last name says too little, or is not what people write
     "axbridge.recording.sample_logs": "Recordings that come along",
     "axbridge.comparison.comparison": "Comparing",
     "axbridge.fit.fit": "Fitting",
-    "axbridge.moves.moves": "Moves",
-    "axbridge.moves.player": "Playing moves",
-    "axbridge.moves.teaching": "Teaching by hand",
-    "axbridge.walking.gait": "Gaits",
-    "axbridge.walking.walking": "Walking",
+    "axbridge.motion.moves": "Moves",
+    "axbridge.motion.player": "Playing moves",
+    "axbridge.motion.teaching": "Teaching by hand",
+    "axbridge.motion.gait": "Gaits",
+    "axbridge.motion.walking": "Walking",
     "axbridge.errors": "All errors",
     "axbridge.bus.base": "A bus",
     "axbridge.virtual.faults": "Faults",
@@ -228,9 +228,9 @@ def _gallery() -> dict[str, str | bytes]:
 
 def _drawing(rig: Any) -> bytes:
     import axbridge
+    from axbridge.comparison.plots_png import picture
     from axbridge.comparison.robot_png import draw_robot, extent
     from axbridge.config.urdf import read_shapes
-    from axbridge.report.plots_png import picture
 
     with axbridge.open(rig) as robot:
         assert robot.simulation is not None

@@ -12,8 +12,6 @@ from axbridge.robot.drives.drive import EMULATION
 from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES
 from axbridge.robot.drives.ideal import IDEAL_CAPABILITIES
 
-__all__ = ["ROWS", "Row", "markdown", "supports"]
-
 _N, _E, _U = "native", "emulated", "unsupported"
 
 

@@ -27,7 +27,7 @@ Where to look, by ``help(axbridge.NAME)``:
   one, `Recording.to_pandas` makes it a table, `Recorder` and `RobotRecorder` make one of a program of your own. Some
   come along: `samples`.
 - Motion: `play` a `Move`, `teach` one by hand, `walk` with a `Gait`;
-  ``axbridge.moves.energy.least_energy`` finds the way that takes least.
+  ``axbridge.motion.energy.least_energy`` finds the way that takes least.
 - A simulation: `Robot.simulation` sets faults and knows the truth.
 - Webots: `axbridge.webots` runs Webots' controllers unmodified.
 - Errors: all are `AxBridgeError`; each says what to do next. What was clipped or refused is a `ControlWarning`.
@@ -69,11 +69,13 @@ if TYPE_CHECKING:
         UnsupportedOperation,
         UsageError,
     )
-    from axbridge.experiment.record import record
     from axbridge.fit.identify import identify
-    from axbridge.moves.moves import Move
-    from axbridge.moves.player import play
-    from axbridge.moves.teaching import teach
+    from axbridge.motion.gait import Gait
+    from axbridge.motion.moves import Move
+    from axbridge.motion.player import play
+    from axbridge.motion.record import record
+    from axbridge.motion.teaching import teach
+    from axbridge.motion.walking import walk
     from axbridge.recording import sample_logs as samples
     from axbridge.recording.recorder import Recorder
     from axbridge.recording.recording import Recording
@@ -84,8 +86,6 @@ if TYPE_CHECKING:
     from axbridge.robot.servo import Servo
     from axbridge.robot.simulation import Simulation
     from axbridge.state import ServoState, StepReport
-    from axbridge.walking.gait import Gait
-    from axbridge.walking.walking import walk
 
 __version__ = "0.1.0"
 
@@ -98,8 +98,8 @@ _HOME = {
     "CorruptPacket": "errors",
     "ErrorFlag": "errors",
     "FirmwareProfile": "config.profile",
-    "Gait": "walking.gait",
-    "Move": "moves.moves",
+    "Gait": "motion.gait",
+    "Move": "motion.moves",
     "MoveError": "errors",
     "PortError": "errors",
     "ProfileError": "errors",
@@ -125,12 +125,12 @@ _HOME = {
     "identify": "fit.identify",
     "open": "robot.open",
     "open_recording": "recording.stored",
-    "play": "moves.player",
-    "record": "experiment.record",
+    "play": "motion.player",
+    "record": "motion.record",
     "samples": "recording.sample_logs",
     "simulate": "comparison.simulate",
-    "teach": "moves.teaching",
-    "walk": "walking.walking",
+    "teach": "motion.teaching",
+    "walk": "motion.walking",
 }
 
 __all__ = [

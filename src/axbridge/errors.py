@@ -27,30 +27,6 @@ from collections.abc import Iterable
 from enum import IntFlag
 from pathlib import Path
 
-__all__ = [
-    "AxBridgeError",
-    "BusError",
-    "BusTimeout",
-    "ControlWarning",
-    "CorruptPacket",
-    "ErrorFlag",
-    "HardwareError",
-    "MoveError",
-    "PortError",
-    "ProfileError",
-    "RecordingError",
-    "RigError",
-    "RigWarning",
-    "RobotStopped",
-    "ServoFault",
-    "SimulationDiverged",
-    "StatusError",
-    "UnknownServo",
-    "UnsupportedOperation",
-    "UsageError",
-    "nearest",
-]
-
 
 class _Bits(IntFlag):
     def describe(self) -> str:

@@ -19,18 +19,6 @@ except ImportError:  # as on Windows
 else:
     _LOCKS = True
 
-__all__ = [
-    "check_new",
-    "check_writable",
-    "claim",
-    "claimed",
-    "make_folder",
-    "release",
-    "replacing",
-    "write_whole",
-    "writing",
-]
-
 
 @contextmanager
 def writing(path: Path | str) -> Iterator[None]:

@@ -35,21 +35,6 @@ from typing import Any, TypeVar, cast
 
 from axbridge import above, memory
 
-__all__ = [
-    "COMPILED",
-    "Telling",
-    "as_tuple",
-    "cache_folder",
-    "compiling",
-    "jit",
-    "kernels",
-    "plain",
-    "start_work",
-    "telling",
-    "thorough",
-    "warmed",
-]
-
 _OLDEST = (0, 68)  # numba: older ones cannot index by the names of a row's columns
 
 

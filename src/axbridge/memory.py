@@ -10,8 +10,6 @@ import mmap
 import os
 import sys
 
-__all__ = ["ask_before_imports", "has", "need", "words"]
-
 _TAKES = {"numpy": 90, "scipy": 90, "pybullet": 130, "mujoco": 130}  # MB until they have done something
 _WITH_BLAS, _A_CORE, _CORES = {"numpy", "scipy"}, 40, 64  # MB more that these take for each of so many cores
 _PIECE = 32  # MB that it asks for at once; whoever asks for all at once is refused where memory is merely scarce

@@ -9,8 +9,6 @@ import math
 
 from axbridge.errors import UsageError
 
-__all__ = ["PEAK", "shortest", "way"]
-
 PEAK = 1.875  # highest speed over the mean speed
 
 

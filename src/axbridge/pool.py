@@ -23,8 +23,6 @@ from typing import TypeVar
 from axbridge.errors import AxBridgeError, UnsupportedOperation, UsageError
 from axbridge.memory import ask_before_imports
 
-__all__ = ["APART", "Workers", "results", "workers"]
-
 _PATIENCE = 10.0  # s that a scheduler has to answer: it may be starting, too
 _FAREWELL = 2.0  # s that leaving a cluster may take: a scheduler that is gone answers no farewell
 _ATTEMPTS = 4  # how often a task is begun whose workers die: then it is the task that kills them

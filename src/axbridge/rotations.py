@@ -10,22 +10,6 @@ import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
 
-__all__ = [
-    "LinkPose",
-    "Quaternion",
-    "Vector",
-    "about",
-    "crossed",
-    "inverse",
-    "matrix",
-    "matrix_of_roll_pitch_yaw",
-    "of_axis",
-    "of_roll_pitch_yaw",
-    "product",
-    "roll_pitch_yaw",
-    "turned",
-]
-
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]  # x, y, z, w
 LinkPose = tuple[Vector, Quaternion]  # where a link's frame is, m, and how it is turned

@@ -9,20 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = [
-    "AX",
-    "MX",
-    "RPM",
-    "UNITS",
-    "Calibration",
-    "Units",
-    "X",
-    "baud_of",
-    "baud_register",
-    "bits_to_signed",
-    "signed_to_bits",
-]
-
 RPM = 2 * math.pi / 60  # rad/s
 
 VOLT_PER_COUNT = 0.1

@@ -11,7 +11,7 @@ import pytest
 from axbridge.cli import app, compare, info  # noqa: F401 - registers them
 from axbridge.cli import demo as demo_verb  # noqa: F401
 from axbridge.recording.stored import open_recording
-from axbridge.serve.background import serving
+from axbridge.virtual.background import serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 

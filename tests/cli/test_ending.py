@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from axbridge import Move, samples
-from axbridge.moves.moves import Key, Page
+from axbridge.motion.moves import Key, Page
 from axbridge.recording.stored import write_recording
 from tests.support.hand import led
 from tests.support.waiting import has_grown, until

@@ -15,7 +15,7 @@ from axbridge.cli import view as view_verb  # noqa: F401
 from axbridge.cli import walk as walk_verb  # noqa: F401
 from axbridge.config.rig import Rig
 from axbridge.export.model_file import to_toml
-from axbridge.moves.moves import Key, Move, Page
+from axbridge.motion.moves import Key, Move, Page
 from axbridge.recording.stored import open_recording
 
 pytestmark = pytest.mark.slow

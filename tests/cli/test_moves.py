@@ -16,7 +16,7 @@ from axbridge.cli import move as move_verb  # noqa: F401 - registers it
 from axbridge.cli import play as play_verb  # noqa: F401
 from axbridge.cli import servo as servo_verb  # noqa: F401
 from axbridge.cli import teach as teach_verb  # noqa: F401
-from axbridge.moves.moves import Key, Page
+from axbridge.motion.moves import Key, Page
 from axbridge.recording.stored import open_recording
 from tests.support.hand import HIGH, LEFT, UP, led
 from tests.support.page_set import EVERYTHING, WALK_READY, page, page_set, step

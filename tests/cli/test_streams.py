@@ -14,7 +14,7 @@ from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import monitor
 from axbridge.cli.app import run
-from axbridge.reading import controls
+from axbridge.file_reading import controls
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import write_recording
 from tests.support.pty_line import PtyLine

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from axbridge.body.link_paths import rooted_at
-from axbridge.body.poses import posed
 from axbridge.comparison.footing import footing
 from axbridge.comparison.joint_load import joint_of_robot
 from axbridge.comparison.recorded_robot import standing_robot
@@ -24,6 +22,8 @@ from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 from axbridge.servo.columns import Param, pack
+from axbridge.sim.body.link_paths import rooted_at
+from axbridge.sim.body.poses import posed
 from axbridge.sim.rollout import rollouts
 from tests.support.made_once import made_once
 

@@ -9,11 +9,11 @@ import pytest
 
 from axbridge.comparison.comparison import compare, following
 from axbridge.comparison.html import write_html
+from axbridge.comparison.page import table_text
 from axbridge.comparison.png import FIGURES, _brief, write_png
 from axbridge.comparison.tables import deviation_table, panels_of, response_tables
 from axbridge.errors import RecordingError
 from axbridge.recording.recording import Event, Recording, Track
-from axbridge.report.page import table_text
 from tests.comparison.test_metrics import recording
 
 

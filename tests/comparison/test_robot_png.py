@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import axbridge
+from axbridge.comparison.plots_png import picture
 from axbridge.comparison.robot_png import draw_robot, extent
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes
-from axbridge.report.plots_png import picture
 
 URDF = """<robot name="two"><link name="base">
   <visual><geometry><box size="0.1 0.1 0.1"/></geometry></visual></link>

@@ -10,7 +10,7 @@ from axbridge.comparison.findings import headline
 from axbridge.comparison.simulate import runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
-from axbridge.experiment.experiments import step_and_fall
+from axbridge.motion.experiments import step_and_fall
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Event

@@ -12,6 +12,7 @@ from axbridge.cli import app
 from axbridge.cli import compare as verb  # noqa: F401 - registers it
 from axbridge.comparison.comparison import compare, following
 from axbridge.comparison.html import write_html
+from axbridge.comparison.page import table_text
 from axbridge.comparison.simulate import simulate
 from axbridge.comparison.walk_html import lag_table, walk_headline, walk_table
 from axbridge.comparison.walks import WalkSide, document, knees, lags_of, sides_of, zmp_apart
@@ -19,7 +20,6 @@ from axbridge.config.rig import Rig
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import write_recording
-from axbridge.report.page import table_text
 from tests.support.made_once import made_once
 
 pytestmark = pytest.mark.slow

@@ -8,10 +8,10 @@ repository, whose zero is 512 of each servo, put into these poses. So nothing he
 import numpy as np
 import pytest
 
-from axbridge.body.poses import posed
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_tree
-from axbridge.moves.joint_table import joints_of
+from axbridge.motion.joint_table import joints_of
+from axbridge.sim.body.poses import posed
 from tests.support.page_set import WALK_READY
 
 BIOLOID = Rig.load("bioloid")

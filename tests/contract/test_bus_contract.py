@@ -4,8 +4,8 @@ import pytest
 
 from axbridge.bus.serial import SerialBus
 from axbridge.errors import BusTimeout
-from axbridge.serve.background import serving
 from axbridge.testing import check_bus
+from axbridge.virtual.background import serving
 from axbridge.virtual.bus import VirtualBus
 from tests.support.robot_files import write_comb
 from tests.support.virtual_rig import make_world

@@ -10,8 +10,8 @@ import pytest
 
 from axbridge.comparison.simulate import runs_of
 from axbridge.fit.fit import fit_model
-from axbridge.fit.found import LawComparison, LawScore
 from axbridge.fit.friction_laws import chosen_law, compare_laws
+from axbridge.fit.result import LawComparison, LawScore
 from axbridge.fit.unknowns import FRICTION_LAWS
 from axbridge.recording.stored import write_recording
 from axbridge.servo.columns import Param

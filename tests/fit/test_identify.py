@@ -12,10 +12,10 @@ from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.fit import identify
 from axbridge.fit.fit import base_model, doubts, resting_noise
-from axbridge.fit.found import Score
 from axbridge.fit.html import trace_panels, write_page
 from axbridge.fit.identify import beforehand
 from axbridge.fit.lima2009 import ks_line, paper_procedure
+from axbridge.fit.result import Score
 from axbridge.fit.search import executor
 from axbridge.fit.uncertainty import left_alone, misfits, polish, uncertainty
 from axbridge.fit.unknowns import Space, space_of

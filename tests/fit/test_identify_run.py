@@ -24,7 +24,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.fit import identify, write_params
 from axbridge.fit.fit import base_model, check
-from axbridge.fit.found import Score
+from axbridge.fit.result import Score
 from axbridge.fit.search import Job, StartOutcome, executor, minimise
 from axbridge.fit.unknowns import space_of
 from axbridge.recording.stored import open_recording, write_recording

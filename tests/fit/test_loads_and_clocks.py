@@ -14,7 +14,7 @@ from axbridge.fit.fit import base_model, fit_model
 from axbridge.fit.loads import inertia_of, loaded_with
 from axbridge.fit.uncertainty import misfits, polish
 from axbridge.fit.unknowns import space_of
-from axbridge.recording import stamps
+from axbridge.recording import coarse_clock
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.import_wizard import GivenGoal
 from axbridge.servo.columns import Param
@@ -123,4 +123,4 @@ def test_steps_alone_leave_friction_and_torque_as_the_model_has_them():
 
 def test_errors_of_the_time_count_where_the_joint_turns():
     runs = runs_of(recordings(FREE[:1]), RIG)
-    assert runs.spread.tolist() == [stamps.JITTER]
+    assert runs.spread.tolist() == [coarse_clock.JITTER]

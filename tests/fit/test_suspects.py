@@ -11,7 +11,7 @@ from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit import Fit, identify
 from axbridge.fit.fit import base_model, scores_of
-from axbridge.fit.found import Estimate
+from axbridge.fit.result import Estimate
 from axbridge.fit.search import COARSE
 from axbridge.fit.suspects import import_again, looks_like, mirrored, sampling
 from axbridge.fit.uncertainty import Uncertainty, polish

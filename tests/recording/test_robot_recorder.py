@@ -8,7 +8,7 @@ import pytest
 import axbridge
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
-from axbridge.experiment.experiments import Options, conduct
+from axbridge.motion.experiments import Options, conduct
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording

@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.experiment.experiments import Options, conduct
+from axbridge.motion.experiments import Options, conduct
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording
 from axbridge.servo.columns import Command, Mode, State

@@ -13,9 +13,9 @@ from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
 from axbridge.export.model_file import to_toml
 from axbridge.robot.backends.sim import open_sim
-from axbridge.robot.twin.allowance import allowance
-from axbridge.robot.twin.onlooker import Onlooker
+from axbridge.robot.twin.passive_twin import Onlooker
 from axbridge.robot.twin.residuals import REMEDIES, Allowance, Residuals
+from axbridge.robot.twin.tolerance import allowance
 from axbridge.state import ServoState
 from tests.support.hand import led
 from tests.support.warm import serving

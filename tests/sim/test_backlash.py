@@ -13,7 +13,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import ProfileError
-from axbridge.experiment.experiments import Options, conduct
+from axbridge.motion.experiments import Options, conduct
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording

@@ -9,7 +9,7 @@ from axbridge.comparison.comparison import compare
 from axbridge.comparison.simulate import runs_of, simulate
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
-from axbridge.experiment.experiments import Options, conduct
+from axbridge.motion.experiments import Options, conduct
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Track

@@ -25,11 +25,11 @@ import numpy as np
 
 from axbridge import minimum_jerk
 from axbridge.config.rig import Rig
-from axbridge.serve.pty import PtyChannel
-from axbridge.serve.server import serve
 from axbridge.servo.columns import Command, State
 from axbridge.sim.bank_process import RemoteBank
 from axbridge.virtual.assembly import build_bank
+from axbridge.virtual.pty import PtyChannel
+from axbridge.virtual.server import serve
 from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank
 from tests.support.warm import Warm

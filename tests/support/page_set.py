@@ -1,6 +1,6 @@
 """A RoboPlus page set written by hand, with every feature of the format."""
 
-from axbridge.moves.mtn import checksum
+from axbridge.motion.mtn import checksum
 
 IDS = range(26)
 # ROBOTIS' pose of a Bioloid Type A, ids 1 to 18: page 31 of bio_prm_humanoidtypea_en.mtn, robkwan/bioloid_ros2

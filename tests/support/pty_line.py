@@ -15,10 +15,10 @@ from collections.abc import MutableSequence
 from random import Random
 
 from axbridge.bus.protocols.v1 import Decoder, encode
-from axbridge.serve.pty_listener import baud
-from axbridge.serve.realtime import wake_on_time
 from axbridge.servo.columns import State
 from axbridge.virtual.faults import Mishaps
+from axbridge.virtual.pty_listener import baud
+from axbridge.virtual.realtime import wake_on_time
 from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank
 from tests.support.patience import come_first

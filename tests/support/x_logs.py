@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from axbridge.comparison.spans import sent_at
+from axbridge.comparison.intervals import sent_at
 from axbridge.config.registers import XAddress
 from axbridge.robot.backends.sim import open_sim
 from axbridge.servo.columns import State

@@ -13,8 +13,8 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.errors import ServoFault
-from axbridge.verify.calm import calm, powered, silence, torque_limits_kept
 from axbridge.verify.deafness import WRITES, look_at_deafness
+from axbridge.verify.first_drive import calm, powered, silence, torque_limits_kept
 from axbridge.verify.levels import look_at_servos
 from tests.support.pty_line import PtyLine
 

@@ -23,17 +23,17 @@ from axbridge import AxBridgeError, BusError, RobotStopped, UsageError
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.errors import ErrorFlag
-from axbridge.moves.files import load_move
-from axbridge.moves.joint_table import joints_of
-from axbridge.moves.moves import Key, Move, Page
+from axbridge.motion.files import load_move
+from axbridge.motion.joint_table import joints_of
+from axbridge.motion.moves import Key, Move, Page
 from axbridge.state import ServoState
 from axbridge.view.actions import Actions
 from axbridge.view.body import RobotDrawing, centre_of_mass
 from axbridge.view.controls import limbs
-from axbridge.view.desk import Desk
 from axbridge.view.events import Events
 from axbridge.view.history import History
 from axbridge.view.poses import PoseFile, mirrored
+from axbridge.view.requests import Desk
 from axbridge.view.scene import RobotScene
 from axbridge.view.web_server import Door
 from tests.support.page_client import page_client

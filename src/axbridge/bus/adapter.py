@@ -10,8 +10,6 @@ from typing import Literal
 
 from axbridge.errors import PortError
 
-__all__ = ["Adapter", "connected", "find_port", "identify_adapter", "is_remote"]
-
 Kind = Literal["ftdi", "cdc", "pty", "uart", "remote", "unknown"]
 
 # Adapters people drive AX-12s with: FTDI (USB2Dynamixel, U2D2), USB2AX, ROBOTIS OpenCM and OpenRB, CH340, CP210x.

@@ -16,16 +16,14 @@ from typing import NamedTuple, TypeVar
 
 from typing_extensions import Self
 
+from axbridge.bus.line_lock import Turn
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import PROTOCOLS, Protocol
-from axbridge.bus.turn import Turn
 from axbridge.clock import Clock
 from axbridge.config.instructions import Instruction
 from axbridge.config.registers import ADDRESSES
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, UsageError
-
-__all__ = ["EEPROM_BYTE", "Bus", "Reply"]
 
 B = TypeVar("B", bound="Bus")
 EEPROM_BYTE = 0.009  # s: the longest time to burn one byte (data sheet); 6 +- 1 ms were measured on an AX-12

@@ -10,21 +10,6 @@ from axbridge.config.profile import Area, FirmwareProfile, Register
 from axbridge.config.registers import ADDRESSES, XAddress
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, StatusError, UsageError
 
-__all__ = [
-    "MODEL_AND_FIRMWARE",
-    "UNLOCK",
-    "answers_ping",
-    "answers_reads",
-    "apply_registers",
-    "read_register",
-    "read_start",
-    "refuse_locked",
-    "speaks_second",
-    "unmute",
-    "write_blindly",
-    "write_register",
-]
-
 _TORQUE_2 = int(XAddress.TORQUE_ENABLE)
 _LOOKS, _REST = 3, 0.15  # how often it is asked, s apart, before a servo that answers PING counts as silent to READ
 MODEL_AND_FIRMWARE = struct.Struct("<HB")  # what a servo of Protocol 2.0 says to a PING

@@ -36,8 +36,6 @@ from axbridge.config.registers import ENDLESS_GOALS, PRESENT, Address, XAddress
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, HardwareError, PortError
 from axbridge.state import BusEvent
 
-__all__ = ["Cycle", "CycleResult", "CycleServo", "Goal", "RawState"]
-
 _HURT = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # for these a servo shuts down, as it comes from the factory
 _WHY = int(XAddress.HARDWARE_ERROR_STATUS), 1
 _GROUP_BYTES = 24  # of the question and the head of the answer, where servos are asked together

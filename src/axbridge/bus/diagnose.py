@@ -26,19 +26,6 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import PRESENT, TABLE_SIZE, Address
 from axbridge.errors import BusTimeout, CorruptPacket, ErrorFlag, ServoFault
 
-__all__ = [
-    "Diagnosis",
-    "diagnose",
-    "grouped",
-    "look_at_adapter",
-    "look_at_condition",
-    "look_at_loss",
-    "look_at_rate",
-    "no_answer",
-    "ranges",
-    "strangers",
-]
-
 USUAL = {1: "ax-12a", 2: "xl430-w250"}  # profile of an unknown model, by protocol: all share its common registers
 _CYCLES = 60
 _FAST_ENOUGH = 2e-3  # s: with few servos, what the computer itself needs is most of a cycle

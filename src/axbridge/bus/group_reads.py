@@ -17,8 +17,6 @@ from axbridge.config.instructions import Instruction
 from axbridge.config.registers import ADDRESSES
 from axbridge.errors import BusTimeout, CorruptPacket
 
-__all__ = ["SHORTEST_BLOCK", "GroupReadingBus"]
-
 SHORTEST_BLOCK = 16  # bytes of a servo's part of an answer to all: each waits for its own return delay
 _FAST_LOOKS = 2  # before a servo is taken for one that does not know the fast sync read
 

@@ -17,24 +17,6 @@ from axbridge.config.profile import FOLDER, FirmwareProfile
 from axbridge.config.registers import ADDRESSES, CALIBRATION, IDENTITY, TABLE_SIZE, Address, XAddress
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError
 
-__all__ = [
-    "NOT_BESIDE_2",
-    "REVERSE",
-    "UNREADABLE",
-    "Expected",
-    "ExpectedBus",
-    "Finding",
-    "beside_second",
-    "counting",
-    "handshake",
-    "inspect",
-    "is_shared",
-    "measure_latency",
-    "name_of",
-    "profile_for",
-    "require",
-]
-
 NOT_BESIDE_2 = v2.HEADER[2]
 UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
 REVERSE = 1  # bit of Drive Mode

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from axbridge.config.registers import ADDRESSES, EEPROM_END, PRESENT, Address, XAddress
 
-__all__ = ["LAYOUTS", "PRESENT_2", "Layout"]
-
 
 @dataclass(frozen=True)
 class Layout:

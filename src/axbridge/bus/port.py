@@ -24,8 +24,6 @@ from axbridge.bus.port_name import line_behind, open_files
 from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.errors import PortError
 
-__all__ = ["REPLY_DELAY", "Port", "check_sdk"]
-
 REPLY_DELAY = 0.0012  # s: return delay 254 at 3.16 µs a unit, and an interrupt that holds the reply up
 OLDEST_SDK = (4, 0, 5)
 _WRITE_PATIENCE = 0.5  # s: a port that takes no byte for so long is lost

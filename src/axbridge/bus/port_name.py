@@ -14,8 +14,6 @@ from pathlib import Path
 from axbridge.bus.adapter import is_remote
 from axbridge.errors import PortError
 
-__all__ = ["line_behind", "lock_of", "open_files"]
-
 _LONGEST_CHAIN = 8  # links
 _START_TIME = 19  # field of /proc/PID/stat behind the name of the program
 

@@ -8,8 +8,6 @@ from functools import lru_cache
 from axbridge.bus.protocols.v1 import HEADER, OVERHEAD, encode, read_params
 from axbridge.config.instructions import Instruction
 
-__all__ = ["LateReplies", "expected"]
-
 
 @lru_cache(maxsize=1024)
 def expected(request: tuple[int, int, int]) -> tuple[bytes, bytes, int]:

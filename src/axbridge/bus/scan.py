@@ -16,8 +16,6 @@ from axbridge.config.instructions import Instruction
 from axbridge.config.registers import IDENTITY
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
-__all__ = ["AX_BAUDS", "BAUDS", "FoundServo", "ping_all", "scan", "scan_bauds"]
-
 # 2000000/(n+1) for the values of the baud-rate register in use; hosts at 115200 and 57600 are near enough
 AX_BAUDS = (1_000_000, 500_000, 400_000, 250_000, 200_000, 117_647, 57_143, 19_231, 9_615)
 BAUDS = (*AX_BAUDS, 2_000_000, 3_000_000, 4_000_000)  # where all are tried, the last ones for Protocol 2.0 alone

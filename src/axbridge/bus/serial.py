@@ -34,8 +34,6 @@ from axbridge.config.instructions import Instruction
 from axbridge.config.registers import TABLE_SIZE, X_BLOCKS, Address
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
-__all__ = ["LATE_WINDOW", "TWIN_WINDOW", "SerialBus"]
-
 LATE_WINDOW = 0.25  # s: so long may a reply come after its question was given up and a later one answered
 _BUSY = 6  # `more_patience` with a virtual bus, whose computer may not get round to answer for a tenth of a second
 _REMOTE_LATE_WINDOW = 2.0

@@ -11,8 +11,6 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["StandstillReader", "notes_of"]
-
 _MOST = 4096  # bytes read at once: some hundred standstills
 _TERMINALS = Path("/dev/pts")
 

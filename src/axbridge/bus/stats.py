@@ -10,8 +10,6 @@ from typing import Any
 from axbridge.bus.protocols import v1, v2
 from axbridge.bus.protocols.packet import BROADCAST, byte_seconds
 
-__all__ = ["TURNAROUND", "CycleTimes", "LineStats", "ServoStats", "goals_time", "percentile", "wire_time"]
-
 TURNAROUND = 22e-6  # s: a servo's READ reply delay at return delay 0
 _KEPT_CYCLES = 2000
 

@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterable
 from axbridge.bus.base import Bus, Reply
 from axbridge.config.registers import XAddress
 
-__all__ = ["PERIOD", "Watchdogs"]
-
 PERIOD = 0.5  # s: some times what a busy computer keeps a thread waiting
 _PLACE = int(XAddress.BUS_WATCHDOG)
 _COUNTS = bytes((round(PERIOD / 0.02),))

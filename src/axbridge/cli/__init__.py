@@ -9,8 +9,6 @@ from pkgutil import iter_modules
 from axbridge.cli.streams import open_streams
 from axbridge.memory import ask_before_imports, words
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Entry point of the `axbridge` program."""

@@ -16,9 +16,7 @@ import typer
 from axbridge import __version__, memory
 from axbridge.cli.help import Verbs
 from axbridge.errors import AxBridgeError, BusError
-from axbridge.reading import printable
-
-__all__ = ["DONE", "FAILED_CHECK", "HARDWARE", "MISUSE", "Stopped", "app", "emit_json", "run"]
+from axbridge.file_reading import printable
 
 DONE, FAILED_CHECK, MISUSE, HARDWARE = 0, 1, 2, 3  # exit codes
 INTERRUPTED = 130

@@ -9,8 +9,6 @@ from axbridge.errors import UsageError
 if TYPE_CHECKING:
     from axbridge.bus.handshake import ExpectedBus
 
-__all__ = ["buses_of"]
-
 
 def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
     """The buses meant by the options of a verb.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from axbridge.cli.app import app
-from axbridge.cli.ending import early_end, motors_after
+from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.keys import END, Ended, pressed
 from axbridge.cli.options import PortOption, RigOption, YesOption, separated, shared
 from axbridge.cli.progress import Show, progress
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from axbridge.config.rig_edit import Value
     from axbridge.config.rig_tables import ServoConfig
     from axbridge.robot.calibration import Mounting
+    from axbridge.robot.event_log import ServoLost
     from axbridge.robot.robot import Robot
-    from axbridge.robot.watch import ServoLost
 
 _WIGGLE, _SKIP, _BACK, _QUIT = "w", "s", "b", "q"
 _PAUSE = 0.02  # s between two looks for a key
@@ -91,7 +91,7 @@ class _Dialogue:
 
     def __init__(self, robot: Robot, rig: Rig, key: Callable[[], str], show: Show) -> None:
         from axbridge.config.rig_check import positive_ways
-        from axbridge.robot.watch import Watch
+        from axbridge.robot.event_log import Watch
 
         self._robot, self._rig, self._key, self._show = robot, rig, key, show
         self._ways = positive_ways(rig)
@@ -102,7 +102,7 @@ class _Dialogue:
 
     def run(self, queue: list[ServoConfig]) -> dict[str, Mounting]:
         """What was found, by name of the rig's servo; a joint whose servo turns out to be another's comes later."""
-        from axbridge.robot.watch import ServoLost
+        from axbridge.robot.event_log import ServoLost
 
         place = 0
         while place < len(queue):
@@ -133,8 +133,8 @@ class _Dialogue:
             ServoLost: one did not come back.
             Ended: the user has had enough.
         """
-        from axbridge.robot.cue import give_back
-        from axbridge.robot.watch import Watch
+        from axbridge.robot.event_log import Watch
+        from axbridge.robot.identify_joint import give_back
 
         print(f"  {lost.message}: waiting until all answer; {_QUIT} ends", flush=True)
         self._show("waiting for an answer")
@@ -162,7 +162,7 @@ class _Dialogue:
 
     def _first(self, servo: ServoConfig, before: dict[str, float]) -> tuple[str, float, str]:
         """The servo that moves a joint, how far it turned towards larger angles, and the key that ended it, or ""."""
-        from axbridge.robot.cue import blinking
+        from axbridge.robot.identify_joint import blinking
 
         way = self._ways.get(servo.joint, "the way that shall count as positive")
         meant = self._meant(servo)
@@ -238,7 +238,7 @@ class _Dialogue:
 
     def _wiggle(self, name: str) -> None:
         """Move a servo a little, and say what came of it."""
-        from axbridge.robot.cue import TORQUE, VISIBLE, limits_of, wiggle
+        from axbridge.robot.identify_joint import TORQUE, VISIBLE, limits_of, wiggle
 
         if not name:
             print("  it is not known which servo that is: nothing was moved", flush=True)

@@ -12,7 +12,7 @@ from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.options import EngineOption, ForceOption, JsonOption, shared
 from axbridge.cli.progress import Show, progress
 from axbridge.errors import UsageError
-from axbridge.reading import printable
+from axbridge.file_reading import printable
 
 if TYPE_CHECKING:
     from axbridge.comparison.comparison import Comparison
@@ -66,7 +66,7 @@ def compare(
     from axbridge.comparison.walks import sides_of
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
-    from axbridge.fit.lag import is_lags
+    from axbridge.fit.lag_result import is_lags
     from axbridge.recording.stored import open_recording
 
     if other is not None and (rig is not None or engine is not None):
@@ -131,7 +131,7 @@ def _lagged(reference: Recording, path: Path) -> Comparison:
     """A recording beside joints that follow its goals with delays and lags of their own."""
     from axbridge.comparison.comparison import compare
     from axbridge.comparison.lag import simulated
-    from axbridge.fit.lag import read_lags
+    from axbridge.fit.lag_result import read_lags
 
     return compare(
         reference, simulated(reference, read_lags(path), path.name), labels=("recorded", path.stem), same_clock=True
@@ -191,9 +191,9 @@ def _print(found: Comparison, walks: list[WalkSide], failed: list[str], written:
     from axbridge.comparison import tables
     from axbridge.comparison.comparison import summary
     from axbridge.comparison.findings import headline
+    from axbridge.comparison.page import table_text
     from axbridge.comparison.walk_html import walk_headline, walk_table
     from axbridge.comparison.walks import document
-    from axbridge.report.page import table_text
 
     if json:
         emit_json("compare-1", summary(found) | ({"walks": document(walks)} if walks else {}) | {"failed": failed})

@@ -68,7 +68,7 @@ def demo(
     """
     from axbridge.config.rig import Rig
     from axbridge.files import check_new, claimed
-    from axbridge.walking.gait import can_walk
+    from axbridge.motion.gait import can_walk
 
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     walks = port is None and can_walk(loaded)
@@ -99,7 +99,7 @@ def _demo_arm(
     from axbridge.fit import write_params
     from axbridge.jit import COMPILED
     from axbridge.recording.stored import open_recording
-    from axbridge.serve.background import serving
+    from axbridge.virtual.background import serving
 
     name = servo or loaded.servos[0].name
     record = partial(_record, name, seed)
@@ -171,7 +171,7 @@ def _record(
     import math
 
     import axbridge
-    from axbridge.experiment.experiments import step_and_fall
+    from axbridge.motion.experiments import step_and_fall
     from axbridge.recording.provenance import describe
     from axbridge.recording.recorder import Recorder
 
@@ -210,8 +210,8 @@ def _tell(before: Comparison, after: Comparison | None) -> None:
     """What was found, and the figures of all acts side by side."""
     from axbridge.comparison.comparison import lacks
     from axbridge.comparison.findings import headline
+    from axbridge.comparison.page import table_text
     from axbridge.comparison.tables import acts_table
-    from axbridge.report.page import table_text
 
     acts = (before,) if after is None else (before, after)
     print(headline(before, after) + "\n")

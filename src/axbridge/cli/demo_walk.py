@@ -14,10 +14,9 @@ from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
+    from axbridge.motion.walking import WalkOutcome
     from axbridge.rotations import LinkPose
-    from axbridge.walking.walking import WalkOutcome
 
-__all__ = ["WALK_FILES", "demo_walk"]
 
 WALK_FILES = {"recording": "walk.mcap", "picture": "walk.png"}
 _STEPS = 6
@@ -29,18 +28,18 @@ def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_picture: bool, 
     """Let a robot walk in the simulator; write its recording and its strip of pictures.
 
     Args:
-        rig: With legs, see `axbridge.walking.gait.can_walk`.
+        rig: With legs, see `axbridge.motion.gait.can_walk`.
         name: How the user calls it.
         out: Folder for the files, which is there.
         seed: Of the simulation.
         open_picture: Show the strip in the end.
         json: Print the outcome as one JSON document.
     """
+    from axbridge.motion.gait import Gait
+    from axbridge.motion.walking import walk
     from axbridge.recording.provenance import describe
     from axbridge.recording.recorder import Recorder
     from axbridge.robot.open import open_robot
-    from axbridge.walking.gait import Gait
-    from axbridge.walking.walking import walk
 
     gait = Gait(steps=_STEPS)
     files = {what: out / name for what, name in WALK_FILES.items()}
@@ -86,8 +85,8 @@ def _headline(rig: Rig, outcome: WalkOutcome) -> str:
 
 def _draw(rig: Rig, moments: list[tuple[float, dict[str, LinkPose]]], outcome: WalkOutcome, path: Path) -> None:
     """The strip of pictures."""
+    from axbridge.comparison.plots_png import picture, save
     from axbridge.comparison.strip_png import Film, draw_strip
-    from axbridge.report.plots_png import picture, save
 
     film = Film("", [(time - moments[0][0], poses) for time, poses in moments])
     figure = picture(_headline(rig, outcome), (max(_WIDTH * len(moments), 7.0), _HEIGHT))

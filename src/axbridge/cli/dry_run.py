@@ -11,10 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from axbridge.arrays import FloatArray
     from axbridge.config.rig import Rig
-    from axbridge.experiment.experiments import Options
+    from axbridge.motion.experiments import Options
     from axbridge.recording.recording import Recording, Track
-
-__all__ = ["dry_run"]
 
 
 def dry_run(
@@ -26,8 +24,8 @@ def dry_run(
         AxBridgeError: the experiment cannot be done; the error that recording it would raise.
         RecordingError: the picture cannot be written.
     """
-    from axbridge.experiment.experiments import check, conduct
-    from axbridge.experiment.record import period_of
+    from axbridge.motion.experiments import check, conduct
+    from axbridge.motion.record import period_of
     from axbridge.recording.recorder import Recorder
     from axbridge.recording.stored import open_recording
     from axbridge.robot.open import open_robot
@@ -75,7 +73,7 @@ def _span(values: FloatArray) -> str:
 def _draw(recording: Recording, name: str, picture: Path) -> None:
     from matplotlib.figure import Figure
 
-    from axbridge.report.plots_png import save
+    from axbridge.comparison.plots_png import save
 
     figure = Figure(figsize=(8, 4), dpi=120, layout="constrained")
     axes = figure.subplots()

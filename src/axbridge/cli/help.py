@@ -10,8 +10,6 @@ from typing import Any
 
 import typer.core
 
-__all__ = ["EXAMPLES", "Verbs"]
-
 _GROUPS = {
     "Begin here": ("demo", "serve", "rig", "warmup"),
     "Look at a bus": ("scan", "doctor", "servo", "monitor"),

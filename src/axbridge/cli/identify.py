@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
-from axbridge.cli.ending import unharmed
+from axbridge.cli.exit import unharmed
 from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, shared
 from axbridge.cli.progress import Show, progress
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
-    from axbridge.fit.found import Fit
+    from axbridge.fit.result import Fit
     from axbridge.fit.search import StartOutcome
 
 
@@ -75,6 +75,7 @@ def identify(
     json: JsonOption = False,
 ) -> int:
     """Fit a servo model to recordings, and say how sure each parameter is."""
+    from axbridge.comparison.condition import parse_condition
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
     from axbridge.fit.fit import CONDITIONS, check
@@ -86,7 +87,6 @@ def identify(
     from axbridge.fit.unknowns import FRICTION_LAWS
     from axbridge.jit import COMPILED
     from axbridge.recording.stored import open_recording
-    from axbridge.report.condition import parse_condition
 
     check_new(out, report, png, force=force, sources=(*recordings, *(holdout or ()), ks_pairs, rig or None))
     if model == "lag":
@@ -143,9 +143,9 @@ def identify(
 
 def _print(fit: Fit) -> None:
     """Parameters, errors, friction laws, and what the data cannot tell."""
+    from axbridge.comparison.page import table_text
     from axbridge.fit.html import ends_text, estimate_table, law_table, score_table
     from axbridge.fit.params_file import summary
-    from axbridge.report.page import table_text
 
     print(table_text(estimate_table(fit)))
     print("\n" + table_text(score_table(fit)))
@@ -165,9 +165,9 @@ def _print(fit: Fit) -> None:
 def _lags(recordings: list[Path], out: Path, *, json: bool) -> int:
     """Delay and lag of the joints of one recording."""
     from axbridge.comparison.lag import lags
-    from axbridge.fit.lag import ends, lag_table, lags_document, write_lags
+    from axbridge.comparison.page import table_text
+    from axbridge.fit.lag_result import ends, lag_table, lags_document, write_lags
     from axbridge.recording.stored import open_recording
-    from axbridge.report.page import table_text
 
     if len(recordings) != 1:
         raise UsageError("--model lag takes one recording", "give one")

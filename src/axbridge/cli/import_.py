@@ -11,7 +11,7 @@ from axbridge.cli.app import app
 from axbridge.cli.options import ForceOption, named_mcap, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
-from axbridge.reading import printable
+from axbridge.file_reading import printable
 
 if TYPE_CHECKING:
     from axbridge.recording.sample_quality import Oddity
@@ -79,7 +79,7 @@ def import_(
     from axbridge.recording.import_lerobot import import_dataset, is_dataset
     from axbridge.recording.import_logs import import_log, parse_columns
     from axbridge.recording.import_wizard import parse_goal
-    from axbridge.recording.marked_parts import marked, parse_mark, trimmed
+    from axbridge.recording.segments import marked, parse_mark, trimmed
     from axbridge.recording.stored import write_recording
 
     path, name = _source(log, servo)

@@ -11,7 +11,7 @@ import typer
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.options import JsonOption
 from axbridge.cli.progress import progress
-from axbridge.reading import printable
+from axbridge.file_reading import printable
 
 if TYPE_CHECKING:
     from axbridge.recording.recording import Track

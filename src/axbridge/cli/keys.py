@@ -10,8 +10,6 @@ from contextlib import contextmanager
 
 from axbridge.errors import UsageError
 
-__all__ = ["END", "Ended", "pressed"]
-
 END = "\x04"  # standard input has ended
 
 

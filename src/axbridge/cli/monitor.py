@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from axbridge.bus.cycle import Cycle, CycleResult
-    from axbridge.robot.twin.onlooker import Onlooker
+    from axbridge.robot.twin.passive_twin import Onlooker
 
 _PERIOD = 0.02  # s: 50 Hz
 _REDRAW = 0.2  # s
@@ -117,7 +117,7 @@ class _Causes:
 def _onlooker(rig: str, model: str, engine: str | None, cycles: list[Cycle]) -> Onlooker:
     from axbridge.config.rig import Rig
     from axbridge.robot.open import with_usual_engine
-    from axbridge.robot.twin.onlooker import Onlooker
+    from axbridge.robot.twin.passive_twin import Onlooker
 
     loaded = with_usual_engine(Rig.load(rig), engine).with_model(model)
     if loaded.world is None:

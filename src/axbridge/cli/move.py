@@ -15,7 +15,7 @@ from axbridge.cli.options import ForceOption, JsonOption, MoveArgument, RigOptio
 from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
-    from axbridge.moves.joint_table import JointTable
+    from axbridge.motion.joint_table import JointTable
 
 move = typer.Typer(
     cls=Verbs,
@@ -42,8 +42,8 @@ def convert(
     From .mtn to .mtn every page stays as it is, with a right checksum; one of more than 7 steps goes on on free pages.
     """
     from axbridge.files import check_new
-    from axbridge.moves.files import load_move, save_move
-    from axbridge.moves.mtn import in_sevens, load_mtn, save_mtn
+    from axbridge.motion.files import load_move, save_move
+    from axbridge.motion.mtn import in_sevens, load_mtn, save_mtn
 
     check_new(target, force=force, sources=(source,))
     if source.suffix.lower() == target.suffix.lower() == ".mtn":
@@ -64,7 +64,7 @@ def info(
     source: MoveArgument, *, rig: MoveRigOption = None, joint: JointOption = None, json: JsonOption = False
 ) -> None:
     """Say which pages a move has, how long they take and where they lead."""
-    from axbridge.moves.files import load_move
+    from axbridge.motion.files import load_move
 
     numbered = [f"{id_}=id_{id_}" for id_ in range(1, 26)] if source.suffix.lower() == ".mtn" and not rig else None
     found, notes = load_move(source, _table(rig, joint or numbered))
@@ -112,9 +112,9 @@ def optimise(
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError
     from axbridge.files import check_new
-    from axbridge.moves.energy import least_energy
-    from axbridge.moves.files import load_move
-    from axbridge.moves.joint_table import joints_of
+    from axbridge.motion.energy import least_energy
+    from axbridge.motion.files import load_move
+    from axbridge.motion.joint_table import joints_of
 
     if target.suffix.lower() != ".json":
         raise UsageError(f"{target} is no .json file", "write .json, and `axbridge move convert` it then")
@@ -147,7 +147,7 @@ def optimise(
 @move.command()
 def schema() -> None:
     """Print the JSON schema of a move's .json file."""
-    from axbridge.moves.moves import schema as schema_of_moves
+    from axbridge.motion.moves import schema as schema_of_moves
 
     print(json.dumps(schema_of_moves(), indent=2))
 
@@ -156,7 +156,7 @@ def _table(rig: str | None, joint: list[str] | None) -> JointTable | None:
     """The joints of the rig, or as typed; None where neither is said."""
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError
-    from axbridge.moves.joint_table import joints_of, parse_joints
+    from axbridge.motion.joint_table import joints_of, parse_joints
 
     if rig is not None and joint:
         raise UsageError("--rig and --joint are two ways to say the same", "give one of them")

@@ -11,28 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = [
-    "SHARED",
-    "BackendOption",
-    "BaudOption",
-    "EngineOption",
-    "ForceOption",
-    "GuiOption",
-    "JsonOption",
-    "ModelOption",
-    "MoveArgument",
-    "PortOption",
-    "RecordOption",
-    "RigArgument",
-    "RigOption",
-    "SeedOption",
-    "ViewOption",
-    "YesOption",
-    "named_mcap",
-    "separated",
-    "shared",
-]
-
 
 def _known_backend(name: str) -> str:
     from axbridge.errors import UsageError, nearest

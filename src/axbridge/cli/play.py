@@ -32,7 +32,7 @@ from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
 
 if TYPE_CHECKING:
-    from axbridge.moves.player import Played
+    from axbridge.motion.player import Played
 
 
 @app.command()
@@ -63,9 +63,9 @@ def play(
 
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
-    from axbridge.moves.files import load_move
-    from axbridge.moves.joint_table import joints_of
-    from axbridge.moves.player import play as play_move
+    from axbridge.motion.files import load_move
+    from axbridge.motion.joint_table import joints_of
+    from axbridge.motion.player import play as play_move
     from axbridge.recording.provenance import describe
     from axbridge.recording.recorder import Recorder
     from axbridge.recording.robot_recorder import RobotRecorder

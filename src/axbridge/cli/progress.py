@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from axbridge.file_reading import printable
 from axbridge.jit import compiling, telling
-from axbridge.reading import printable
-
-__all__ = ["Show", "progress"]
 
 _EVERY = 10.0  # s
 

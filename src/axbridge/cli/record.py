@@ -28,7 +28,7 @@ from axbridge.cli.recording import interruptible
 from axbridge.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from axbridge.experiment.experiment_run import Conducted
+    from axbridge.motion.experiment_run import Conducted
 
 
 @app.command()
@@ -74,9 +74,9 @@ def record(
 ) -> None:
     """Run an experiment and record every sample, command and segment."""
     from axbridge.config.rig import Rig
-    from axbridge.experiment.experiments import NAMES, PROTOCOL, Options
-    from axbridge.experiment.record import recorded
     from axbridge.files import check_new
+    from axbridge.motion.experiments import NAMES, PROTOCOL, Options
+    from axbridge.motion.record import recorded
     from axbridge.recording.stored import open_recording
 
     if experiment not in {*NAMES, "protocol"}:

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from axbridge.cli.ending import motors_after, stopping
+from axbridge.cli.exit import motors_after, stopping
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
     from axbridge.recording.robot_recorder import RobotRecorder
     from axbridge.robot.robot import Robot
-
-__all__ = ["ScriptRecording", "interruptible", "note_standstills", "watched"]
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import typer
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.help import Verbs
 from axbridge.cli.options import JsonOption, RigArgument
-from axbridge.reading import printable
+from axbridge.file_reading import printable
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig

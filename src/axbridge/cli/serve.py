@@ -16,7 +16,7 @@ from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
-    from axbridge.serve.channel import Channel
+    from axbridge.virtual.channel import Channel
     from axbridge.virtual.world import World
 
 MEASURED = "ax12"  # the model of a real servo
@@ -54,9 +54,9 @@ def serve(
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError
     from axbridge.robot.open import with_usual_engine
-    from axbridge.serve.server import Console
-    from axbridge.serve.server import serve as serve_world
     from axbridge.virtual.faults import parse_faults
+    from axbridge.virtual.server import Console
+    from axbridge.virtual.server import serve as serve_world
 
     if timing not in {"wire", "none"}:
         raise UsageError(f"--timing {timing} is not known", "choose wire or none")
@@ -137,7 +137,7 @@ def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, l
 def _check_reach(tcp: str, allow_remote: bool) -> None:
     """Refuse an address that others can reach unless that is wanted; then say what it means."""
     from axbridge.errors import UsageError
-    from axbridge.serve.tcp import is_loopback, parse_address
+    from axbridge.virtual.tcp import is_loopback, parse_address
 
     if not tcp or is_loopback(parse_address(tcp)[0]):
         return
@@ -151,7 +151,7 @@ def _check_reach(tcp: str, allow_remote: bool) -> None:
 def _build(rig: Rig, seed: int, timing: Literal["wire", "none"]) -> World:
     """The world; its motors in a process of their own where the system can fork."""
     from axbridge.sim.bank_process import RemoteBank
-    from axbridge.sim.held_bank import held
+    from axbridge.sim.supported_bank import held
     from axbridge.virtual.assembly import build_bank
     from axbridge.virtual.world import World
 
@@ -160,8 +160,8 @@ def _build(rig: Rig, seed: int, timing: Literal["wire", "none"]) -> World:
 
 
 def _open(tcp: str, place: int, baud: float, link: Path | None, name: str) -> Channel:
-    from axbridge.serve.pty import PtyChannel
-    from axbridge.serve.tcp import TcpChannel, parse_address
+    from axbridge.virtual.pty import PtyChannel
+    from axbridge.virtual.tcp import TcpChannel, parse_address
 
     if tcp:
         host, port = parse_address(tcp)

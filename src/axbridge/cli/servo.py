@@ -12,7 +12,7 @@ import typer
 
 from axbridge.bus.protocols import v2
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
-from axbridge.cli.ending import motors_after, stopping
+from axbridge.cli.exit import motors_after, stopping
 from axbridge.cli.help import Verbs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, YesOption, shared
 from axbridge.cli.progress import progress

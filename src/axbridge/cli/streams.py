@@ -7,8 +7,6 @@ import os
 import sys
 from io import TextIOWrapper
 
-__all__ = ["open_streams"]
-
 _PLAIN = {
     "°": "deg",
     "²": "2",

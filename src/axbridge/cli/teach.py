@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from axbridge.cli.app import app, emit_json
-from axbridge.cli.ending import stopping
+from axbridge.cli.exit import stopping
 from axbridge.cli.keys import END, pressed
 from axbridge.cli.options import (
     BackendOption,
@@ -29,8 +29,8 @@ from axbridge.cli.options import (
 from axbridge.errors import BusError, UsageError
 
 if TYPE_CHECKING:
-    from axbridge.moves.moves import Key, Move
-    from axbridge.moves.teaching import Taught
+    from axbridge.motion.moves import Key, Move
+    from axbridge.motion.teaching import Taught
     from axbridge.robot.robot import Robot
 
 
@@ -62,9 +62,9 @@ def teach(
     """
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
-    from axbridge.moves.files import save_move
-    from axbridge.moves.joint_table import joints_of
-    from axbridge.moves.teaching import chosen, soft
+    from axbridge.motion.files import save_move
+    from axbridge.motion.joint_table import joints_of
+    from axbridge.motion.teaching import chosen, soft
     from axbridge.robot.open import open_robot
 
     if not (0 < way < math.inf and 0 <= duration < math.inf and 0 <= smooth < math.inf):
@@ -119,7 +119,7 @@ def _hand(
     save: Callable[[Move], None],
 ) -> Taught:
     """Take down what the hand does for `seconds`, or between two keys; a failure loses nothing of it."""
-    from axbridge.moves.teaching import Taking
+    from axbridge.motion.teaching import Taking
 
     taking = Taking(robot, names)
     if not seconds:
@@ -143,8 +143,8 @@ def _poses(
     robot: Robot, names: tuple[str, ...], key: Callable[[], str], way: float, save: Callable[[Move], None]
 ) -> None:
     """Take a pose for every key, until q; a failure loses none of them."""
-    from axbridge.moves.moves import Move, Page
-    from axbridge.moves.teaching import take_pose
+    from axbridge.motion.moves import Move, Page
+    from axbridge.motion.teaching import take_pose
 
     print(f"soft: {', '.join(names)}\na key takes a pose, q ends", file=sys.stderr)
     keys: list[Key] = []

@@ -15,7 +15,7 @@ import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app
 from axbridge.cli.buses import buses_of
-from axbridge.cli.ending import early_end, motors_after
+from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.keys import END, Ended, pressed
 from axbridge.cli.options import EngineOption, ForceOption, PortOption, RigOption, separated, shared
 from axbridge.cli.progress import Show, progress
@@ -116,9 +116,9 @@ def verify(
     """
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
-    from axbridge.verify.calm import calm
+    from axbridge.motion.gait import can_walk
+    from axbridge.verify.first_drive import calm
     from axbridge.verify.outcome import load
-    from axbridge.walking.gait import can_walk
 
     loaded = calm(Rig.load(rig).with_engine(engine))
     lines = buses_of(port, rig, 0)
@@ -195,7 +195,7 @@ class _Hour:
 
     def run(self, queue: list[str], begun: list[str]) -> int:
         """Do these steps; the exit code. What is done goes into `begun`."""
-        from axbridge.verify.calm import silence
+        from axbridge.verify.first_drive import silence
 
         count = sum(len(line.servos) for line in self._lines)
         print(f"{self._rig.name}, {count} servo{'s' * (count > 1)}, in {len(queue)} steps.")
@@ -297,8 +297,8 @@ class _Hour:
             from axbridge.verify.deafness import look_at_deafness
 
             return look_at_deafness(lines[0])
-        from axbridge.verify.calm import torque_limits_kept
         from axbridge.verify.endings import look_at_endings, looked_at_the_end
+        from axbridge.verify.first_drive import torque_limits_kept
 
         with torque_limits_kept(lines):
             if name == "endings":
@@ -397,7 +397,7 @@ class _ByHand:
 
     def __init__(self, rig: Rig, robot: Robot, key: Callable[[], str], show: Show) -> None:
         from axbridge.config.rig_check import positive_ways
-        from axbridge.robot.watch import Watch
+        from axbridge.robot.event_log import Watch
 
         self._rig, self._robot, self._key, self._show = rig, robot, key, show
         self._ways = positive_ways(rig)
@@ -405,7 +405,7 @@ class _ByHand:
 
     def straight(self, pose: Mapping[str, float]) -> dict[str, float] | None:
         """What the servos report while every joint is held in a pose, rad; None where that is left out."""
-        from axbridge.walking.gait import can_walk
+        from axbridge.motion.gait import can_walk
 
         how = "straight legs, level soles, arms hanging" if can_walk(self._rig) else "as its URDF draws it"
         bent = ", ".join(f"{name} {math.degrees(angle):.0f}°" for name, angle in pose.items() if angle)
@@ -459,7 +459,7 @@ class _ByHand:
 
     def _nudged(self, name: str, way: str) -> JointTurn | None:
         """Let the servo move, and ask which way it went; None: it did not."""
-        from axbridge.robot.cue import VISIBLE, nudge
+        from axbridge.robot.identify_joint import VISIBLE, nudge
         from axbridge.verify.mounting import JointTurn
 
         while True:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import app
-from axbridge.cli.ending import stopping
+from axbridge.cli.exit import stopping
 from axbridge.cli.options import BackendOption, EngineOption, PortOption, SeedOption, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError

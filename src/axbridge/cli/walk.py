@@ -28,7 +28,7 @@ from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible, watched
 
 if TYPE_CHECKING:
-    from axbridge.walking.walking import WalkOutcome
+    from axbridge.motion.walking import WalkOutcome
 
 
 @app.command()
@@ -64,12 +64,12 @@ def walk(
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError
     from axbridge.files import check_new
+    from axbridge.motion.gait import Gait
+    from axbridge.motion.walking import check
+    from axbridge.motion.walking import walk as walk_with
     from axbridge.recording.provenance import describe
     from axbridge.recording.recorder import Recorder
     from axbridge.robot.open import open_robot
-    from axbridge.walking.gait import Gait
-    from axbridge.walking.walking import check
-    from axbridge.walking.walking import walk as walk_with
 
     if steps is not None and duration is not None:
         raise UsageError("--steps and --duration are two ways to say how far", "give one of them")

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from axbridge.body.inverse_dynamics import wrenches
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import JointFacts
 from axbridge.errors import RigError
-
-__all__ = ["Arm", "arm_of", "stops_of"]
+from axbridge.sim.body.inverse_dynamics import wrenches
 
 
 @dataclass(frozen=True)

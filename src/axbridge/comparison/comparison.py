@@ -9,22 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from axbridge.comparison.condition import parse_condition
 from axbridge.comparison.side_by_side import HOLE, Pair, Sides, pair_of
 from axbridge.errors import RecordingError
 from axbridge.recording.recording import AGAIN, TOO_BUSY, Recording, Track
 from axbridge.recording.sample_quality import findings
 from axbridge.recording.tables import wide_table, with_pandas
-from axbridge.report.condition import parse_condition
-
-__all__ = [
-    "Comparison",
-    "check",
-    "compare",
-    "following",
-    "lacks",
-    "shift_text",
-    "summary",
-]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.metrics import best_shift, deviation, resample
 from axbridge.comparison.side_by_side import ComparedSegment, Pair
 
-__all__ = ["Findings", "findings_of", "headline"]
-
 AGREES = 0.5  # degrees of RMSE: about two counts of an AX-12
 LATE = 0.005  # s: less than a control cycle is no latency
 FALLS = (0.02, 0.05)  # a fall is off by more than this, s, and by this share of it

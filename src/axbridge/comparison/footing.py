@@ -18,18 +18,16 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.body.inverse_dynamics import wrenches
-from axbridge.body.link_paths import rooted_at
-from axbridge.body.poses import Posed, posed
-from axbridge.body.soles import Sole, inside
 from axbridge.comparison.metrics import between
 from axbridge.comparison.recorded_motion import joints_motion
 from axbridge.comparison.recorded_robot import Standing
 from axbridge.config.urdf import Tree
 from axbridge.recording.recording import Recording
 from axbridge.rotations import LinkPose, matrix_of_roll_pitch_yaw
-
-__all__ = ["CLEAR", "Footing", "Rooted", "footing", "link_poses", "measured_zmp", "rooted_motion"]
+from axbridge.sim.body.inverse_dynamics import wrenches
+from axbridge.sim.body.link_paths import rooted_at
+from axbridge.sim.body.poses import Posed, posed
+from axbridge.sim.body.soles import Sole, inside
 
 _LIFTED = 0.003  # m: between feet whose heights differ by less, the weight is taken to pass over bit by bit
 # What a gap in the samples looks like, and no walk does: the floor pressed by so much more or less, a share of the

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from axbridge.comparison.comparison import Comparison, lacks, shift_text
 from axbridge.comparison.findings import headline
+from axbridge.comparison.page import table_html, write_page
+from axbridge.comparison.plots import POINTS, Panel, fewer
+from axbridge.comparison.plots_html import figure_html, program_html
 from axbridge.comparison.tables import (
     acts_table,
     deviation_table,
@@ -19,11 +22,6 @@ from axbridge.comparison.tables import (
 )
 from axbridge.comparison.walk_html import walk_headline, walk_parts
 from axbridge.comparison.walks import WalkSide
-from axbridge.report.page import table_html, write_page
-from axbridge.report.plots import POINTS, Panel, fewer
-from axbridge.report.plots_html import figure_html, program_html
-
-__all__ = ["write_html"]
 
 ALL_POINTS = 80_000  # of all lines of a page: it stays small enough to be sent
 FEWEST = 300  # of one line

@@ -19,20 +19,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
-from axbridge.body.inverse_dynamics import BaseMotion, wrenches
-from axbridge.body.link_paths import rooted_at, way_to_base
-from axbridge.body.poses import posed
 from axbridge.comparison.footing import CLEAR, footing, rooted_motion
-from axbridge.comparison.hung import hangs
 from axbridge.comparison.recorded_motion import base_motion, joints_motion
 from axbridge.comparison.recorded_robot import Standing, on_two_feet
+from axbridge.comparison.weight_bearing import hangs
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree
 from axbridge.errors import RecordingError, RigError, UsageError
 from axbridge.recording.recording import Recording
-
-__all__ = ["CARRIED", "CarriedRecording", "joint_of_robot"]
+from axbridge.sim.body.inverse_dynamics import BaseMotion, wrenches
+from axbridge.sim.body.link_paths import rooted_at, way_to_base
+from axbridge.sim.body.poses import posed
 
 CARRIED = 4  # columns: inertia, kg·m²; torque a·sin(θ) + b·cos(θ) + c: a, b, c, N·m
 _BLOCK = 20_000  # samples at a time: memory

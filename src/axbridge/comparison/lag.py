@@ -18,13 +18,11 @@ import numpy.typing as npt
 from pydantic import Field
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.spans import sent_at
+from axbridge.comparison.intervals import sent_at
 from axbridge.config.toml_tables import TomlTable
 from axbridge.errors import RecordingError
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track
-
-__all__ = ["LONGEST", "JointLag", "Lag", "LagModel", "Lags", "lags", "simulated"]
 
 LONGEST = 0.4  # s: of delay and lag
 

@@ -13,8 +13,6 @@ from axbridge.recording.recording import Recording, Track
 from axbridge.units import RPM
 from axbridge.virtual.loop import loop_row
 
-__all__ = ["settings_of", "speed_limits", "written_in"]
-
 
 def written_in(recording: Recording, name: str) -> dict[str, int]:
     """Registers of a servo that differ from the rig's: those of an imported log, and what an experiment wrote first."""

@@ -11,24 +11,6 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 
-__all__ = [
-    "MEASURES",
-    "Deviation",
-    "FrequencyResponse",
-    "Measure",
-    "MetricRow",
-    "SegmentMotion",
-    "StepResponse",
-    "best_shift",
-    "between",
-    "deviation",
-    "fall_time",
-    "frequency_response",
-    "moves",
-    "resample",
-    "step_response",
-]
-
 SETTLED = math.radians(1.0)  # band around the end value; at least this, or 2 % of the step
 MOVED = math.radians(1.0)  # a motion has begun when it has come this far (over three counts of an AX-12)
 _HANGING = math.radians(5)  # of an arm that fell: it hangs down

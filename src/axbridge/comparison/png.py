@@ -11,13 +11,11 @@ import numpy as np
 
 from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.findings import headline
+from axbridge.comparison.page import Table
+from axbridge.comparison.plots import COLOURS, fewer
+from axbridge.comparison.plots_png import draw, legend, picture, save
 from axbridge.comparison.side_by_side import Pair
 from axbridge.comparison.tables import acts_table, deviation_table, figure_rows, panels_of, title_of
-from axbridge.report.page import Table
-from axbridge.report.plots import COLOURS, fewer
-from axbridge.report.plots_png import draw, legend, picture, save
-
-__all__ = ["write_png"]
 
 SMALL = 12  # at most so many servos in one picture
 FIGURES = 11  # at most so many rows of figures beside one

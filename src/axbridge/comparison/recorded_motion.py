@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.body.inverse_dynamics import BaseMotion, accelerated
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Tree
 from axbridge.errors import RecordingError
 from axbridge.recording.recording import Recording
 from axbridge.rotations import matrix_of_roll_pitch_yaw
-
-__all__ = ["base_motion", "joints_motion"]
+from axbridge.sim.body.inverse_dynamics import BaseMotion, accelerated
 
 _SMOOTH = 0.05  # s on either side from which speeds and accelerations are taken: rounding makes shorter ones worthless
 _BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")

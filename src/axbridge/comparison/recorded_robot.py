@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from axbridge.body.poses import posed
-from axbridge.body.soles import Sole, soles_of
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Shape, Tree
 from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording
-
-__all__ = ["Standing", "on_two_feet", "standing_robot"]
+from axbridge.sim.body.poses import posed
+from axbridge.sim.body.soles import Sole, soles_of
 
 
 @dataclass(frozen=True)

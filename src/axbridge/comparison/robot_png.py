@@ -13,8 +13,6 @@ from axbridge.arrays import FloatArray
 from axbridge.config.urdf import Shape
 from axbridge.rotations import LinkPose, matrix
 
-__all__ = ["draw_robot", "extent"]
-
 _ROUND = 20  # faces around a cylinder or a sphere
 _COLOUR = (0.62, 0.69, 0.78)  # red, green, blue of a shape without a colour
 _DARKEST = 0.16  # of what is black, so that its faces differ

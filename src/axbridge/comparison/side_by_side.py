@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.beats import beats
+from axbridge.comparison.gait_phase import beats
 from axbridge.comparison.metrics import (
     MEASURES,
     Deviation,
@@ -22,8 +22,6 @@ from axbridge.comparison.metrics import (
     resample,
 )
 from axbridge.recording.recording import Recording, Segment, Track
-
-__all__ = ["HOLE", "ComparedSegment", "Coverage", "Motions", "Pair", "Sides", "TimeMap", "pair_of"]
 
 SHARE = 0.98  # of the samples have to be compared ...
 EDGE = 2  # ... but for so many: one at either end

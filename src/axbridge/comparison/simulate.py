@@ -17,31 +17,30 @@ import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.arm import Arm, arm_of, stops_of
+from axbridge.comparison.intervals import sent_at, spans
 from axbridge.comparison.joint_load import CarriedRecording
 from axbridge.comparison.loop_settings import settings_of, speed_limits, written_in
 from axbridge.comparison.metrics import between
-from axbridge.comparison.spans import sent_at, spans
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RecordingError
 from axbridge.jit import start_work
-from axbridge.recording import stamps
+from axbridge.recording import coarse_clock
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import AGAIN, TOO_BUSY, Recording, Track
 from axbridge.recording.samples import COMMANDS
 from axbridge.rotations import roll_pitch_yaw
 from axbridge.servo.columns import Command, Param, Passive, pack
 from axbridge.sim.engines.choice import chosen
-from axbridge.sim.hand import Hand
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs
+from axbridge.sim.support import Hand
 
 if TYPE_CHECKING:
     from axbridge.robot.robot import Robot
     from axbridge.robot.servo import Servo
 
-__all__ = ["packed", "runs_of", "simulate", "visible"]
 
 _GRAVITY = 9.81
 _LIGHT = 30.0  # s of a recording that plain Python runs in a few seconds
@@ -96,8 +95,8 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
 
     The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names, or what it carried as
     one servo of a robot (`comparison.joint_load`); likewise supply voltage and registers. Times of samples whose
-    stamps are known to be coarse are restored (`axbridge.recording.stamps`). While an arm that turns endlessly is where
-    its sensor cannot see it, the run is `Regime.FOLLOWED`: there is nothing to compare. While a virtual bus stood
+    stamps are known to be coarse are restored (`axbridge.recording.coarse_clock`). While an arm that turns endlessly is
+    where its sensor cannot see it, the run is `Regime.FOLLOWED`: there is nothing to compare. While a virtual bus stood
     still, it is, too.
 
     Raises:
@@ -373,7 +372,7 @@ def _sampled(recording: Recording, track: Track) -> tuple[FloatArray, float]:
     """When the samples were taken (n,), s, and the standard deviation of what is left of their error."""
     if not recording.metadata.get("stamps"):
         return track.time, 0.0
-    found = stamps.restored(track.time)
+    found = coarse_clock.restored(track.time)
     return found.time, found.spread
 
 

@@ -7,12 +7,10 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from axbridge.comparison.plots import COLOURS
 from axbridge.comparison.robot_png import draw_robot, extent
 from axbridge.config.urdf import Shape
-from axbridge.report.plots import COLOURS
 from axbridge.rotations import LinkPose
-
-__all__ = ["Film", "draw_strip", "png_of", "strip_uri"]
 
 _WIDTH, _HEIGHT = 1.15, 2.2  # inches of one picture in a page
 _SHARE = 0.92  # of a picture's height for the robot; the time stands above it

@@ -11,21 +11,10 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.comparison.comparison import Comparison, shift_text
 from axbridge.comparison.metrics import resample
+from axbridge.comparison.page import Table
+from axbridge.comparison.plots import Curve, Panel
 from axbridge.comparison.side_by_side import ComparedSegment, Pair
 from axbridge.recording.recording import Recording, Track
-from axbridge.report.page import Table
-from axbridge.report.plots import Curve, Panel
-
-__all__ = [
-    "acts_table",
-    "deviation_table",
-    "figure_rows",
-    "panels_of",
-    "parameter_table",
-    "provenance_table",
-    "response_tables",
-    "title_of",
-]
 
 
 def deviation_table(comparison: Comparison) -> Table:

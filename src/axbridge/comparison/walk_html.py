@@ -10,6 +10,9 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.footing import link_poses
+from axbridge.comparison.page import Table, table_html
+from axbridge.comparison.plots import Bars, Curve, Panel
+from axbridge.comparison.plots_html import figure_html
 from axbridge.comparison.strip_png import Film, strip_uri
 from axbridge.comparison.walks import (
     Power,
@@ -20,11 +23,6 @@ from axbridge.comparison.walks import (
     lags_of,
     zmp_apart,
 )
-from axbridge.report.page import Table, table_html
-from axbridge.report.plots import Bars, Curve, Panel
-from axbridge.report.plots_html import figure_html
-
-__all__ = ["lag_table", "picture_panels", "walk_headline", "walk_parts", "walk_table"]
 
 _PICTURES = 8  # of a strip: two steps
 _POINTS = 1500  # of a line

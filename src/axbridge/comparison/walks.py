@@ -16,29 +16,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.beats import beats, walk_span
 from axbridge.comparison.comparison import Comparison
-from axbridge.comparison.drawn import drawn
+from axbridge.comparison.current_draw import drawn
 from axbridge.comparison.footing import Footing, footing, measured_zmp
+from axbridge.comparison.gait_phase import beats, walk_span
 from axbridge.comparison.lag import Lags, lags
 from axbridge.comparison.metrics import deviation, resample
 from axbridge.comparison.recorded_robot import Standing, standing_robot
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.recording.recording import Recording, Segment
-
-__all__ = [
-    "Knee",
-    "Power",
-    "WalkSide",
-    "Zmp",
-    "document",
-    "is_walk",
-    "knee_names",
-    "knees",
-    "lags_of",
-    "sides_of",
-    "zmp_apart",
-]
 
 _GRID = 0.02  # s
 _KNEE = "knee"
@@ -111,7 +97,7 @@ class WalkSide:
 
     Attributes:
         label: What to call it.
-        colour: A key of `axbridge.report.plots.COLOURS`.
+        colour: A key of `axbridge.comparison.plots.COLOURS`.
         recording: It.
         beat: Times of the reference and of this walk, s from their starts, (2, n), at which both got the same goals;
             between them lie straight lines. None where both have one clock.

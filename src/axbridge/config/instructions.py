@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-__all__ = ["INSTRUCTIONS", "Instruction"]
-
 
 class Instruction(IntEnum):
     """Instruction codes of Protocol 2.0, and of 1.0, which has fewer."""

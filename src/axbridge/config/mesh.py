@@ -19,9 +19,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.errors import RigError
-from axbridge.reading import reading, regular
-
-__all__ = ["Mesh", "read_mesh"]
+from axbridge.file_reading import reading, regular
 
 _LARGEST = 2_000_000  # triangles: more than any robot has, and what Collada's copies of copies would make
 _AGAIN = "export the mesh again, as STL or OBJ"

@@ -17,18 +17,7 @@ from pydantic import Field, model_validator
 from axbridge.config import toml_tables
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ProfileError
-from axbridge.reading import FORMAT
-
-__all__ = [
-    "ControllerParams",
-    "FrictionParams",
-    "MotorParams",
-    "PredictionParams",
-    "SensorParams",
-    "ServoModel",
-    "toml_lines",
-    "toml_value",
-]
+from axbridge.file_reading import FORMAT
 
 FOLDER = "firmware_profiles/models"
 

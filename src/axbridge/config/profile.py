@@ -20,8 +20,6 @@ from axbridge.config.registers import ADDRESSES, CURRENT_MODES, EEPROM_END, Addr
 from axbridge.errors import ProfileError, nearest
 from axbridge.units import UNITS, Units
 
-__all__ = ["Area", "Behaviour", "Electrics", "FirmwareProfile", "Protection", "Register", "Timing"]
-
 FOLDER = "firmware_profiles"
 _ADDRESSES_1 = 256  # of Protocol 1.0
 _M06_UNLOCKED = range(Address.TORQUE_ENABLE, Address.PRESENT_POSITION)  # writable under Lock, manual of 2006

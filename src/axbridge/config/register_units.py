@@ -10,8 +10,6 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ErrorFlag, HardwareError
 from axbridge.units import RPM, baud_of, bits_to_signed
 
-__all__ = ["compliance_slope", "in_units"]
-
 _SCALED = re.compile(r"([\d.]+) (us|V|deg/s\^2|mA|ms|mV/ms|rev/min\^2)$")
 _NAMES = {"us": "µs", "deg/s^2": "°/s²", "rev/min^2": "rev/min²"}
 _OR_MS = ", or ms"  # of the profile registers: time, if Drive Mode says so

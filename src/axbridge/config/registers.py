@@ -9,26 +9,6 @@ import struct
 from enum import IntEnum
 from typing import NamedTuple
 
-__all__ = [
-    "ADDRESSES",
-    "CALIBRATION",
-    "CURRENT_MODES",
-    "EEPROM_END",
-    "ENDLESS_GOALS",
-    "GOAL_CURRENT",
-    "IDENTITY",
-    "NAMES",
-    "POSITION_MODES",
-    "PRESENT",
-    "REALTIME_TICK",
-    "TABLE_SIZE",
-    "X_BLOCKS",
-    "Address",
-    "Names",
-    "OperatingMode",
-    "XAddress",
-]
-
 
 class Address(IntEnum):
     """First byte of a register of Protocol 1.0; its name in a profile is the same in small letters."""

@@ -30,13 +30,12 @@ from axbridge.config.rig_tables import (
 )
 from axbridge.config.urdf_parameters import Parameter, filled, split_options
 from axbridge.errors import ProfileError, RigError
-from axbridge.reading import reading
+from axbridge.file_reading import reading
 from axbridge.units import baud_register
 
 if TYPE_CHECKING:
     from axbridge.config.urdf import Shape, Tree  # numpy takes a while
 
-__all__ = ["Rig"]
 
 FOLDER = "hil_rigs"
 

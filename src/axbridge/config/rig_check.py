@@ -14,8 +14,6 @@ from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import FIXED, SLIDES, TURNS, JointFacts, Tree, with_checked_meshes
 from axbridge.errors import RigError
 
-__all__ = ["RigSummary", "check_rig", "positive_ways"]
-
 _TELLING = (
     "profile",
     "model",

@@ -11,8 +11,6 @@ from axbridge.config.toml_tables import shipped
 from axbridge.errors import UsageError
 from axbridge.files import make_folder, write_whole
 
-__all__ = ["copy_rig", "files_of"]
-
 _NAME = re.compile(r'^name[ \t]*=[ \t]*"[^"\n]*"', re.MULTILINE)
 
 

@@ -12,8 +12,6 @@ from typing import Any
 from axbridge.config.toml_tables import parse_toml
 from axbridge.errors import RigError
 
-__all__ = ["Value", "edited"]
-
 Value = int | float | str | dict[str, int]
 
 _SERVO = re.compile(r"\s*\[\[\s*servo\s*\]\]")

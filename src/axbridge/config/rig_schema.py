@@ -8,9 +8,7 @@ from typing import Any
 
 from axbridge.config.rig import Rig
 from axbridge.config.toml_tables import TomlTable
-from axbridge.reading import FORMAT
-
-__all__ = ["rig_schema"]
+from axbridge.file_reading import FORMAT
 
 _ENTRY = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 

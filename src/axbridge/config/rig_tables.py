@@ -12,17 +12,6 @@ from pydantic import Field, field_validator, model_validator
 
 from axbridge.config import toml_tables
 
-__all__ = [
-    "BusConfig",
-    "RobotConfig",
-    "SafetyConfig",
-    "SensorConfig",
-    "ServoConfig",
-    "ViewConfig",
-    "WebotsConfig",
-    "WorldConfig",
-]
-
 SensorKind = Literal["imu", "gps", "force-3d", "force", "bumper", "distance"]
 _SHORTEST, _LONGEST = 0.01, 60_000.0  # ms, of a step: 100 kHz to a minute
 _ROUNDING = 1e-4  # share by which a physics step differs from a whole rate where it was rounded

@@ -17,26 +17,13 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from axbridge.errors import ProfileError, RigError, nearest
-from axbridge.reading import check_format, controls, printable, reading, regular
+from axbridge.file_reading import check_format, controls, printable, reading, regular
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-__all__ = [
-    "Misfit",
-    "TomlTable",
-    "find_toml",
-    "load_chain",
-    "load_table",
-    "merged",
-    "parse_toml",
-    "read_toml",
-    "shipped",
-    "shipped_names",
-    "validate",
-]
 
 FileError = type[ProfileError] | type[RigError]
 

@@ -20,22 +20,8 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.mesh import Mesh, read_mesh
 from axbridge.errors import RigError, RigWarning
-from axbridge.reading import reading, regular
+from axbridge.file_reading import reading, regular
 from axbridge.rotations import matrix_of_roll_pitch_yaw
-
-__all__ = [
-    "DUMMY_INERTIA",
-    "DUMMY_MASS",
-    "FIXED",
-    "SLIDES",
-    "TURNS",
-    "JointFacts",
-    "Shape",
-    "Tree",
-    "read_shapes",
-    "read_tree",
-    "with_checked_meshes",
-]
 
 FIXED, TURNS, SLIDES = 0, 1, 2  # what a joint does: `Tree.kind`
 

@@ -13,9 +13,7 @@ from pydantic import model_validator
 
 from axbridge.config import toml_tables
 from axbridge.errors import RigError
-from axbridge.reading import printable, reading, regular
-
-__all__ = ["Parameter", "filled", "split_options"]
+from axbridge.file_reading import printable, reading, regular
 
 _PLACE = re.compile(r"\$\{([^{}]*)\}")
 _LONGEST = 60  # characters of what stands in the braces that are shown

@@ -16,11 +16,9 @@ from typing import Any
 
 from axbridge.config.model import ServoModel
 from axbridge.errors import ProfileError, UnsupportedOperation
-from axbridge.reading import reading, regular
+from axbridge.file_reading import reading, regular
 from axbridge.servo.friction_laws import TERMS
 from axbridge.units import UNITS
-
-__all__ = ["ERROR_GAINS", "differences", "from_bam", "to_bam"]
 
 # Duty per rad of error and unit of the P gain register, of BAM's kinds of servo that are driven by voltage, and whose
 # units a position count has.

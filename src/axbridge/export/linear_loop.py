@@ -9,8 +9,6 @@ from axbridge.config.model import ServoModel
 from axbridge.servo.columns import Command
 from axbridge.servo.position_laws import felt
 
-__all__ = ["LinearLoop", "linear_loop"]
-
 
 class LinearLoop(NamedTuple):
     """Volts = k_theta·error + k_integral·∫error - k_omega·speed, within ±limit; resistance is what the motor then has.

@@ -21,8 +21,6 @@ from axbridge.export.linear_loop import linear_loop
 from axbridge.sim.engine import Scene, arrange, substeps
 from axbridge.sim.engines.ideal_joints import IdealJoint
 
-__all__ = ["LIMP_GROUP", "left_out", "to_mjcf"]
-
 LIMP_GROUP = 1  # of every servo's actuator: `model.opt.disableactuator = 1 << 1` lets all of them go limp
 _NEEDED = (3, 12)  # its dcmotor has another controller before
 _FLOOR = 1  # contact bits

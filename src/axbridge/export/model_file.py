@@ -9,8 +9,6 @@ from axbridge.config.model import ServoModel, toml_lines, toml_value
 from axbridge.config.rig import FOLDER, Rig
 from axbridge.errors import ProfileError, RigError
 
-__all__ = ["rig_or_model", "to_toml"]
-
 _SHOWN_ON = "bench_arm"  # where a model without a rig is shown
 
 

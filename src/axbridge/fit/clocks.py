@@ -13,8 +13,6 @@ from axbridge.arrays import FloatArray
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import Runs
 
-__all__ = ["REACH", "predicted", "shifts"]
-
 REACH = 0.06  # s: how far a moment may be from where the import put it; servos take 17 to 50 ms
 _EVERY = 0.002  # s: how often the simulation is read
 _COARSE, _FINE = 0.004, 0.001  # s: moments tried

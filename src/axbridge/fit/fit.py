@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.comparison.condition import parse_condition
 from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
 from axbridge.fit.clocks import predicted
-from axbridge.fit.found import End, Estimate, Fit, Input, Score
-from axbridge.fit.held import Held, allowing, held_in, in_words
+from axbridge.fit.fixed_constants import Held, allowing, held_in, in_words
+from axbridge.fit.result import End, Estimate, Fit, Input, Score
 from axbridge.fit.richer_laws import Richer, richer_law, widened
 from axbridge.fit.rounding import scatter
 from axbridge.fit.search import SHARPENED, Job, Mapper, StartOutcome, executor, opened, search
@@ -27,20 +28,7 @@ from axbridge.fit.unknowns import MODELS, Space, space_of
 from axbridge.jit import start_work
 from axbridge.recording.provenance import origin_of
 from axbridge.recording.recording import Recording
-from axbridge.report.condition import parse_condition
 from axbridge.sim.runs import JOINT_MODE, Runs
-
-__all__ = [
-    "CONDITIONS",
-    "allowing_for",
-    "base_model",
-    "check",
-    "doubts",
-    "fit_model",
-    "inputs_of",
-    "scores_of",
-    "with_noise",
-]
 
 APART = 1.0  # degrees: between predictions of the best starts, above which a fit says so
 ASTRAY = 5.0  # degrees: what a model is worth that predicts no better, its intervals do not tell

@@ -20,14 +20,12 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError
 from axbridge.fit.fit import allowing_for, fit_model
-from axbridge.fit.found import Fit, LawComparison, LawScore
+from axbridge.fit.result import Fit, LawComparison, LawScore
 from axbridge.fit.richer_laws import Richer, begun_from, criterion, independent
 from axbridge.fit.search import Mapper, StartOutcome, executor
 from axbridge.fit.unknowns import FRICTION_LAWS, richer_than
 from axbridge.recording.recording import Recording
 from axbridge.sim.runs import Runs
-
-__all__ = ["chosen_law", "compare_laws"]
 
 STRETCH = 0.5  # s: errors of a simulated motion mostly last no longer
 _BY_ERROR = "fewest parameters among those within two standard errors of the smallest held-out error"

@@ -9,25 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.fit.found import Fit, KsLine, LawComparison, Surface
+from axbridge.comparison.page import Table, table_html
+from axbridge.comparison.page import write_page as write_parts
+from axbridge.comparison.plots import Bars, Curve, Map, Panel
+from axbridge.comparison.plots_html import figure_html, grid_html
 from axbridge.fit.params_file import in_file
-from axbridge.report.page import Table, table_html
-from axbridge.report.page import write_page as write_parts
-from axbridge.report.plots import Bars, Curve, Map, Panel
-from axbridge.report.plots_html import figure_html, grid_html
+from axbridge.fit.result import Fit, KsLine, LawComparison, Surface
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Regime
-
-__all__ = [
-    "ends_text",
-    "estimate_table",
-    "law_panel",
-    "law_table",
-    "residual_panels",
-    "score_table",
-    "trace_panels",
-    "write_page",
-]
 
 
 def estimate_table(fit: Fit) -> Table:

@@ -10,16 +10,14 @@ from axbridge.comparison.joint_load import joint_of_robot
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, UsageError
 from axbridge.fit.fit import fit_model
-from axbridge.fit.found import Fit
 from axbridge.fit.friction_laws import compare_laws
 from axbridge.fit.lima2009 import ks_line, paper_procedure
 from axbridge.fit.loads import loaded_with
+from axbridge.fit.result import Fit
 from axbridge.fit.search import Mapper, StartOutcome
 from axbridge.fit.suspects import looks_like, mirrored, sampling
 from axbridge.fit.uncertainty import NOTHING_CHANGES
 from axbridge.recording.recording import Recording
-
-__all__ = ["COMPARE", "beforehand", "identify"]
 
 COMPARE = "compare"  # in place of a friction law
 _METHODS = "grid", "cma"

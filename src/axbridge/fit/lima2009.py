@@ -21,18 +21,16 @@ from axbridge.arrays import FloatArray
 from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
+from axbridge.file_reading import reading, regular
 from axbridge.fit.clocks import predicted
 from axbridge.fit.fit import base_model, doubts, inputs_of, scores_of, with_noise
-from axbridge.fit.found import Estimate, Fit, KsLine, Surface
+from axbridge.fit.result import Estimate, Fit, KsLine, Surface
 from axbridge.fit.search import COARSE, losses
 from axbridge.fit.uncertainty import Uncertainty, polish, uncertainty
 from axbridge.fit.unknowns import Space, space_of
-from axbridge.reading import reading, regular
 from axbridge.recording.recording import Recording
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Regime, Runs
-
-__all__ = ["ks_line", "paper_procedure"]
 
 _GRID = 21  # points a side
 _LATENCIES = 12  # over their range

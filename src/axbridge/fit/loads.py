@@ -9,8 +9,6 @@ from pathlib import Path
 from axbridge.errors import UsageError
 from axbridge.recording.recording import Recording
 
-__all__ = ["inertia_of", "loaded_with"]
-
 _FORMS = "write REC.mcap=bar:MASS,LENGTH,WIDTH in kg and m, or REC.mcap=inertia:J in kg·m²"
 
 

@@ -11,11 +11,9 @@ import numpy as np
 from axbridge import __version__
 from axbridge.config.model import ServoModel, toml_lines
 from axbridge.files import write_whole, writing
-from axbridge.fit.found import Estimate, Fit, LawComparison
-from axbridge.fit.worth import worth_of
+from axbridge.fit.result import Estimate, Fit, LawComparison
+from axbridge.fit.verdict import worth_of
 from axbridge.recording.provenance import versions
-
-__all__ = ["in_file", "servo_model", "summary", "write_params"]
 
 _MOTOR_SIDE = "motor.torque_constant"  # searched at the output shaft, kept at the motor: over the gear ratio
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from axbridge.fit.found import Fit
+from axbridge.comparison.plots_png import draw, legend, picture, save
 from axbridge.fit.html import law_panel, trace_panels
-from axbridge.report.plots_png import draw, legend, picture, save
-
-__all__ = ["write_picture"]
+from axbridge.fit.result import Fit
 
 _COLUMNS = 3
 

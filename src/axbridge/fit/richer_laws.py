@@ -21,8 +21,6 @@ from axbridge.fit.unknowns import Space, enriched, richer_than
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs
 
-__all__ = ["Richer", "begun_from", "criterion", "independent", "richer_law", "widened"]
-
 FADED = 0.05  # samples correlate less than that where an error is over
 ROUNDS = 12
 SPREAD = 0.1  # of the search for each law, in ranges

@@ -19,8 +19,6 @@ from axbridge.jit import jit
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs
 
-__all__ = ["scatter", "shared", "weights"]
-
 _SAME = 1.5  # counts: readings no further apart are of one place
 _OFF = 0.01  # counts: positions so close to whole ones were rounded to them
 

@@ -30,23 +30,6 @@ from axbridge.fit.unknowns import Space
 from axbridge.pool import APART, workers
 from axbridge.sim.runs import Runs
 
-__all__ = [
-    "COARSE",
-    "FINE",
-    "HUBER",
-    "SHARPENED",
-    "WAVE",
-    "Job",
-    "Mapper",
-    "StartOutcome",
-    "best_of_both",
-    "executor",
-    "losses",
-    "minimise",
-    "opened",
-    "search",
-]
-
 SCREENED = 200  # random points a start looks at before it begins
 GRID, NARROW = 33, 1e-4  # of a single unknown: points looked at, and how near to the best one is near enough, in ranges
 POPULATION = 16

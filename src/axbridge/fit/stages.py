@@ -20,8 +20,6 @@ from axbridge.arrays import FloatArray, IntArray
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import JOINT_MODE, Regime, Runs
 
-__all__ = ["LENGTHS", "STAGES", "Stage", "parts", "speeds"]
-
 LONGEST, SHORTEST = 1.0, 0.15  # s: of a part
 LENGTHS = LONGEST, 3.0  # s: a fit of everything looks at both
 AROUND = 4  # samples on either side that a speed is taken from

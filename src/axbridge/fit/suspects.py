@@ -19,14 +19,12 @@ from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit.clocks import predicted
 from axbridge.fit.fit import base_model
-from axbridge.fit.found import Fit
+from axbridge.fit.result import Fit
 from axbridge.fit.search import COARSE, losses
 from axbridge.fit.unknowns import Space
 from axbridge.recording.recording import Recording, Track
 from axbridge.recording.sample_quality import PAUSE
 from axbridge.sim.runs import Runs
-
-__all__ = ["import_again", "looks_like", "mirrored", "sampling"]
 
 DOUBTFUL = 1.5  # degrees: RMSE of a recording from which on the factors are tried
 HALVED = 0.5  # of the mean absolute error that a factor may leave at most

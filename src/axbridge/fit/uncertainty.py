@@ -31,19 +31,6 @@ from axbridge.fit.unknowns import Space
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs
 
-__all__ = [
-    "NOTHING_CHANGES",
-    "QUANTILE",
-    "TOLERANCE",
-    "Uncertainty",
-    "flat_of",
-    "left_alone",
-    "misfits",
-    "polish",
-    "reaching",
-    "uncertainty",
-]
-
 BLOCK = 0.25  # s
 GROUPS = 12  # of recordings, which the jackknife leaves out in turn: its cost grows as they do, not as their square
 STEPS = (0.004, 0.012)  # of the range: two sizes of difference, averaged, because stick-slip makes the motion jagged

@@ -13,20 +13,6 @@ from axbridge.errors import UsageError
 from axbridge.servo.columns import Param
 from axbridge.servo.friction_laws import TERMS
 
-__all__ = [
-    "DUTY",
-    "FRICTION_LAWS",
-    "HOLD",
-    "KNOWN",
-    "MODELS",
-    "STEPS",
-    "Space",
-    "Unknown",
-    "enriched",
-    "richer_than",
-    "space_of",
-]
-
 
 @dataclass(frozen=True)
 class Unknown:

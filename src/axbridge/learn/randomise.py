@@ -22,12 +22,10 @@ from axbridge.config import toml_tables
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RecordingError, UsageError
-from axbridge.reading import reading, regular
+from axbridge.file_reading import reading, regular
 from axbridge.recording.recording import Recording
 from axbridge.servo.columns import pack
 from axbridge.servo.steady import SteadyServo
-
-__all__ = ["LineQuality", "Parameters", "Randomisation", "Supply"]
 
 _QUANTILE = 1.96  # standard deviations to an end of a 95 % interval
 _SAMPLES = 20  # with the motor driven, that a supply takes to be known

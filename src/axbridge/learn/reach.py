@@ -13,8 +13,6 @@ from axbridge.learn.servo_env import ServoEnv
 from axbridge.robot.backends.backend import BackendName
 from axbridge.robot.robot import Robot
 
-__all__ = ["Reach"]
-
 
 class Reach(ServoEnv):
     """The observation adds the targets, rad. The reward is minus the mean distance from them, rad.

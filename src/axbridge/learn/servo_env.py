@@ -24,8 +24,6 @@ from axbridge.robot.backends.backend import BackendName
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 
-__all__ = ["Observation", "ServoEnv"]
-
 Observation = npt.NDArray[np.float32]
 
 _FASTEST = 20.0  # rad/s: what a speed can be at most, for the space; an AX-12 runs at 6, one that falls at 17

@@ -13,8 +13,6 @@ from axbridge.robot.backends.backend import BackendName
 from axbridge.robot.robot import Robot
 from axbridge.robot.simulation import hold_up
 
-__all__ = ["BioloidStand"]
-
 _HELD = 25  # steps
 _FALLEN = 0.7  # share of its height below which a simulated robot has fallen
 

@@ -18,12 +18,10 @@ from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import BusConfig
 from axbridge.errors import UsageError
+from axbridge.motion.gait import Gait
+from axbridge.motion.walking import WalkOutcome, walk
 from axbridge.pool import results
 from axbridge.robot.open import open_robot
-from axbridge.walking.gait import Gait
-from axbridge.walking.walking import WalkOutcome, walk
-
-__all__ = ["METRICS", "SweepJob", "SweepRow", "changed", "figures", "header", "parse_axes", "sweep"]
 
 _SHORT = {
     "armature": "motor.armature",

@@ -16,13 +16,11 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import UnsupportedOperation
+from axbridge.file_reading import printable
 from axbridge.files import replacing, writing
-from axbridge.reading import printable
 from axbridge.recording.recording import Recording
 from axbridge.recording.tables import HEADERS, rounded
 from axbridge.recording.wide_rows import wide_rows
-
-__all__ = ["Written", "write_csv", "write_parquet"]
 
 _CELLS = 250_000  # numbers of a table that are text at a time
 _Block = tuple[str | None, list[FloatArray]]  # rows of a table: their servo (None: columns say), and columns (n,)

@@ -21,13 +21,11 @@ from pydantic import BaseModel, Field, RootModel, ValidationError
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError, UnsupportedOperation, UsageError
-from axbridge.reading import printable, reading, regular
+from axbridge.file_reading import printable, reading, regular
 from axbridge.recording.provenance import describe, origin_of
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.sample_quality import Oddity, findings
 from axbridge.recording.samples import in_order
-
-__all__ = ["UNITS", "import_dataset", "is_dataset"]
 
 UNITS = "deg", "rad", "normalised"
 _INFO = Path("meta") / "info.json"

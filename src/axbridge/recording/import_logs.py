@@ -15,7 +15,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import RecordingError, UsageError
-from axbridge.reading import printable, reading, regular
+from axbridge.file_reading import printable, reading, regular
 from axbridge.recording.import_wizard import GivenGoal, is_wizard, wizard_recording
 from axbridge.recording.metadata import check_number
 from axbridge.recording.provenance import describe, origin_of
@@ -24,8 +24,6 @@ from axbridge.recording.sample_quality import Oddity, findings
 from axbridge.recording.samples import in_order
 from axbridge.recording.tables import HEADERS
 from axbridge.units import RPM
-
-__all__ = ["ANGLES", "UNIT_FACTORS", "import_log", "parse_columns"]
 
 UNIT_FACTORS = {
     "": 1.0,

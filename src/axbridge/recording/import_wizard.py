@@ -22,12 +22,10 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import RecordingError, UsageError
-from axbridge.recording import stamps
+from axbridge.recording import coarse_clock
 from axbridge.recording.provenance import describe, origin_of
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.units import Calibration
-
-__all__ = ["GivenGoal", "is_wizard", "parse_goal", "wizard_recording"]
 
 _FIRST = "DYNAMIXEL Graph"
 _VERSION = "2"
@@ -117,14 +115,14 @@ def wizard_recording(path: Path, text: str, servo: str, goal: GivenGoal | None =
         notes += said
     else:
         notes.append("the goal was not exported: give --goal COUNTS@SECONDS, or --goal auto to have it estimated")
-    if stamps.on_grid(export.time):
-        found = stamps.restored(export.time)
-        facts["stamps"] = {"grid_s": stamps.GRID, "poll_s": None if math.isnan(found.poll) else found.poll}
+    if coarse_clock.on_grid(export.time):
+        found = coarse_clock.restored(export.time)
+        facts["stamps"] = {"grid_s": coarse_clock.GRID, "poll_s": None if math.isnan(found.poll) else found.poll}
         meant = (
-            f"the stamps lie on a {stamps.GRID * 1e3:.0f} ms grid and are kept; they fit samples every "
+            f"the stamps lie on a {coarse_clock.GRID * 1e3:.0f} ms grid and are kept; they fit samples every "
             f"{found.poll * 1e3:.0f} ms, by which fits know when those were taken"
             if not math.isnan(found.poll)
-            else f"the stamps lie on a {stamps.GRID * 1e3:.0f} ms grid: each is up to that much too early"
+            else f"the stamps lie on a {coarse_clock.GRID * 1e3:.0f} ms grid: each is up to that much too early"
         )
         notes.append(meant)
     metadata = describe(

@@ -28,7 +28,7 @@ from mcap.summary import Summary
 from mcap.writer import CompressionType, Writer
 
 from axbridge import __version__
-from axbridge.reading import FORMAT
+from axbridge.file_reading import FORMAT
 from axbridge.recording import step_format
 from axbridge.recording.step_format import CYCLE, CYCLE_ROW, CYCLE_TYPE, EVENT_TYPE, EVENTS, STEP, STEP_TYPE, Table
 from axbridge.state import SERVO_ROW

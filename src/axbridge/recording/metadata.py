@@ -10,10 +10,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from axbridge.errors import RecordingError
-from axbridge.reading import check_format
+from axbridge.file_reading import check_format
 from axbridge.recording.mcap_file import FORMAT_KEY
-
-__all__ = ["check_event", "check_number", "checked"]
 
 _MOST = 1000  # servos: about four buses on which every id is taken
 

@@ -17,8 +17,6 @@ from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.recording.recording import Recording
 
-__all__ = ["describe", "origin_of", "revision_of", "rig_of", "versions"]
-
 _PACKAGES = ("numpy", "pybullet", "mujoco", "numba", "scipy", "cma", "dynamixel-sdk", "mcap")
 _PATIENCE = 2.0  # s for git: a folder on a slow disk is recorded without its revision
 

@@ -20,8 +20,6 @@ from axbridge.recording.sample_quality import SampleFacts, sample_facts
 from axbridge.recording.tables import HEADERS, wide_table, with_pandas
 from axbridge.state import SERVO_COLUMNS
 
-__all__ = ["SERVO_FIELDS", "Event", "Recording", "Segment", "Track", "TrackSource"]
-
 SERVO_FIELDS = tuple(name for name in SERVO_COLUMNS if name != "time")
 
 STOOD_STILL = "stood still"  # event: for how many ``seconds`` a virtual bus had stood still by then

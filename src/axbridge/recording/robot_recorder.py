@@ -20,8 +20,6 @@ from axbridge.recording.recorder import Recorder, wall_clock_of_zero
 from axbridge.recording.recording import STOOD_STILL
 from axbridge.state import SERVO_ROW, Goals, Observer, ServoState, StepReport, Truth
 
-__all__ = ["Observable", "ObservableServo", "RobotRecorder"]
-
 
 class ObservableServo(Protocol):
     """What is recorded of a servo; `axbridge.robot.servo.Servo` has it."""

@@ -16,8 +16,6 @@ from axbridge.recording.recording import Recording
 from axbridge.recording.wide_rows import wide_rows
 from axbridge.rotations import Quaternion, of_roll_pitch_yaw
 
-__all__ = ["JointRow", "base_link", "base_poses", "joint_rows", "robot_of"]
-
 _BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
 
 

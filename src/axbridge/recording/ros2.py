@@ -19,13 +19,11 @@ import numpy as np
 
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UnsupportedOperation, UsageError
+from axbridge.file_reading import printable, reading
 from axbridge.files import make_folder, writing
-from axbridge.reading import printable, reading
 from axbridge.recording.recording import Recording
 from axbridge.recording.robot_states import JointRow, base_link, base_poses, joint_rows, robot_of
 from axbridge.recording.stored import log_origin
-
-__all__ = ["COMMANDS", "EVENTS", "check_bag", "write_ros2"]
 
 ROBOT, JOINTS, COMMANDS = "/robot_description", "/joint_states", "/joint_commands"
 TRANSFORMS, EVENTS = "/tf", "/events"

@@ -18,8 +18,6 @@ from axbridge.errors import UsageError, nearest
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.recording import Recording
 
-__all__ = ["SAMPLES", "Sample", "find", "load", "names", "path"]
-
 
 @dataclass(frozen=True)
 class Sample:

@@ -8,8 +8,6 @@ import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 
-__all__ = ["COMMANDS", "in_order"]
-
 COMMANDS = ("command", "torque_enabled", "duty", "speed_limit", "torque_limit")
 
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError
+from axbridge.file_reading import reading, regular
 from axbridge.files import replacing, writing
-from axbridge.reading import reading, regular
 from axbridge.recording.mcap_file import FormatError, Message, MessageError, MessageWriter, read
 from axbridge.recording.metadata import check_event, check_number, checked
 from axbridge.recording.recording import Event, Recording, Track, TrackSource

@@ -11,8 +11,6 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import UnsupportedOperation, UsageError
 
-__all__ = ["HEADERS", "even_times", "every_time", "resampled", "rounded", "wide_table", "with_pandas"]
-
 HEADERS = {
     "time": "time_s",
     "command": "command_rad",

@@ -11,8 +11,6 @@ from axbridge.arrays import FloatArray
 from axbridge.recording.recording import Recording
 from axbridge.recording.tables import even_times, every_time, resampled
 
-__all__ = ["wide_rows"]
-
 _CELLS = 250_000  # numbers in memory at a time
 
 

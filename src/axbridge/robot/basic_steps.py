@@ -10,8 +10,6 @@ from axbridge.robot.backends.backend import Backend
 from axbridge.robot.servo import Servo
 from axbridge.virtual.world import World
 
-__all__ = ["BasicSteps"]
-
 
 class BasicSteps:
     """What lives by the basic step of a robot.

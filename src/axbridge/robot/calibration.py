@@ -21,8 +21,6 @@ from axbridge.errors import BusError, RigError, UsageError
 from axbridge.robot.backends.real import ports_of
 from axbridge.units import Calibration
 
-__all__ = ["ENOUGH", "Mounting", "changes", "check_whole", "moved_most", "rig_of_bus"]
-
 ENOUGH = math.radians(10)  # less than this is no movement
 _ALONE = 0.5  # another servo may have moved by this share of the first one's way
 _EDGE = 3  # counts: this near the end of what it can say, a servo may be beyond it

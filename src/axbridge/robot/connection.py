@@ -24,14 +24,12 @@ from axbridge.robot.drives.drive import Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.ideal import IdealDrive
 from axbridge.robot.drives.x_drive import XDrive
+from axbridge.robot.safety.exit import WAYS_OUT
 from axbridge.robot.safety.net import Safety
-from axbridge.robot.safety.ways_out import WAYS_OUT
-from axbridge.robot.sensors.opened import open_sensors
+from axbridge.robot.sensors.open_sensors import open_sensors
 from axbridge.robot.sensors.sensor import Sample, Sensor
 from axbridge.robot.warn import warn
 from axbridge.state import BusEvent
-
-__all__ = ["Connection"]
 
 _log = logging.getLogger(__name__)
 _STDERR = 2

@@ -13,8 +13,6 @@ from axbridge.errors import RigError, UsageError
 from axbridge.robot.backends.backend import Backend
 from axbridge.robot.robot import Robot
 
-__all__ = ["attending", "open_robot", "with_usual_engine"]
-
 _attending: list[Callable[[Robot, int], None]] = []
 
 

@@ -18,7 +18,7 @@ from axbridge.errors import BusError, UsageError
 from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.basic_steps import BasicSteps
 from axbridge.robot.connection import Connection
-from axbridge.robot.possible import refuse_impossible
+from axbridge.robot.pose_check import refuse_impossible
 from axbridge.robot.sensors.sensor import ImuSample, Sample
 from axbridge.robot.servo import Servo
 from axbridge.robot.servos import Servos
@@ -27,8 +27,6 @@ from axbridge.robot.torque_watch import TorqueWatch
 from axbridge.robot.twin.twin import Twin
 from axbridge.servo import checks
 from axbridge.state import Cause, Observer, ServoState, StepReport
-
-__all__ = ["Robot"]
 
 _log = logging.getLogger(__name__)
 _SOFT_START = 0.5  # s in which torque rises after a change of backend

@@ -27,8 +27,6 @@ from axbridge.servo.coupled_motors import Limits, scaled
 from axbridge.servo.setpoints import Setpoints
 from axbridge.state import Goals, ServoState, Truth
 
-__all__ = ["Servo"]
-
 _UNITS = {
     "position": {"rotational": "rad", "linear": "m"},
     "velocity": {"rotational": "rad/s", "linear": "m/s"},

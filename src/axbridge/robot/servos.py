@@ -19,8 +19,6 @@ from axbridge.robot.warn import warn
 from axbridge.servo import checks
 from axbridge.servo.coupled_motors import Limits, couplings, sibling_limits
 
-__all__ = ["Servos"]
-
 _log = logging.getLogger(__name__)
 _THERE = {"rotational": math.radians(2), "linear": 0.002}  # rad, m: this near a goal a joint has arrived
 _LONGEST_WAY = 86_400.0  # s: a day

@@ -8,11 +8,9 @@ from functools import cached_property
 from axbridge.errors import UnsupportedOperation
 from axbridge.rotations import LinkPose
 from axbridge.sim.engine import Engine
-from axbridge.sim.hand import Hand
+from axbridge.sim.support import Hand
 from axbridge.state import ServoState, Truth
 from axbridge.virtual.world import World
-
-__all__ = ["Simulation", "hold_up"]
 
 
 class Simulation:

@@ -14,8 +14,6 @@ from axbridge.robot.servo import Servo
 from axbridge.robot.warn import warn
 from axbridge.state import BusEvent, Cause
 
-__all__ = ["TorqueWatch"]
-
 _GONE = 1.0  # s after which a loss of power is no cause any more
 _SOMEBODY = "something else than this program has switched it off"
 

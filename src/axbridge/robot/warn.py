@@ -7,8 +7,6 @@ import warnings
 
 from axbridge.errors import ControlWarning
 
-__all__ = ["warn"]
-
 
 def warn(message: str) -> None:
     """Give a `ControlWarning` in the caller's line: the first one that is not axbridge's own."""

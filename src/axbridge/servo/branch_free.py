@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from axbridge.jit import jit
 
-__all__ = ["decayed", "erf"]
-
 _ENOUGH = 37.0  # exp(-37) is lost beside 1
 
 

@@ -11,19 +11,6 @@ from typing import NamedTuple, SupportsFloat
 
 from axbridge.errors import UsageError
 
-__all__ = [
-    "Checked",
-    "acceleration",
-    "available_torque",
-    "duty",
-    "gains",
-    "is_no_angle",
-    "number",
-    "position",
-    "torque",
-    "velocity",
-]
-
 
 class Checked(NamedTuple):
     """Outcome of a check.

@@ -13,19 +13,6 @@ from axbridge.servo.friction import Friction
 from axbridge.servo.friction_laws import TERMS
 from axbridge.servo.motor import Motor
 
-__all__ = [
-    "Command",
-    "Joint",
-    "Law",
-    "Mode",
-    "Param",
-    "Passive",
-    "State",
-    "friction_of",
-    "motor_of",
-    "pack",
-]  # fmt: skip
-
 
 class Mode(IntEnum):
     """What the loop is asked to do; value of `Command.MODE`."""

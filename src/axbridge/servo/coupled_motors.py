@@ -9,8 +9,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-__all__ = ["Limits", "base_name", "couplings", "scaled", "sibling_limits"]
-
 _DELIMITER = "::"
 
 

@@ -20,8 +20,6 @@ from typing import NamedTuple
 from axbridge.jit import jit
 from axbridge.servo.branch_free import decayed
 
-__all__ = ["Friction", "budget"]
-
 
 class Friction(NamedTuple):
     """Dry friction of one gear.

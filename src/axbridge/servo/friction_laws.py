@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["TERMS"]
-
 _ALWAYS = ("coulomb", "viscous")
 _STRIBECK = ("stribeck", "stribeck_speed", "stribeck_exponent")
 _APART = ("load_external", "load_external_stribeck")  # the load's share has figures of its own

@@ -26,12 +26,6 @@ from typing import NamedTuple
 from axbridge.jit import jit
 from axbridge.servo.branch_free import decayed
 
-__all__ = [
-    "Motor", "Push", "directed", "driving", "end_current", "fitted_weight", "limited_current", "mean_torque", "push",
-    "relax", "temperature_step", "warmed",
-]  # fmt: skip
-
-
 _LEAST_LEFT = 0.1  # share of the supply that resistance per duty leaves
 
 

@@ -13,11 +13,6 @@ from axbridge.jit import jit
 from axbridge.servo.branch_free import decayed, erf
 from axbridge.servo.columns import Law
 
-__all__ = [
-    "Loop", "approach", "asked", "compliance", "felt", "lagging", "mean_compliance", "pid", "position_law",
-    "quantise", "saturated", "state_feedback",
-]  # fmt: skip
-
 _NEAR = 4.0  # counts beyond the margin where noise makes no difference to the mean any more
 _FAR = 4.0  # beyond it erf is as good as ±1
 

@@ -22,8 +22,6 @@ from axbridge.servo.columns import Command, Joint, Mode, Param
 from axbridge.servo.motor import Motor, driving
 from axbridge.servo.position_laws import Loop, approach, felt, lagging, position_law, saturated
 
-__all__ = ["control", "loop_of"]
-
 _WHEEL_GAIN = 4.0  # speed loop of the MX wheel mode: V·s/rad in units of the motor constant
 
 

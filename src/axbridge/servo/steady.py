@@ -27,8 +27,6 @@ from axbridge.servo.columns import Param, friction_of, motor_of
 from axbridge.servo.friction import Friction
 from axbridge.servo.motor import Motor
 
-__all__ = ["AT_REST", "SteadyServo"]
-
 AT_REST = 0.05  # rad/s: a Present Speed count is 0.0116, and readings of a standing joint flicker by some
 _CORNERS = 3  # lines that meet in two corners
 _FLATTEST = 0.1  # of a line: friction above what drives it has no solution, and is not to have a wild one

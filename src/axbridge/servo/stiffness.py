@@ -6,8 +6,6 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.register_units import compliance_slope
 
-__all__ = ["volts_per_radian"]
-
 
 def volts_per_radian(model: ServoModel, profile: FirmwareProfile, supply: float) -> float:
     """What the position loop adds to the voltage for each radian off the goal, V, with factory registers.

@@ -14,8 +14,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["VelocityController", "braking_speed", "towards"]
-
 
 @dataclass
 class VelocityController:

@@ -12,8 +12,6 @@ from axbridge.arrays import FloatArray
 from axbridge.jit import jit
 from axbridge.servo.columns import Joint, Param
 
-__all__ = ["meeting", "reached", "rest"]
-
 
 @jit
 def reached(gap: float, rotor: float, joint: float, play: float) -> int:

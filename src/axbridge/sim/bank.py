@@ -23,8 +23,6 @@ from axbridge.servo.columns import Command, Joint, Param, Passive, State, pack
 from axbridge.sim.engine import Engine
 from axbridge.sim.substep import NOISE, Drives, recall, workspace
 
-__all__ = ["Bank", "BankServo", "Motors", "ServoBank"]
-
 _GOAL = slice(Command.GOAL, Command.SPEED + 1)
 _KEPT = 0.025  # s of past states
 

@@ -19,8 +19,6 @@ from axbridge.servo.columns import Command, State
 from axbridge.sim.bank import Bank
 from axbridge.sim.substep import recall
 
-__all__ = ["RemoteBank"]
-
 _ROW = struct.Struct(f"={2 + len(Command)}d")  # index, time, the row
 _STEP, _IDLE_STEP = 0.002, 0.01  # s between two advances while something moves, and while all is limp and still
 _STILL = 1e-3  # rad/s

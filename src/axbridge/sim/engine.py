@@ -15,23 +15,12 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from axbridge.arrays import FloatArray
-from axbridge.body.soles import Contact
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import JointFacts, Tree, read_tree
 from axbridge.errors import RigError
 from axbridge.rotations import LinkPose, Quaternion, Vector
+from axbridge.sim.body.soles import Contact
 from axbridge.sim.substep import Drives
-
-__all__ = [
-    "UNLIMITED",
-    "Arrangement",
-    "Engine",
-    "IdealMotor",
-    "LinkMotion",
-    "Scene",
-    "arrange",
-    "substeps",
-]
 
 UNLIMITED = 1e6  # N·m: most torque of an ideal motor that nothing limits
 _SUBSTEP = 1e-3  # s

@@ -8,8 +8,6 @@ from __future__ import annotations
 from axbridge.jit import jit
 from axbridge.servo.motor import fitted_weight
 
-__all__ = ["spin", "stopped"]
-
 
 @jit
 def spin(

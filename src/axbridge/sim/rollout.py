@@ -43,8 +43,6 @@ from axbridge.sim.one_body import spin, stopped
 from axbridge.sim.runs import Regime, Runs
 from axbridge.sim.substep import DriveTrain, drive_train, drive_train_of, settle
 
-__all__ = ["rollouts"]
-
 _WIDTH = max(len(Joint), len(Command))  # of what a set works in
 _MODES = float(Mode.JOINT), float(Mode.WHEEL_DUTY)
 _NOW, _OBEYED, _NEXT = range(3)  # a place in a recording: s; the sample that is obeyed, and the one to come

@@ -11,8 +11,6 @@ import numpy as np
 from axbridge.arrays import BoolArray, FloatArray, IntArray
 from axbridge.servo.columns import Passive
 
-__all__ = ["FREE", "JOINT_MODE", "Regime", "Runs"]
-
 FREE = np.zeros(len(Passive))  # a row of `Runs.passive`: nothing acts beside the servo
 FREE[[Passive.LOW, Passive.HIGH]] = -np.inf, np.inf
 JOINT_MODE = 2.0  # in `Runs.duty`: no duty, the position loop runs

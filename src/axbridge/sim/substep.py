@@ -33,27 +33,6 @@ from axbridge.servo.position_loop import control, loop_of
 from axbridge.sim.backlash import rest
 from axbridge.sim.one_body import spin
 
-__all__ = [
-    "ARMATURE",
-    "DAMPING",
-    "KEPT",
-    "LIMIT",
-    "LOOSE",
-    "NOISE",
-    "PULL",
-    "TORQUE",
-    "DriveTrain",
-    "Drives",
-    "account",
-    "drive_train",
-    "drive_train_of",
-    "end_step",
-    "gather",
-    "recall",
-    "settle",
-    "workspace",
-]
-
 NOISE = 4096  # entries of the noise table
 # Rows of the workspace. What acts on each joint: torque at rest, damping, armature, largest impulse of dry friction;
 # the load it carries; 1 where the rotor is in its play, and its mean speed then.

@@ -13,8 +13,6 @@ from axbridge.config.registers import PRESENT, Address
 from axbridge.errors import BusTimeout, PortError, UsageError
 from axbridge.testing.promises import kept
 
-__all__ = ["check_bus"]
-
 
 def check_bus(make_bus: Callable[[], Bus], *, id: int = 1, absent: int = 252) -> list[str]:
     """Check every promise of the bus contract, each on a bus of its own.

@@ -20,8 +20,6 @@ from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Engine, Scene
 from axbridge.testing.promises import kept
 
-__all__ = ["check_engine"]
-
 _G = 9.81
 _STEP = 1 / 240  # s, the physics step of all scenes
 _NOTHING = (0.0, 0.0, 0.0)

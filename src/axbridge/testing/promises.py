@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 
 from axbridge.errors import AxBridgeError
 
-__all__ = ["kept"]
-
 
 def kept(checks: Iterable[Callable[..., None]], run: Callable[[Callable[..., None]], None]) -> list[str]:
     """The names of the promises, when all are kept.

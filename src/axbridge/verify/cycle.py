@@ -11,8 +11,6 @@ from axbridge.config.rig import Rig
 from axbridge.robot.open import open_robot
 from axbridge.verify.outcome import Measured
 
-__all__ = ["judge_lateness", "look_at_cycle"]
-
 _OFTEN = 0.1  # share of the steps: more late ones are no hiccup
 
 

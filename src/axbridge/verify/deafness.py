@@ -12,8 +12,6 @@ from axbridge.config.profile import Register
 from axbridge.config.registers import ADDRESSES
 from axbridge.verify.outcome import Measured
 
-__all__ = ["REGISTERS", "WRITES", "judge_deafness", "look_at_deafness"]
-
 REGISTERS = {1: "alarm_led", 2: "moving_threshold"}  # nothing moves by them, nothing is protected by them
 _ROUNDS = 4  # each writes it twice; their questions come at different moments
 WRITES = 2 * _ROUNDS

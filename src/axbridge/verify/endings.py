@@ -15,10 +15,8 @@ from typing import IO, Any
 
 from axbridge.bus.handshake import Expected, ExpectedBus, Finding, name_of
 from axbridge.errors import BusError
-from axbridge.verify.calm import powered
+from axbridge.verify.first_drive import powered
 from axbridge.verify.outcome import Measured
-
-__all__ = ["judge_endings", "look_at_endings", "looked_at_the_end"]
 
 _STARTS = 30.0  # s in which the child is there
 _DIES = 10.0

@@ -12,16 +12,14 @@ import numpy as np
 from axbridge.bus.handshake import Finding
 from axbridge.comparison.comparison import following
 from axbridge.config.rig import Rig
+from axbridge.motion.gait import Gait
+from axbridge.motion.walking import walk
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 from axbridge.verify.outcome import Measured
-from axbridge.walking.gait import Gait
-from axbridge.walking.walking import walk
-
-__all__ = ["judge_steps", "look_at_steps"]
 
 _BEHIND = 12.0  # degrees behind its goal at the worst moment: what lags less is no more than slow
 

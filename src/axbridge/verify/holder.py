@@ -13,9 +13,7 @@ import sys
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError
 from axbridge.robot.open import open_robot
-from axbridge.verify.calm import SHARE, calm
-
-__all__ = ["hold", "moved"]
+from axbridge.verify.first_drive import SHARE, calm
 
 _SETTLES = 0.3  # s
 _LONGEST = 20.0  # s: nobody has to end it

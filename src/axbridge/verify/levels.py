@@ -16,8 +16,6 @@ from axbridge.config.rig_tables import ServoConfig
 from axbridge.units import Calibration
 from axbridge.verify.outcome import Measured
 
-__all__ = ["judge_levels", "look_at_servos"]
-
 _NEAR = 3  # counts between a servo's own angle limit and the rig's that are no matter
 _FACTS = (
     "model_number", "firmware_version", "id", "return_delay_time", "temperature_limit", "status_return_level",

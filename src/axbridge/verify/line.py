@@ -11,8 +11,6 @@ from axbridge.bus.handshake import ExpectedBus, Finding, measure_latency, name_o
 from axbridge.bus.scan import scan
 from axbridge.verify.outcome import Measured
 
-__all__ = ["look_at_lines"]
-
 
 def look_at_lines(lines: Sequence[ExpectedBus], reads: int, progress: Callable[[str], None]) -> Measured:
     """Look at each line: its adapter, who answers, and how many of so many reads are lost or wrong.

@@ -12,17 +12,15 @@ from axbridge.comparison.comparison import Comparison, compare
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, UsageError
-from axbridge.experiment.experiment_run import ExperimentEnded, ExperimentRun
+from axbridge.motion.experiment_run import ExperimentEnded, ExperimentRun
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
-from axbridge.robot.twin.allowance import allowance
+from axbridge.robot.twin.tolerance import allowance
 from axbridge.verify.outcome import Measured
-
-__all__ = ["ENDS", "compared", "conduct", "judge_motion", "look_at_motion", "record_motion", "suited"]
 
 _SHARE = 0.5  # of the torque
 _STEP, _SWING = math.radians(35), math.radians(20)

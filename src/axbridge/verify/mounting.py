@@ -10,8 +10,6 @@ from typing import Literal
 from axbridge.bus.handshake import Finding
 from axbridge.config.rig import Rig
 
-__all__ = ["STRAIGHT", "JointTurn", "judge_mounting", "zero_pose"]
-
 STRAIGHT = math.radians(5)  # so near a hand brings a joint to where it should be
 
 

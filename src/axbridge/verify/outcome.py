@@ -14,8 +14,6 @@ from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.files import write_whole, writing
 
-__all__ = ["Measured", "StepOutcome", "digest_of", "load", "save"]
-
 _FORM = 1
 
 

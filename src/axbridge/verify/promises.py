@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from axbridge.verify.outcome import StepOutcome
 
-__all__ = ["PROMISES", "Judged", "Promise", "counted", "judged"]
-
 Facts = Mapping[str, Any]
 Verdict = tuple[bool | None, str]  # whether it was kept, None where that cannot be said; and by what
 
@@ -72,7 +70,7 @@ def judged(outcomes: Mapping[str, StepOutcome]) -> list[Judged]:
 
 def counted(promises: Sequence[Judged]) -> str:
     """How many promises there are of each verdict, in words."""
-    verdicts = [one.verdict for one in promises]
+    verdicts: list[str] = [one.verdict for one in promises]
     return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in _VERDICTS)
 
 

@@ -12,16 +12,14 @@ from pathlib import Path
 from axbridge import __version__
 from axbridge.bus.diagnose import grouped
 from axbridge.comparison.comparison import Comparison
+from axbridge.comparison.page import Table, table_html, write_page
+from axbridge.comparison.plots import fewer
+from axbridge.comparison.plots_html import figure_html
 from axbridge.comparison.tables import deviation_table, panels_of, response_tables
 from axbridge.config.registers import NAMES
 from axbridge.config.rig import Rig
-from axbridge.report.page import Table, table_html, write_page
-from axbridge.report.plots import fewer
-from axbridge.report.plots_html import figure_html
 from axbridge.verify.outcome import StepOutcome
 from axbridge.verify.promises import counted, judged
-
-__all__ = ["anonymous", "text_of", "write_verify_page"]
 
 _COMMENTS = """\
 yours to fill in

@@ -15,9 +15,7 @@ from axbridge.config.register_units import in_units
 from axbridge.errors import BusError, UsageError
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
-from axbridge.view.desk import Job
-
-__all__ = ["Actions", "RegisterRow", "end_of_range"]
+from axbridge.view.requests import Job
 
 _FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
 _NOT_HERE = {  # what a register would go around, and where it is done instead

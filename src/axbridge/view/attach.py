@@ -9,11 +9,9 @@ from axbridge.robot.robot import Robot
 from axbridge.view import web_server
 from axbridge.view.controls import Controls
 from axbridge.view.page import LivePage
-from axbridge.view.picture import Picture
 from axbridge.view.plots import Plots
 from axbridge.view.scene import RobotScene
-
-__all__ = ["attach"]
+from axbridge.view.snapshot import Picture
 
 
 def _screen(page: LivePage) -> Callable[[Picture | None], None]:

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.body.poses import posed
 from axbridge.config.mesh import read_mesh
 from axbridge.config.urdf import SLIDES, Shape, Tree
 from axbridge.rotations import LinkPose, Quaternion, of_axis, product
+from axbridge.sim.body.poses import posed
 
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["RobotDrawing", "centre_of_mass"]
 
 _STILL = 5e-4  # rad or m: a joint that has moved less is not drawn anew
 _APART = {False: math.radians(1), True: 0.001}  # rad, or m where it slides: joints that differ to the eye

@@ -13,18 +13,16 @@ from typing import Any
 
 from axbridge.config.urdf import Tree
 from axbridge.errors import AxBridgeError, UsageError
-from axbridge.moves.files import load_move
-from axbridge.moves.joint_table import joints_of
-from axbridge.moves.mirror import signs
+from axbridge.motion.files import load_move
+from axbridge.motion.joint_table import joints_of
+from axbridge.motion.mirror import signs
 from axbridge.robot.robot import Robot
 from axbridge.view.actions import RegisterRow, end_of_range
 from axbridge.view.events import LoggedEvent
 from axbridge.view.page import LivePage
-from axbridge.view.picture import Picture
 from axbridge.view.poses import PoseFile, mirrored
 from axbridge.view.scene import RobotScene
-
-__all__ = ["Controls", "limbs"]
+from axbridge.view.snapshot import Picture
 
 _EVERY = 0.1  # s between updates of sliders and words
 _HANDS = 0.7  # s in which a slider that somebody has moved is left alone

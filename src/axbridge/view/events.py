@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from typing import NamedTuple
 
-__all__ = ["Events", "LoggedEvent"]
-
 _MOST = 100  # lines; the one that was last seen the longest ago makes room
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.state import ServoState
 
-__all__ = ["QUANTITIES", "History", "without_gaps"]
-
 QUANTITIES = ("goal", "position", "ghost", "velocity", "load", "torque", "voltage", "temperature")
 _EVERY = 0.04  # s between rows: 25 a second, whatever the loop's rate
 _MINUTES = 10

@@ -15,26 +15,24 @@ from itertools import count
 from pathlib import Path
 from time import monotonic
 
-from axbridge.body.soles import Contact
 from axbridge.config.model import PredictionParams
 from axbridge.errors import AxBridgeError, RecordingError, RigError, RobotStopped
 from axbridge.files import check_new
-from axbridge.moves.moves import Move
+from axbridge.motion.moves import Move
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.robot.robot import Robot
 from axbridge.robot.simulation import hold_up
 from axbridge.robot.twin.residuals import REMEDIES
+from axbridge.sim.body.soles import Contact
 from axbridge.state import BusEvent, ServoState, StepReport
 from axbridge.view import web_server
 from axbridge.view.actions import Actions
-from axbridge.view.desk import Desk
 from axbridge.view.events import Events
 from axbridge.view.history import History
-from axbridge.view.picture import Picture
-
-__all__ = ["LivePage"]
+from axbridge.view.requests import Desk
+from axbridge.view.snapshot import Picture
 
 _EVERY = 0.04  # s between pictures
 _UNHURRIED = 0.02  # s that the button for all motors leaves to the step before it acts by itself
@@ -352,7 +350,7 @@ class LivePage:
         Raises:
             BusError: as `Robot.step`.
         """
-        from axbridge.moves.player import play
+        from axbridge.motion.player import play
 
         self.owned = True
         robot, end = self.robot, self.robot.time + seconds

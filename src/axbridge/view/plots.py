@@ -15,7 +15,6 @@ from axbridge.view.history import History, without_gaps
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["Plots"]
 
 _EVERY = 0.2  # s between updates of the curves
 _POINTS = 500  # of a curve at most

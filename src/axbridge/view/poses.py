@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from axbridge.errors import AxBridgeError, UsageError
+from axbridge.file_reading import reading
 from axbridge.files import write_whole
-from axbridge.moves.moves import Signs
-from axbridge.reading import reading
-
-__all__ = ["PoseFile", "mirrored"]
+from axbridge.motion.moves import Signs
 
 
 class PoseFile:

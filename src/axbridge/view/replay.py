@@ -14,13 +14,12 @@ from axbridge.errors import ErrorFlag, RecordingError, RigError
 from axbridge.recording.recording import Recording, Track
 from axbridge.state import ServoState
 from axbridge.view.history import without_gaps
-from axbridge.view.picture import Picture
 from axbridge.view.scene import RobotScene
+from axbridge.view.snapshot import Picture
 
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["Replay"]
 
 _EVERY = 0.04  # s between pictures
 _PLOT_EVERY = 0.1

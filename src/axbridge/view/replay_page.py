@@ -18,8 +18,6 @@ from axbridge.recording.recording import Recording, Track
 from axbridge.view import web_server
 from axbridge.view.replay import Replay
 
-__all__ = ["has_body", "replay_html", "seen_at"]
-
 _RATE = 25.0  # pictures a second
 _MOST = 2000  # of them: two trembling humanoids take 0.9 kB for each, and the client 0.8 MB
 

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from axbridge.body.soles import Contact
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Shape, Tree
 from axbridge.rotations import LinkPose, matrix
+from axbridge.sim.body.soles import Contact
 from axbridge.view.body import RobotDrawing, centre_of_mass
-from axbridge.view.picture import Picture
+from axbridge.view.snapshot import Picture
 
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["RobotScene"]
 
 COLOURS = ("parts", "load", "temperature")
 _COOL, _HOT = 35.0, 70.0  # °C: colours go from the one to the other; 70 is where an AX-12 switches itself off

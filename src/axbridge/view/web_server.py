@@ -30,7 +30,6 @@ from axbridge.errors import UsageError
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["Door", "Stoppable", "need_viser", "start", "stop"]
 
 _log = logging.getLogger(__name__)
 _FIRST_PORT = 8080

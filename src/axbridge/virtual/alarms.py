@@ -11,8 +11,6 @@ from axbridge.servo.columns import State
 from axbridge.units import RPM
 from axbridge.virtual.control_table import ControlTable
 
-__all__ = ["Alarms", "HardwareErrors", "Sensors"]
-
 _TORQUE_LIMIT = int(Address.TORQUE_LIMIT)
 _OVERLOAD, _OVERHEATING = int(ErrorFlag.OVERLOAD), int(ErrorFlag.OVERHEATING)
 _VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)

@@ -22,8 +22,6 @@ from axbridge.sim.bank import Motors
 from axbridge.virtual.alarms import Alarms, Sensors
 from axbridge.virtual.control_table import ControlTable
 
-__all__ = ["AnyServo", "Status"]
-
 _VOLTS = int(State.VOLTAGE)
 
 

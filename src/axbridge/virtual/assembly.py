@@ -16,8 +16,6 @@ from axbridge.sim.engine import Engine, Scene
 from axbridge.sim.engines.choice import build_engine, chosen
 from axbridge.sim.engines.ideal_joints import IdealBank, IdealJoint
 
-__all__ = ["build_bank"]
-
 _PENDULUM_STEP = 1 / 240  # s
 _FEW = 6  # servos that plain Python simulates faster than they move
 

@@ -13,8 +13,6 @@ from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 from axbridge.virtual.line import Line
 from axbridge.virtual.world import World
 
-__all__ = ["VirtualBus"]
-
 _GRACE = 0.003  # s beyond the reply's own length: the longest return delay is 0.8 ms, interrupts 0.3 ms
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from axbridge.bus.protocols.packet import BITS_PER_BYTE
 
-__all__ = ["Transmission", "overlay"]
-
 _OVERSAMPLING = 16  # samples a bit, as a UART takes
 
 

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from axbridge.config.profile import Area, FirmwareProfile
 
-__all__ = ["ControlTable", "RegisterShare"]
-
 
 class RegisterShare(NamedTuple):
     """One register's share of an address range.

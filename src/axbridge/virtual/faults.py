@@ -18,8 +18,6 @@ from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
 from axbridge.virtual.any_servo import AnyServo
 
-__all__ = ["FAULTS", "Fault", "FaultKind", "FaultTarget", "Mishaps", "parse_faults", "table"]
-
 _LATE = 0.04  # s
 _BROWNOUT = 4.0  # V
 _HOTTER = 10.0  # degC above the limit

@@ -9,8 +9,6 @@ from axbridge.bus.protocols import v1, v2
 from axbridge.bus.protocols.packet import Packet
 from axbridge.config.instructions import Instruction
 
-__all__ = ["FAST_READS", "Framing", "Heard", "blocks_of", "reads_of"]
-
 _ALIKE = 2  # bytes with which headers of both protocols begin
 FAST_READS = {Instruction.FAST_SYNC_READ, Instruction.FAST_BULK_READ}
 

@@ -21,9 +21,6 @@ from axbridge.virtual.faults import Mishaps
 from axbridge.virtual.framing import FAST_READS, Framing, Heard, blocks_of, reads_of
 from axbridge.virtual.reply_timing import Forecast, Interrupts, PlainRead
 
-__all__ = ["Delivery", "Line", "LineCounters"]
-
-
 _READ_FRAME = 2 + OVERHEAD  # bytes of a READ
 
 

@@ -8,8 +8,6 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.virtual import registers, x_registers
 from axbridge.virtual.control_table import ControlTable
 
-__all__ = ["loop_row"]
-
 
 def loop_row(profile: FirmwareProfile, zero: int, written: Mapping[str, int]) -> list[float]:
     """One row of `Command` after power-on.

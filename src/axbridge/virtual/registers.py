@@ -13,8 +13,6 @@ from axbridge.servo.position_laws import compliance
 from axbridge.units import FULL_SCALE, bits_to_signed, signed_to_bits
 from axbridge.virtual.control_table import ControlTable
 
-__all__ = ["Gauges", "drive_mode", "loop_command", "stuck_loop"]
-
 _POSITION, _MOVING = int(Address.PRESENT_POSITION), int(Address.MOVING)
 _TURN = 2 * math.pi
 _ACCELERATION_UNIT = math.radians(8.583)  # rad/s² per count of the MX goal acceleration

@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from axbridge.virtual.any_servo import AnyServo
 
-__all__ = ["Forecast", "Interrupts", "PlainRead"]
-
 
 class Interrupts:
     """The motor-control interrupt of one servo: its phase is free, its period a little off."""

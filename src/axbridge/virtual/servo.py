@@ -18,8 +18,6 @@ from axbridge.virtual.alarms import Alarms
 from axbridge.virtual.any_servo import AnyServo, Status
 from axbridge.virtual.registers import Gauges, drive_mode, loop_command, stuck_loop
 
-__all__ = ["VirtualServo"]
-
 _RANGE, _ANGLE = int(ErrorFlag.RANGE), int(ErrorFlag.ANGLE_LIMIT)
 _CHECKSUM, _INSTRUCTION = int(ErrorFlag.CHECKSUM), int(ErrorFlag.INSTRUCTION)
 _LEVEL, _TORQUE, _GOAL = map(int, (Address.STATUS_RETURN_LEVEL, Address.TORQUE_ENABLE, Address.GOAL_POSITION))

@@ -28,8 +28,6 @@ from axbridge.virtual.reply_timing import Forecast
 from axbridge.virtual.servo import VirtualServo
 from axbridge.virtual.x_servo import XServo
 
-__all__ = ["World", "initial_registers"]
-
 _SERVOS: Mapping[int, type[AnyServo]] = {1: VirtualServo, 2: XServo}  # by protocol
 _WATCH = 0.02  # s between two looks of the firmware at temperature, supply and load
 

@@ -17,8 +17,6 @@ from axbridge.servo.columns import Command, Mode, State
 from axbridge.units import RPM
 from axbridge.virtual.control_table import ControlTable
 
-__all__ = ["Approach", "DriveMode", "XGauges", "loop_command"]
-
 _BLOCK = struct.Struct("<HBBhhiiiiHB")  # Realtime Tick to Present Temperature
 _FIRST = int(XAddress.REALTIME_TICK)
 _TURN = 4096  # counts

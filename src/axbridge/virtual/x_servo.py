@@ -20,8 +20,6 @@ from axbridge.virtual.any_servo import AnyServo, Status
 from axbridge.virtual.framing import reads_of
 from axbridge.virtual.x_registers import Approach, DriveMode, XGauges, loop_command
 
-__all__ = ["XServo"]
-
 # Error numbers of a status packet.
 _RESULT, _INSTRUCTION, _RANGE, _LENGTH, _LIMIT, _ACCESS = 1, 2, 4, 5, 6, 7
 _LEVEL, _TORQUE = int(XAddress.STATUS_RETURN_LEVEL), int(XAddress.TORQUE_ENABLE)

@@ -9,8 +9,6 @@ from axbridge.webots.absent_values import absent_value, is_property
 from axbridge.webots.device import Device, Node, Sensor
 from axbridge.webots.session import say
 
-__all__ = ["ABSENT", "AbsentDevice", "AbsentNode", "AnsiCodes"]
-
 _SENSORS = [
     "Altimeter",
     "Camera",

@@ -9,8 +9,6 @@ import math
 import re
 from typing import Any
 
-__all__ = ["absent_value", "is_property"]
-
 _NAN, _NANS = math.nan, [math.nan]
 _BY_METHOD: dict[str, Any] = {
     method: value

@@ -10,18 +10,6 @@ from axbridge.errors import nearest
 from axbridge.webots.session import Session
 from axbridge.webots.usage import class_by_use
 
-__all__ = [
-    "Kind",
-    "absent_class",
-    "device_names",
-    "find",
-    "missing",
-    "own_name",
-    "sensor_behind",
-    "sensor_class",
-    "servo_name",
-]
-
 Kind = Literal["motor", "sensor", "brake"]
 _SHOWN = 12  # names listed when one is not found
 _SUFFIXES: dict[Kind, tuple[str, ...]] = {

@@ -13,8 +13,6 @@ from axbridge.webots.device import Device, Sensor
 from axbridge.webots.sampling import Quantity, Sampler, truncated
 from axbridge.webots.session import current, say, spoken
 
-__all__ = ["Brake", "Motor", "PositionSensor", "Servo"]
-
 
 def _joint(name: str) -> NativeServo | None:
     """The servo behind a device name; a missing one is said and leaves None."""

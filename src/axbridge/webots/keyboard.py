@@ -12,8 +12,6 @@ import warnings
 
 from axbridge.webots.session import current, say
 
-__all__ = ["Keyboard", "decode"]
-
 _MOST = 7  # keys held at a time
 _FIRST, _REPEAT = 0.6, 0.15  # s: a terminal repeats a held key after some 0.5 s, and then all 0.03 s
 _ESCAPES = {

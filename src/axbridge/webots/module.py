@@ -19,8 +19,6 @@ from axbridge.webots.robot import Robot, Supervisor
 from axbridge.webots.sensors import DEVICES
 from axbridge.webots.session import Session
 
-__all__ = ["CLASSES", "HIDDEN", "install", "module_name", "uninstall"]
-
 CLASSES: dict[str, Any] = {
     **DEVICES,
     "AnsiCodes": AnsiCodes,

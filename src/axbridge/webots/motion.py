@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from axbridge.errors import RecordingError
-from axbridge.moves.keyframes import KeyframeMotion, MotionPlayer
+from axbridge.motion.keyframes import KeyframeMotion, MotionPlayer
 from axbridge.webots.catalogue import servo_name
 from axbridge.webots.session import current, say, spoken
-
-__all__ = ["Motion"]
 
 
 class Motion:

@@ -14,8 +14,6 @@ from axbridge.webots.sampling import Sampler
 from axbridge.webots.sensors import DEVICES
 from axbridge.webots.session import current, say
 
-__all__ = ["DEPRECATED_GETTERS", "Robot", "Supervisor"]
-
 DEPRECATED_GETTERS = [
     "Motor",
     "PositionSensor",

@@ -9,8 +9,6 @@ from typing import Any, Generic, Literal, TypeVar
 from axbridge.errors import UsageError
 from axbridge.robot.robot import Robot
 
-__all__ = ["Quantity", "Sampler", "Sensors", "truncated"]
-
 Quantity = Literal["position", "torque"]
 Value = TypeVar("Value")
 

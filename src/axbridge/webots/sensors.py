@@ -12,8 +12,6 @@ from axbridge.webots.absent_values import absent_value
 from axbridge.webots.device import Sensor
 from axbridge.webots.session import current
 
-__all__ = ["DEVICES", "GPS", "Accelerometer", "DistanceSensor", "Gyro", "InertialUnit", "TouchSensor"]
-
 
 class _BodySensor(AbsentDevice):
     """A device that reads a sensor of the rig: NaN before the first sample, and while the sensor is lost."""

@@ -20,8 +20,6 @@ from axbridge.robot.robot import Robot
 from axbridge.state import ServoState, StepReport
 from axbridge.webots.sampling import Sensors
 
-__all__ = ["Session", "current", "say", "spoken"]
-
 _OURS = re.compile(r"^servo '[^']*'(?: \([^)]*\))?: ")  # Webots names the device instead
 _NOTHING = 1e-6  # ms or steps: what rounding leaves
 

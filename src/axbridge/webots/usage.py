@@ -11,8 +11,6 @@ from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
-__all__ = ["class_by_use", "methods_called"]
-
 _PACKAGE = str(Path(__file__).parents[1])
 # methods of Motor, PositionSensor, Brake and the old Servo: nothing else takes a position, a force or a damping
 _JOINT = re.compile(

@@ -9,8 +9,6 @@ from axbridge.bus.protocols.packet import Packet
 from axbridge.config.instructions import Instruction
 from axbridge.errors import ErrorFlag
 
-__all__ = ["SUM_OK", "Search", "find_answer", "find_answer_2", "may_be_longer"]
-
 SUM_OK = 0xFD  # low byte of the sum over a whole intact packet of Protocol 1.0: 0xFF + 0xFF + 0xFF
 _REFUSED = int(ErrorFlag.RANGE | ErrorFlag.CHECKSUM | ErrorFlag.INSTRUCTION)
 

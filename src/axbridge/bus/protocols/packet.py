@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from axbridge.errors import UsageError
 
-__all__ = ["BITS_PER_BYTE", "BROADCAST", "ByteStream", "Packet", "byte_seconds", "same_length"]
-
 BROADCAST = 0xFE
 BITS_PER_BYTE = 10  # 8N1
 

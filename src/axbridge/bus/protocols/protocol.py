@@ -9,8 +9,6 @@ from axbridge.bus.protocols import v1, v2
 from axbridge.bus.protocols.answers import Search, find_answer, find_answer_2
 from axbridge.errors import ErrorFlag, StatusError
 
-__all__ = ["PROTOCOLS", "Protocol"]
-
 
 @dataclass(frozen=True)
 class Protocol:

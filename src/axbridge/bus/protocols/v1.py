@@ -11,19 +11,6 @@ from collections.abc import Iterable, Mapping
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, same_length
 from axbridge.errors import UsageError
 
-__all__ = [
-    "MAX_ID",
-    "MAX_PACKET",
-    "Decoder",
-    "checksum",
-    "encode",
-    "read_params",
-    "sync_write_blocks",
-    "sync_write_params",
-    "whole_packet",
-    "write_params",
-]
-
 HEADER = b"\xff\xff"
 MAX_PACKET = 143  # receive buffer of the servo, bytes (RX-64 manual p. 37; assumed for the AX)
 MAX_ID = 253

@@ -15,31 +15,6 @@ from typing import NamedTuple
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, same_length
 from axbridge.errors import UsageError
 
-__all__ = [
-    "ALERT",
-    "CLEAR_TURNS",
-    "MAX_ID",
-    "NUMBER",
-    "OVERHEAD",
-    "Block",
-    "Decoder",
-    "Scope",
-    "bulk_read_params",
-    "bulk_read_requests",
-    "bulk_write_blocks",
-    "bulk_write_params",
-    "crc",
-    "encode",
-    "encode_fast_status",
-    "encode_status",
-    "fast_blocks",
-    "read_params",
-    "sync_read_params",
-    "sync_write_blocks",
-    "sync_write_params",
-    "write_params",
-]
-
 CLEAR_TURNS = bytes.fromhex("0144584c22")  # parameters of CLEAR: forget whole turns of Present Position
 HEADER = b"\xff\xff\xfd"
 STATUS = 0x55

@@ -10,8 +10,6 @@ from axbridge.bus.base import Bus
 from axbridge.clock import Clock
 from axbridge.virtual.world import World
 
-__all__ = ["REAL", "REMOTE", "SIMULATION", "Backend", "BackendName"]
-
 BackendName = Literal["real", "sim", "twin"]
 SIMULATION, REAL, REMOTE = 0, 1, 2  # Robot.mode, Webots' numbers
 

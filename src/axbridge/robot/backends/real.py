@@ -14,8 +14,6 @@ from axbridge.config.rig import Rig
 from axbridge.errors import RigError, UnsupportedOperation
 from axbridge.robot.backends.backend import REAL, REMOTE, Backend
 
-__all__ = ["open_real", "ports_of"]
-
 
 def open_real(
     rig: Rig, port: str | None = None, line: Callable[..., SerialBus] = lambda _, **line: SerialBus(**line)

@@ -11,8 +11,6 @@ from axbridge.robot.backends.backend import SIMULATION, Backend
 from axbridge.virtual.bus import VirtualBus
 from axbridge.virtual.world import World
 
-__all__ = ["open_sim"]
-
 _log = logging.getLogger(__name__)
 _CATCH_UP = 0.1  # s that are simulated at most of what passed while nobody asked
 _PAUSE = 1.0  # s after which a program did not think, but was stopped, or slept

@@ -19,8 +19,6 @@ from axbridge.robot.backends.real import open_real
 from axbridge.robot.backends.sim import open_sim
 from axbridge.robot.twin.shadow import Shadow
 
-__all__ = ["ShadowedBus", "open_twin"]
-
 _log = logging.getLogger(__name__)
 
 

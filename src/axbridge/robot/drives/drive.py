@@ -10,8 +10,6 @@ from axbridge.servo.coupled_motors import Limits
 from axbridge.servo.setpoints import Setpoints
 from axbridge.state import ServoState, Truth
 
-__all__ = ["CAPABILITIES", "EMULATION", "Capability", "Drive", "Sensed"]
-
 Capability = Literal["native", "emulated", "unsupported"]
 CAPABILITIES = (
     "position", "extended_position", "velocity", "wheel", "duty", "torque", "available_torque", "pid", "acceleration",

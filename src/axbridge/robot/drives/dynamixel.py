@@ -31,8 +31,6 @@ from axbridge.servo.velocity_pid import VelocityController, braking_speed, towar
 from axbridge.state import NO_FLAGS, UNKNOWN, ServoState, Truth
 from axbridge.units import RPM, Calibration, signed_to_bits
 
-__all__ = ["DYNAMIXEL_CAPABILITIES", "DynamixelDrive"]
-
 DYNAMIXEL_CAPABILITIES: dict[str, Capability] = {
     "position": "native",
     "extended_position": "unsupported",

@@ -15,8 +15,6 @@ from axbridge.servo.setpoints import Setpoints
 from axbridge.sim.engines.ideal_joints import IdealJoint
 from axbridge.state import ServoState, Truth
 
-__all__ = ["IDEAL_CAPABILITIES", "IdealDrive"]
-
 IDEAL_CAPABILITIES: Mapping[str, Capability] = dict.fromkeys(CAPABILITIES, "native")
 _MAX_VELOCITY = _MAX_TORQUE = 10.0  # Webots' defaults of maxVelocity, maxTorque and maxForce
 

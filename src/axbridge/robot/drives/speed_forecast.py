@@ -6,8 +6,6 @@ import math
 
 from axbridge.config.model import MotorParams
 
-__all__ = ["SpeedForecast"]
-
 _FRESH = 0.6  # weight of the newest sample; with latency, unfiltered compensation of back-EMF would swing for ever
 _AIM = 0.65  # of a step: right in its middle on average, and still within some per cent at its end
 _RECENT = 0.1  # s: samples further apart say nothing about acceleration

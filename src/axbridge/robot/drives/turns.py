@@ -11,8 +11,6 @@ import math
 from axbridge.servo.steady import SteadyServo
 from axbridge.state import ServoState
 
-__all__ = ["TurnCounter", "speed_under"]
-
 _TURN = 2 * math.pi
 _MARGIN = 0.05  # rad: noise, and a shaft that is pushed a little
 _NEAR, _FAR = 2, 9  # readings that agree with the one before

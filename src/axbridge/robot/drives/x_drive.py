@@ -26,8 +26,6 @@ from axbridge.servo.coupled_motors import Limits
 from axbridge.servo.setpoints import Setpoints
 from axbridge.state import ServoState
 
-__all__ = ["XDrive"]
-
 X_CAPABILITIES: dict[str, Capability] = {
     **DYNAMIXEL_CAPABILITIES,
     "wheel": "native",

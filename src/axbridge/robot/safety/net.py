@@ -7,7 +7,7 @@ interpreter locked. Then the guard process acts (`axbridge.robot.safety.guard`):
 descriptor to hand on, as on Windows, a guard opens it by its name when the controller is dead
 (`axbridge.robot.safety.guard_by_name`); a locked hang is beyond that one.
 
-Signals and the interpreter's end come by way of `axbridge.robot.safety.ways_out`. The guard may end only when every
+Signals and the interpreter's end come by way of `axbridge.robot.safety.exit`. The guard may end only when every
 servo has said that its torque is off, or that it holds. A servo that does not hold is limped. A servo that does not
 limp is left to the guard, which goes on trying.
 """
@@ -31,13 +31,11 @@ from typing import Any
 
 from axbridge.bus.base import Reply
 from axbridge.bus.cycle import Cycle, CycleServo
-from axbridge.bus.turn import Turn
+from axbridge.bus.line_lock import Turn
 from axbridge.clock import WallClock
 from axbridge.errors import BusError, UsageError
+from axbridge.robot.safety.exit import WAYS_OUT
 from axbridge.robot.safety.policies import Policy, disarm, hold, limp, park, torque_reads
-from axbridge.robot.safety.ways_out import WAYS_OUT
-
-__all__ = ["Safety"]
 
 _log = logging.getLogger(__name__)
 _STDERR = 2

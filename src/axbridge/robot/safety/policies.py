@@ -15,8 +15,6 @@ from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.config.registers import ENDLESS_GOALS, Address, XAddress
 from axbridge.errors import BusError, BusTimeout, PortError
 
-__all__ = ["Policy", "disarm", "hold", "limp", "park", "torque_reads"]
-
 Policy = Literal["limp", "hold", "park"]
 
 _ATTEMPTS = 5

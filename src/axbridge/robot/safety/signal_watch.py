@@ -11,8 +11,6 @@ import signal
 import threading
 from collections.abc import Callable
 
-__all__ = ["watch_signals"]
-
 
 def watch_signals(noticed: Callable[[int], None]) -> bool:
     """Call `noticed` with the number of each signal that has a handler in Python, each in a thread; for good.

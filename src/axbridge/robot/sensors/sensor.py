@@ -1,6 +1,6 @@
 """What a sensor is to a robot, and what it tells: one sample a step, or None while it is lost.
 
-A sensor of your own needs `read`, `trouble` and `close`, and a line in `axbridge.robot.sensors.opened`.
+A sensor of your own needs `read`, `trouble` and `close`, and a line in `axbridge.robot.sensors.open_sensors`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from axbridge.rotations import Quaternion, Vector, roll_pitch_yaw
-
-__all__ = ["DistanceSample", "ForceSample", "GpsSample", "ImuSample", "Sample", "Sensor"]
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,6 @@ from axbridge.errors import PortError
 from axbridge.robot.sensors.sensor import ImuSample
 from axbridge.rotations import of_roll_pitch_yaw
 
-__all__ = ["SerialImu", "parsed"]
-
 _MARK = b"#YPRAG="
 _UNIT = 9.80665 / 256  # m/s² of an acceleration of 1
 _STALE = 0.1  # s: five lines have not come

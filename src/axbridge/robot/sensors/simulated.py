@@ -12,8 +12,6 @@ from axbridge.robot.sensors.sensor import DistanceSample, ForceSample, GpsSample
 from axbridge.rotations import Quaternion, Vector, crossed, inverse, of_roll_pitch_yaw, product, turned
 from axbridge.sim.engine import Engine, LinkMotion
 
-__all__ = ["SimulatedSensor"]
-
 
 class SimulatedSensor:
     """A sensor on a link of a simulated robot; see `axbridge.robot.sensors.sensor.Sensor`.

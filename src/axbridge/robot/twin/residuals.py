@@ -17,8 +17,6 @@ from axbridge.errors import ErrorFlag, HardwareError
 from axbridge.servo.position_laws import felt
 from axbridge.state import Cause, ServoState
 
-__all__ = ["REMEDIES", "Allowance", "Residuals", "is_shut_down"]
-
 REMEDIES: Mapping[str, str] = {
     "without power": "look at plugs and supply",
     "torque off": "let it recover",

@@ -8,8 +8,6 @@ from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.state import ServoState
 from axbridge.virtual.world import World
 
-__all__ = ["Shadow"]
-
 _BY_HAND = math.radians(0.6)  # a limp joint this far from its twin takes the twin along
 _LONGEST = 5.0  # s that the simulation catches up with: a program that was stopped for an hour does not stand for one
 

@@ -11,12 +11,10 @@ from axbridge.robot.backends.twin import ShadowedBus
 from axbridge.robot.connection import Connection
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.servo import Servo
-from axbridge.robot.twin.allowance import residuals_of
 from axbridge.robot.twin.residuals import is_shut_down
-from axbridge.sim.hand import Hand
+from axbridge.robot.twin.tolerance import residuals_of
+from axbridge.sim.support import Hand
 from axbridge.state import BusEvent, Cause, ServoState
-
-__all__ = ["Twin"]
 
 
 class Twin:

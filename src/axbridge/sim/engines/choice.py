@@ -8,8 +8,6 @@ from typing import Literal, TypeAlias
 from axbridge.errors import UsageError
 from axbridge.sim.engine import Engine, Scene
 
-__all__ = ["EngineName", "build_engine", "chosen", "installed"]
-
 EngineName: TypeAlias = Literal["auto", "bullet", "mujoco"]
 
 _INSTALLED_BY = {"bullet": "pip install pybullet", "mujoco": "pip install 'mujoco<4'"}

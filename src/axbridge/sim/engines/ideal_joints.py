@@ -17,8 +17,6 @@ from axbridge.servo.setpoints import Setpoints
 from axbridge.servo.velocity_pid import VelocityController
 from axbridge.sim.engine import UNLIMITED
 
-__all__ = ["IdealBank", "IdealJoint"]
-
 
 class IdealJoint:
     """One ideal joint: its controller, and what the engine is asked to do with it. Units: rad, N·m, or m, N.

@@ -8,14 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.body.soles import Contact
 from axbridge.errors import UsageError
 from axbridge.rotations import LinkPose
+from axbridge.sim.body.soles import Contact
 from axbridge.sim.engine import LinkMotion, substeps
 from axbridge.sim.engines.bullet.ahead import AheadEngine, System
 from axbridge.sim.engines.bullet.implicit import Book, settle_at, workspace
-
-__all__ = ["Pendulums"]
 
 _STANDARD_GRAVITY = 9.80665
 

@@ -31,8 +31,6 @@ from axbridge.sim.backlash import meeting
 from axbridge.sim.engines.bullet.implicit import BEFORE, IMPULSE, MEAN, SPEED, USED, WEIGHT, Acting, Book, move, solve
 from axbridge.sim.substep import ARMATURE, DAMPING, KEPT, LIMIT, LOOSE, PULL, TORQUE, Drives, account, gather
 
-__all__ = ["AheadEngine", "System", "run"]
-
 
 class System(NamedTuple):
     """Joints as a linear system, for the length of a physics step.

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.body.soles import Contact
 from axbridge.config.mesh import Mesh
 from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
 from axbridge.errors import RigError, SimulationDiverged, UsageError
 from axbridge.jit import as_tuple
 from axbridge.rotations import LinkPose
+from axbridge.sim.body.soles import Contact
 from axbridge.sim.engine import LinkMotion, Scene, arrange, substeps
 from axbridge.sim.engines.bullet.ahead import AheadEngine, System
 from axbridge.sim.engines.bullet.implicit import Book, settle_at, workspace
@@ -63,7 +63,6 @@ def _quiet(descriptor: int) -> Iterator[None]:
 with _quiet(2):  # importing it prints its build time
     import pybullet as bullet
 
-__all__ = ["BulletEngine"]
 
 _BASE_ROW = struct.Struct(f"{BASE}d")
 _FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default; we want to see what diverges

@@ -33,9 +33,6 @@ from axbridge.arrays import FloatArray
 from axbridge.jit import jit
 from axbridge.servo.motor import fitted_weight
 
-__all__ = ["BEFORE", "IMPULSE", "MEAN", "SPEED", "USED", "WEIGHT", "Acting", "Book", "forget", "invert", "move",
-           "restrain", "settle_at", "solve", "workspace"]  # fmt: skip
-
 _SWEEPS = 40
 _SETTLED = 1e-7  # rad/s
 _RETURN = 0.1  # rad/s: how fast a joint that was pushed past a stop is brought back; it leaves the stop with that speed

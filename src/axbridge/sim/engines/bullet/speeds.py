@@ -11,8 +11,6 @@ from axbridge.arrays import FloatArray
 from axbridge.jit import jit
 from axbridge.sim.engines.bullet.implicit import Book, forget
 
-__all__ = ["FIRM", "ask", "begin", "share", "survey", "take_over"]
-
 FIRM = 1.0  # N·m·s: what a hard stop may take within a step
 # rad/s: how far off the prediction a joint is still held by its motor. More holds a landing, but a motor that holds its
 # speed whatever it takes tears feet loose from the floor: a servo gives way. So where contacts hold the robot, it is

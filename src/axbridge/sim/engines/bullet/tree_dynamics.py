@@ -36,8 +36,6 @@ from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
 from axbridge.sim.engines.bullet.implicit import invert
 
-__all__ = ["BASE", "CONTACT", "Base", "Contacts", "Links", "joint_dynamics"]
-
 BASE = 13  # figures of the base's motion
 CONTACT = 4 + 3 * 5  # figures of a contact
 _FULL = 0.99  # of the most that friction can be: there a contact slips

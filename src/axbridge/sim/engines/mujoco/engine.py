@@ -21,18 +21,16 @@ import mujoco
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.body.soles import Contact
 from axbridge.errors import SimulationDiverged, UsageError
 from axbridge.jit import as_tuple
 from axbridge.rotations import LinkPose
 from axbridge.servo.columns import Joint, Param
 from axbridge.sim.backlash import reached
+from axbridge.sim.body.soles import Contact
 from axbridge.sim.engine import LinkMotion, Scene, arrange, substeps
 from axbridge.sim.engines.mujoco.model import build_model
 from axbridge.sim.engines.mujoco.steps import ConstraintRows, Memory, aim, sum_up, tell
 from axbridge.sim.substep import ARMATURE, LIMIT, LOOSE, PULL, Drives, end_step, gather
-
-__all__ = ["MujocoEngine"]
 
 _FINE, _COARSE = 1e-3, 1 / 240  # s, longest steps with a base that is bolted down, and with one that stands free
 _SANE = 1e9  # rad/s

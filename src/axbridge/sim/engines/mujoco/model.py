@@ -8,13 +8,11 @@ import mujoco
 import numpy as np
 
 from axbridge.arrays import IntArray
-from axbridge.body.mujoco_tree import add_links, new_spec, quaternion
 from axbridge.config.mesh import read_mesh
 from axbridge.config.urdf import Shape, read_shapes
 from axbridge.errors import RigError
+from axbridge.sim.body.mujoco_tree import add_links, new_spec, quaternion
 from axbridge.sim.engine import Arrangement, Scene
-
-__all__ = ["Built", "build_model"]
 
 # Contacts as critically damped springs of 4 ms (or two steps), that give way by 5 to 1 %; and a cone of friction.
 _CONTACT = (0.004, 1.0)

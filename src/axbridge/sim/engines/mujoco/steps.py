@@ -13,8 +13,6 @@ from axbridge.servo.columns import Passive
 from axbridge.servo.motor import fitted_weight
 from axbridge.sim.substep import ARMATURE, DAMPING, TORQUE, Drives
 
-__all__ = ["ConstraintRows", "Memory", "aim", "sum_up", "tell"]
-
 _GIVE = 0.003  # by this share of the 0.01 % that MuJoCo makes them give way do dry friction, motors and stops
 _RETURN = 1.0  # rad/s: how fast a joint that was pushed past a stop is brought back
 _SLACK = 5e-7  # rad: so far past a stop it is left, or it would press against its own friction there

@@ -1,0 +1,100 @@
+"""Whose turn it is on a line: a lock that a signal handler can ask, and that calls it back when the line is free.
+
+A signal handler runs in the middle of whatever the main thread does. When that is a transaction, talking on the same
+line would break it, and waiting for it would wait for ever. So the handler leaves a call for the transaction's end.
+
+A program that ends must not be overtaken by its own threads. So a line can be reserved: then one thread alone writes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from axbridge.errors import BusError, RobotStopped
+
+_LOOK = 0.05  # s between two looks of a thread that waits until it may write
+
+
+class Turn:
+    """Wrap each transaction in ``with turn, turn.lock:``.
+
+    Two context managers, because the lock's own is one step for the interpreter: no exception from a signal handler can
+    come between its `release` and its record of it.
+
+    Attributes:
+        lock: Held by the thread whose turn it is; may be taken several times by the same thread.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._free = threading.Condition(self.lock)
+        self._calls: list[Callable[[], None]] = []
+        self._only: int | None = None  # the thread that alone may write
+        self._why: str | None = None  # others are refused with these words; None: they wait
+        self._holder: int | None = None  # the thread in `held`: it may write, whoever else may not
+
+    @property
+    def mine(self) -> bool:
+        """Whether this thread is in a transaction."""
+        return bool(self.lock._is_owned())  # type: ignore[attr-defined]  # noqa: SLF001 - as `threading.Condition` asks it
+
+    def afterwards(self, call: Callable[[], None]) -> None:
+        """Let the main thread make this call as soon as it has left the transaction it is in; for signal handlers."""
+        self._calls.append(call)
+
+    def reserve(self, thread: int | None, why: str | None = None) -> None:
+        """From now on this thread alone may write; None: every thread again.
+
+        Args:
+            thread: Its identity.
+            why: Others get `RobotStopped` with this text; None: they wait, until the line is closed. Whoever has it to
+                close it keeps it.
+        """
+        if why is None or self._only is None or self._why is not None:
+            self._only, self._why = thread, why
+
+    @property
+    def refused(self) -> bool:
+        """Whether this thread's next write is refused."""
+        return self._why is not None and not self._may_write()
+
+    def wait_to_write(self) -> None:
+        """Wait until this thread may write; call it in a transaction, which others can come into meanwhile.
+
+        Raises:
+            RobotStopped: it is refused.
+        """
+        while self._only is not None and not self._may_write():
+            if self._why is not None:
+                raise RobotStopped(self._why, "the main thread may go on; others when Robot.resume() is called")
+            self._free.wait(_LOOK)
+
+    @contextmanager
+    def held(self, patience: float) -> Iterator[None]:
+        """Keep other threads off the line, and write, whomever it is reserved for.
+
+        Raises:
+            BusError: another thread does not leave it within `patience` seconds.
+        """
+        with self:
+            if not self.lock.acquire(timeout=patience):
+                raise BusError("another thread does not leave the line", "cut the servo supply")
+            before, self._holder = self._holder, threading.get_ident()
+            try:
+                yield
+            finally:
+                self._holder = before
+                self.lock.release()
+
+    def _may_write(self) -> bool:
+        return threading.get_ident() in {self._only, self._holder}
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        if self._calls and threading.current_thread() is threading.main_thread():
+            while self._calls and not self.mine:
+                self._calls.pop(0)()

@@ -1,1 +1,0 @@
-"""What makes recordings of robots: experiments."""

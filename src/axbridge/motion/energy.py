@@ -1,0 +1,432 @@
+"""The way between poses that takes least electrical energy: the same ends, the same time, less from the supply.
+
+Each joint's way is a cubic B-spline. Its coefficients are sought by sequential quadratic programming, so that the sum
+of U·i over all servos is least, as their models have it (Lima et al. 2009, equations 1 to 5), with the robot's own
+inverse dynamics. Limits are kept at the moments at which the sum is taken; only those that come into reach are given
+to the search, and it goes on until none is broken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.interpolate import BSpline
+from scipy.linalg import block_diag, null_space
+from scipy.optimize import NonlinearConstraint, minimize
+
+from axbridge.arrays import FloatArray
+from axbridge.config.rig import Rig
+from axbridge.errors import UsageError
+from axbridge.motion.energy_model import Machine
+from axbridge.motion.interpolation import JointPath
+from axbridge.motion.moves import MOST, Key, Move, Page, tracks
+from axbridge.motion.planning import check
+
+_GRID = 0.02  # s between the poses of the result
+_DEGREE = 3
+_PIECES = (8, 24)  # of the spline, at least and at most
+_PIECE = 0.12  # s, the length they should have
+_FEWEST = 3  # between two poses
+_POSES = 12  # of a way from rest to rest, at most
+_MOMENTS = 3  # in each piece
+_DIFFERENCE = 1e-6
+_STEPS = 60  # of the search, with the same limits
+_ROUNDS = 8  # of finding limits that it has come to
+_NEAR = 0.03  # of a limit's range: counts as in its reach
+_BROKEN = 0.005  # of that range
+_FURTHEST = 2 * math.pi  # rad that a coefficient may go from where it began
+_TIMES = (0.2, 3.0)  # of the move's own time, where it is free
+
+
+@dataclass(frozen=True)
+class LeastEnergy:
+    """What was found.
+
+    Attributes:
+        move: To be played: a pose every 20 ms.
+        joules: What its ways and pauses take, as the servo models have it, J.
+        minimum_jerk: What the smoothest ways through the same poses would take in the move's own time, J.
+        seconds: From its first pose to its last, s.
+        asked: What the move said for that, s.
+    """
+
+    move: Move
+    joules: float
+    minimum_jerk: float
+    seconds: float
+    asked: float
+
+    @property
+    def saved(self) -> float:
+        """Share of the energy of the smoothest ways."""
+        return 1 - self.joules / self.minimum_jerk if self.minimum_jerk > 0 else 0.0
+
+
+def least_energy(
+    rig: Rig,
+    move: Move,
+    *,
+    free_time: bool = False,
+    progress: Callable[[str], None] = lambda _what: None,
+) -> LeastEnergy:
+    """Find the way through a move's poses that takes least electrical energy.
+
+    The first pose is the start, at rest; the last one the end, at rest; so is a pose with a pause. Through other poses
+    the joints go at their time without resting. Joints that the move does not name hold where the rig has them, and
+    what they take counts. A robot that stands keeps both feet where they are and its zero-moment point in the soles.
+
+    Args:
+        rig: With a world; its servos have models.
+        move: Ends, poses on the way and their times; its interpolation does not matter.
+        free_time: Whether the ways may take up to three times as long, or less.
+        progress: Told what is under way.
+
+    Raises:
+        UsageError: fewer than two poses, a joint without a servo model, a pose beyond a limit, or poses that no motion
+            within the limits reaches in their time.
+        RigError: no world, or a robot that stands free on no two feet.
+    """
+    page = move.single
+    if page.duration / _GRID > MOST:
+        raise UsageError(f"a way of {page.duration:g} s has more than {MOST} poses", "make the move shorter")
+    parts = _parts(page)
+    ways = tracks(page.model_copy(update={"interpolation": "minimum-jerk"}))
+    moments = [parts[0].times[0], *(time for part in parts for time in part.times[1:])]
+    poses = {joint: np.array([way.at(t) for t in moments]) for joint, way in ways.items()}
+    machine = Machine.of(rig, page, poses)
+    check(Move(pages={"1": page}), ["1"], machine.bounds)
+    machine = machine.standing(poses)
+    keys = [_pose(page.keys[0].time, {joint: ways[joint].at(parts[0].times[0]) for joint in page.joints})]
+    keys[0] = keys[0].model_copy(update={"pause": page.keys[0].pause, "name": page.keys[0].name})
+    joules = usual = page.keys[0].pause * machine.holding(keys[0].positions)
+    seconds = asked = page.keys[0].pause
+    for number, part in enumerate(parts, 1):
+        named = f"way {number} of {len(parts)}" if len(parts) > 1 else "the way"
+        search = _SplineSearch(
+            machine, part, np.array([[ways[j].at(t) for j in machine.names] for t in part.ends]), ways
+        )
+        usual += search.usual
+        found = search.run(named, free_time=free_time, progress=progress)
+        keys += found.keys
+        last = part.keys[-1]
+        keys[-1] = keys[-1].model_copy(update={"pause": last.pause, "name": last.name})
+        held = last.pause * machine.holding(keys[-1].positions)
+        joules, usual = joules + found.joules + held, usual + held
+        seconds, asked = seconds + found.seconds + last.pause, asked + part.seconds + last.pause
+    done = page.model_copy(update={"keys": tuple(keys), "interpolation": "linear"})
+    return LeastEnergy(Move(pages={"1": done}), joules, usual, seconds, asked)
+
+
+def _pose(time: float, positions: Mapping[str, float]) -> Key:
+    return Key(positions={joint: round(float(angle), 5) for joint, angle in positions.items()}, time=time)
+
+
+@dataclass(frozen=True)
+class _RestToRest:
+    """A way from rest to rest.
+
+    Attributes:
+        keys: The poses after the one it begins with.
+        times: When it begins, and when each of them is reached, s after the page's start.
+    """
+
+    keys: tuple[Key, ...]
+    times: tuple[float, ...]
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return self.times[0], self.times[-1]
+
+    @property
+    def seconds(self) -> float:
+        return self.times[-1] - self.times[0]
+
+
+def _parts(page: Page) -> list[_RestToRest]:
+    if len(page.keys) < 2:
+        raise UsageError(
+            "there is nothing to optimise between fewer than two poses", "give the move a start and an end"
+        )
+    parts: list[_RestToRest] = []
+    time = page.keys[0].time + page.keys[0].pause
+    keys: list[Key] = []
+    times = [time]
+    for number, key in enumerate(page.keys[1:], 2):
+        if not key.time > 0:
+            raise UsageError(f"the way to pose {number} takes no time", "give it a time above 0 s")
+        time += key.time
+        keys.append(key)
+        times.append(time)
+        time += key.pause
+        if key.pause or number == len(page.keys):
+            parts.append(_RestToRest(tuple(keys), tuple(times)))
+            keys, times = [], [time]
+    return parts
+
+
+def _breaks(part: _RestToRest) -> FloatArray:
+    """Where the pieces of a spline meet: at each pose, and in between; shares of the time from 0 to 1.
+
+    Raises:
+        UsageError: so many poses that there is little left to choose.
+    """
+    if len(part.keys) > _POSES:
+        raise UsageError(
+            f"a way through {len(part.keys)} poses without a rest leaves little to choose",
+            f"keep {_POSES} poses at most between two rests",
+        )
+    fewest, most = _PIECES
+    pieces = max(fewest, min(most, math.ceil(part.seconds / _PIECE)))
+    shares = (np.array(part.times) - part.times[0]) / part.seconds
+    counts = np.maximum(_FEWEST, np.ceil(np.diff(shares) * pieces - 1e-9).astype(int))
+    ways = [np.linspace(a, b, n + 1)[1:] for a, b, n in zip(shares[:-1], shares[1:], counts, strict=True)]
+    return np.concatenate([[0.0], *ways])
+
+
+class _Way(NamedTuple):
+    """A way: its poses, J and s."""
+
+    keys: list[Key]
+    joules: float
+    seconds: float
+
+
+_Edge = tuple[int, int, int]  # a limit in reach: moment, figure, side
+_Ranges = Sequence[tuple[float, float]]
+
+
+def _reached(over: FloatArray) -> set[_Edge]:
+    """The limits that figures are near or beyond; see `_SplineSearch._over`."""
+    return {(int(moment), int(figure), int(side)) for side, moment, figure in np.argwhere(over > -_NEAR)}
+
+
+class _SplineSearch:
+    """For the spline of one way from rest to rest.
+
+    Args:
+        machine: The robot.
+        part: The way.
+        ends: Its first and its last pose, rad, (2, names).
+        ways: The smoothest ways, by joint.
+    """
+
+    def __init__(self, machine: Machine, part: _RestToRest, ends: FloatArray, ways: Mapping[str, JointPath]) -> None:
+        self._machine, self._part = machine, part
+        breaks = _breaks(part)
+        self._knots = np.r_[np.zeros(_DEGREE), breaks, np.ones(_DEGREE)]
+        lengths = np.repeat(np.diff(breaks), _MOMENTS) / _MOMENTS
+        self._shares, self._weights = np.cumsum(lengths) - lengths / 2, lengths
+        self._basis = [self._columns(self._shares, order) for order in range(3)]
+        start = part.times[0]
+        given, free = [], []
+        for column, joint in enumerate(machine.names):
+            shares, values = [0.0], [ends[0, column]]
+            for key, time in zip(part.keys[:-1], part.times[1:], strict=False):
+                if joint in key.positions:
+                    shares.append((time - start) / part.seconds)
+                    values.append(key.positions[joint])
+            shares, values = [*shares, 1.0], [*values, ends[1, column]]
+            fixed = np.vstack((self._columns(np.array(shares), 0), self._columns(np.array([0.0, 1.0]), 1)))
+            wanted = np.array([*values, 0.0, 0.0])
+            none = null_space(fixed)
+            smooth = np.array([ways[joint].at(start + share * part.seconds) for share in self._shares])
+            some = np.linalg.lstsq(fixed, wanted, rcond=None)[0]
+            inside = np.linalg.lstsq(self._basis[0] @ none, smooth - self._basis[0] @ some, rcond=None)[0]
+            given.append(some + none @ inside)
+            free.append(none)
+        self._given = np.array(given)  # (names, coefficients)
+        self._free = block_diag(*free)  # (names · coefficients, unknowns)
+        self.usual = self._of_smooth(ways)
+        self._scale = max(self.usual, 1e-3)
+        self._last: tuple[bytes, tuple[float, FloatArray, FloatArray, FloatArray]] | None = None
+
+    def run(self, named: str, *, free_time: bool, progress: Callable[[str], None]) -> _Way:
+        """Search; `progress` gets `named`.
+
+        Raises:
+            UsageError: no way within the limits was found.
+        """
+        fixed = [(-_FURTHEST, _FURTHEST)] * self._free.shape[1]
+        bounds = [*fixed, *([(math.log(_TIMES[0]), math.log(_TIMES[1]))] if free_time else [])]
+        limited = self._machine.limited
+        smooth = np.zeros(len(bounds))
+        progress(f"{named}, without limits")
+        unknowns = self._improved(smooth, bounds, [])
+        over = self._over(unknowns, limited.span)
+        if over.max() > _BROKEN:
+            # Limits cut the ways into groups, and no search leaves its own. So one begins at the way that breaks
+            # them, and one at the smoothest: mostly they end in different groups.
+            ways = []
+            for number, begin in enumerate((unknowns, smooth), 1):
+                progress(f"{named}, within limits, search {number} of 2")
+                found = self._within(begin, _reached(over), bounds)
+                ways.append((self._over(found, limited.span).max() > _BROKEN, self._cost(found)[0], number, found))
+            unknowns = min(ways)[-1]
+            over = self._over(unknowns, limited.span)
+        if over.max() > _BROKEN:
+            self._refuse(over, unknowns, free_time=free_time)
+        seconds = self._part.seconds * self._stretch(unknowns)
+        count = max(2, round(seconds / _GRID))
+        poses = self._columns(np.linspace(0, 1, count + 1)[1:], 0) @ self._coefficients(unknowns).T
+        poses = np.clip(poses, limited.low[: poses.shape[1]], limited.high[: poses.shape[1]])
+        keys = [_pose(seconds / count, self._machine.pose(pose)) for pose in poses]
+        return _Way(keys, self._cost(unknowns)[0], seconds)
+
+    def _within(self, unknowns: FloatArray, active: set[_Edge], bounds: _Ranges) -> FloatArray:
+        """A way that keeps its limits, from `unknowns` on, as far as there is one.
+
+        Args:
+            unknowns: Where it begins.
+            active: Limits that are in reach.
+            bounds: Of the unknowns.
+        """
+        for _ in range(_ROUNDS):
+            unknowns = self._improved(unknowns, bounds, sorted(active))
+            over = self._over(unknowns, self._machine.limited.span)
+            if over.max() <= _BROKEN:
+                break
+            active = active | _reached(over)
+        return unknowns
+
+    def _improved(self, unknowns: FloatArray, bounds: _Ranges, active: Sequence[_Edge]) -> FloatArray:
+        """Less energy within these limits; where nothing is found, the same."""
+        done = minimize(
+            self._scaled,
+            unknowns,
+            jac=self._scaled_gradient,
+            bounds=bounds,
+            method="SLSQP",
+            constraints=self._constraints(active, self._machine.limited.span),
+            options={"maxiter": _STEPS, "ftol": 1e-6},
+        )
+        found: FloatArray = done.x if np.all(np.isfinite(done.x)) else unknowns
+        return found
+
+    def _constraints(self, chosen: Sequence[_Edge], span: FloatArray) -> list[NonlinearConstraint]:
+        """Limits that are in reach: moment, figure and side of each."""
+        if not chosen:
+            return []
+        moments, figures, sides = (np.array(column) for column in zip(*chosen, strict=True))
+        limited = self._machine.limited
+        sign = np.where(sides == 1, -1.0, 1.0) / span[figures]
+        edge = np.where(sides == 1, limited.high[figures], limited.low[figures])
+        return [
+            NonlinearConstraint(
+                lambda y: sign * (self._cost(y)[2][moments, figures] - edge),
+                0.0,
+                np.inf,
+                jac=lambda y: sign[:, None] * self._slopes(y)[moments, figures],
+            )
+        ]
+
+    def _over(self, unknowns: FloatArray, span: FloatArray) -> FloatArray:
+        """How far each figure is below and above its limits, in shares of their range, (2, n, figures)."""
+        found, limited = self._cost(unknowns)[2], self._machine.limited
+        return np.stack(((limited.low - found) / span, (found - limited.high) / span))
+
+    def _refuse(self, over: FloatArray, unknowns: FloatArray, *, free_time: bool) -> None:
+        _, moment, figure = np.unravel_index(int(over.argmax()), over.shape)
+        limited = self._machine.limited
+        name, unit = limited.names[figure]
+        needed = self._cost(unknowns)[2][moment, figure]
+        when = self._part.times[0] + self._shares[moment] * self._part.seconds * self._stretch(unknowns)
+        may = f"{limited.low[figure]:.3g} to {limited.high[figure]:.3g} {unit}"
+        where = f"{name} would have to be at {needed:.3g} {unit} after {when:.2f} s, and has {may}"
+        hint = "choose other poses, or raise the limits in the rig" if free_time else "give the poses more time"
+        raise UsageError(f"no way within the limits was found: {where}", hint)
+
+    def _columns(self, shares: FloatArray, order: int) -> FloatArray:
+        """Derivatives of the basis functions by the share of the time, (shares, coefficients)."""
+        count = len(self._knots) - _DEGREE - 1
+        found: FloatArray = np.array(
+            [BSpline(self._knots, row, _DEGREE)(shares, nu=order) for row in np.eye(count)], dtype=np.float64
+        ).T
+        return found
+
+    def _stretch(self, unknowns: FloatArray) -> float:
+        """Time of the way over that of the part."""
+        return math.exp(unknowns[-1]) if len(unknowns) > self._free.shape[1] else 1.0
+
+    def _coefficients(self, unknowns: FloatArray) -> FloatArray:
+        shape = self._given.shape
+        found: FloatArray = self._given + (self._free @ unknowns[: self._free.shape[1]]).reshape(shape)
+        return found
+
+    def _of_smooth(self, ways: Mapping[str, JointPath]) -> float:
+        """What the smoothest way takes, J: by differences, as it is no spline of this kind."""
+        start, seconds = self._part.times[0], self._part.seconds
+        step = seconds / len(self._shares) / 4
+        around = [
+            np.array(
+                [
+                    [ways[j].at(start + share * seconds + k * step) for j in self._machine.names]
+                    for share in self._shares
+                ]
+            )
+            for k in (-1, 0, 1)
+        ]
+        speed, faster = (around[2] - around[0]) / (2 * step), (around[2] - 2 * around[1] + around[0]) / step**2
+        return float(self._machine.drawn(around[1], speed, faster)[0] @ self._weights * seconds)
+
+    def _scaled(self, unknowns: FloatArray) -> float:
+        """Energy as a share of the smoothest way's: what the search makes small."""
+        return self._cost(unknowns)[0] / self._scale
+
+    def _scaled_gradient(self, unknowns: FloatArray) -> list[float]:
+        found: list[float] = (self._cost(unknowns)[1] / self._scale).tolist()
+        return found
+
+    def _cost(self, unknowns: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+        """Energy, J; its gradient; the limited figures, (n, figures); their derivatives by the joints' motion."""
+        key = unknowns.tobytes()
+        if self._last is None or self._last[0] != key:
+            self._last = key, self._work_out(unknowns)
+        return self._last[1]
+
+    def _work_out(self, unknowns: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+        seconds = self._part.seconds * self._stretch(unknowns)
+        spline = self._coefficients(unknowns)
+        motion = np.hstack([basis @ spline.T / seconds**order for order, basis in enumerate(self._basis)])
+        n, width = motion.shape
+        size = _DIFFERENCE * np.repeat([1.0, 10.0, 100.0], width // 3)
+        rows = np.concatenate([motion, *(motion + size * unit for unit in np.eye(width))])
+        power, figures = self._machine.drawn(*np.split(rows, 3, axis=1))
+        by_motion = (power.reshape(width + 1, n)[1:] - power[:n]) / size[:, None]  # (width, n)
+        blocks = figures.reshape(width + 1, n, -1)
+        slopes = (blocks[1:] - blocks[0]) / size[:, None, None]  # (width, n, figures)
+        weights = seconds * self._weights
+        energy = float(power[:n] @ weights)
+        gradient = weights @ self._chained(by_motion[:, :, None], seconds)[:, 0]
+        if len(unknowns) > self._free.shape[1]:
+            gradient = np.append(gradient, energy + weights @ self._by_time(by_motion[:, :, None], motion)[:, 0])
+        self._motion, self._seconds = motion, seconds
+        return energy, gradient, blocks[0], slopes
+
+    def _chained(self, slopes: FloatArray, seconds: float) -> FloatArray:
+        """From derivatives by the motion, (width, n, figures), to those by the unknowns, (n, figures, unknowns)."""
+        joints = len(self._machine.names)
+        by_spline = sum(
+            np.einsum("jnf,nc->nfjc", slopes[order * joints : (order + 1) * joints], basis / seconds**order)
+            for order, basis in enumerate(self._basis)
+        )
+        found: FloatArray = np.reshape(by_spline, (*by_spline.shape[:2], -1)) @ self._free
+        return found
+
+    def _by_time(self, slopes: FloatArray, motion: FloatArray) -> FloatArray:
+        """Derivatives by the logarithm of the time, (n, figures): speeds fall with it, accelerations by its square."""
+        joints = len(self._machine.names)
+        falls = np.repeat([0.0, -1.0, -2.0], joints) * motion  # (n, width)
+        found: FloatArray = np.einsum("wnf,nw->nf", slopes, falls)
+        return found
+
+    def _slopes(self, unknowns: FloatArray) -> FloatArray:
+        """Derivatives of the limited figures by the unknowns, (n, figures, unknowns)."""
+        slopes = self._cost(unknowns)[3]
+        found = self._chained(slopes, self._seconds)
+        if len(unknowns) > self._free.shape[1]:
+            found = np.concatenate((found, self._by_time(slopes, self._motion)[:, :, None]), axis=2)
+        return found

@@ -1,0 +1,478 @@
+"""Experiments: drive a servo through a motion and record everything, the same on copper and in simulation."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from axbridge.errors import UsageError
+from axbridge.motion.experiment_run import (
+    Conducted,
+    Driven,
+    ExperimentEnded,
+    ExperimentRun,
+    Progress,
+    check_reach,
+)
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import Recording, Segment, Track
+from axbridge.recording.robot_recorder import RobotRecorder
+from axbridge.robot.robot import Robot
+from axbridge.robot.servo import Servo
+
+_AMPLITUDE = 60.0  # degrees
+
+
+def unseen(_what: str, _share: float) -> None:
+    """Nobody wants to know how far it is."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What may be chosen about an experiment; each takes what it needs. Angles in rad, times in s.
+
+    Attributes:
+        angles: Of steps, falls, lifts and stalls; none = the experiment's own: 90°, of falls 45, 90 and 135°.
+        amplitude: Of periodic motions, around 0 rad; None = 60°, or less where the servo's limits leave less.
+        speed: Limit of the approach in steps, rad/s; 0 = none.
+        period: Of a sine.
+        low: Lowest frequency of a chirp, Hz.
+        high: Highest.
+        duration: Of a periodic motion, or of each part of the others.
+        slope: Compliance slope register of both directions for steps; 0 = as it is.
+        duties: Of wheel mode and stall, 0..1.
+        source: Recording whose commands `replay` repeats.
+
+    Raises:
+        UsageError: a number that cannot be.
+    """
+
+    angles: tuple[float, ...] = ()
+    amplitude: float | None = None
+    speed: float = 0.0
+    period: float = 4.0
+    low: float = 0.1
+    high: float = 3.0
+    duration: float = 1.5
+    slope: int = 0
+    duties: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
+    source: Recording | None = None
+
+    def __post_init__(self) -> None:
+        if not all(0 < value < math.inf for value in (self.duration, self.period, self.low, self.high)):
+            raise UsageError("tick, duration, period and frequencies must be positive", "correct the option")
+        if not all(map(math.isfinite, (self.amplitude or 0.0, self.speed, *self.angles))) or self.speed < 0:
+            raise UsageError("angles, amplitude and speed must be numbers, speed not negative", "correct the option")
+        if not all(0 < value <= 1 for value in self.duties):
+            raise UsageError("a duty must be above 0 and at most 1", "write --duty 0.5")
+
+    def swing(self, servo: Servo) -> float:
+        """The amplitude for a servo, rad."""
+        if self.amplitude is not None:
+            return self.amplitude
+        room = math.degrees(min(-servo.min_position, servo.max_position))
+        return math.radians(math.floor(room) if 1.0 <= room < _AMPLITUDE else _AMPLITUDE)
+
+
+def check(name: str, robot: Robot, servo: str | None = None, options: Options | None = None) -> tuple[str, ...]:
+    """Refuse what cannot be done, before anything moves and before a file is touched.
+
+    Args:
+        name: Which of `NAMES`.
+        robot: The robot.
+        servo: Which of its servos; by default its first, and of a replay all that the source has.
+        options: What may be chosen.
+
+    Returns:
+        The servos it will drive.
+
+    Raises:
+        UsageError: no such experiment, servo, or source, or an angle out of a servo's reach.
+        BusError: a servo does not answer.
+        ProfileError: a servo lacks a register that the experiment needs.
+    """
+    if name not in NAMES:
+        raise UsageError(f"there is no experiment {name!r}", f"experiments: {', '.join(NAMES)}")
+    if servo is not None and servo not in list(robot):
+        raise UsageError(f"this robot has no servo {servo!r}", f"it has: {', '.join(robot)}")
+    options = options or Options()
+    if name == "replay":
+        return tuple(_sources(robot, servo, options))
+    chosen = servo or next(iter(robot))
+    experiment = EXPERIMENTS[name]
+    check_reach(robot[chosen], chosen, experiment.angles(options, robot[chosen]))
+    if experiment.registers is _wheel and robot[chosen].capabilities["wheel"] == "unsupported":
+        raise UsageError(f"{chosen} cannot turn endlessly, as {name} needs it", "choose another servo or experiment")
+    for register in experiment.registers(options):
+        robot[chosen].read(register)
+    return (chosen,)
+
+
+def conduct(
+    name: str,
+    robot: Robot,
+    servo: str | None,
+    recorder: Recorder,
+    options: Options | None = None,
+    *,
+    tick_ms: float = 10.0,
+    progress: Progress = unseen,
+) -> Conducted:
+    """Run one experiment of `NAMES`.
+
+    Args:
+        name: Which.
+        robot: The robot.
+        servo: Which of its servos; by default its first, and of a replay all that the source has.
+        recorder: Takes every sample, and a ``segment`` event at the start of each part.
+        options: What may be chosen.
+        tick_ms: Control period.
+        progress: Called after each step with the segment's name and the share of it that is done (0..1); while a
+            servo cools, with its temperature and 0.
+
+    Returns:
+        How it went: whether it came to its end, and how late its steps were.
+
+    Raises:
+        UsageError, BusError, ProfileError: see `check`.
+    """
+    options = options or Options()
+    names = check(name, robot, servo, options)
+    log = RobotRecorder(robot, recorder, names)
+    run = ExperimentRun(robot, log, names, tick_ms, progress)
+    try:
+        with log:
+            if name == "replay":
+                _replay(run, _sources(robot, servo, options), options)
+            else:
+                EXPERIMENTS[name].motion(run, next(iter(run.servos.values())), options)
+    except ExperimentEnded:
+        return run.outcome(whole=False)
+    finally:
+        for driven in run.servos.values():
+            driven.end_turning()
+    for driven in run.servos.values():
+        driven.let_go()
+    return run.outcome(whole=True)
+
+
+def step_and_fall(
+    robot: Robot,
+    servo: str,
+    recorder: Recorder,
+    *,
+    target: float = math.pi / 2,
+    progress: Progress = unseen,
+) -> bool:
+    """The experiment of Lima et al. 2009: rest at 0 rad, step to `target`, hold, torque off, fall.
+
+    Args:
+        robot: The robot.
+        servo: Which of its servos.
+        recorder: Takes every sample, and a ``segment`` event at the start of each part.
+        target: rad.
+        progress: As for `conduct`.
+
+    Returns:
+        False when the robot asked to stop before the end.
+    """
+    try:
+        with RobotRecorder(robot, recorder, [servo]) as log:
+            run = ExperimentRun(robot, log, [servo], 20.0, progress)
+            arm = run.servos[servo]
+            arm.goal(0.0)
+            run.segment("rest", 0.5, kind="rest")
+            arm.goal(target)
+            run.segment("step", 1.5, kind="step", start=0.0, target=target)
+            arm.let_go()
+            run.segment("fall", 1.5, kind="fall", start=target)
+    except ExperimentEnded:
+        return False
+    return True
+
+
+def _step(run: ExperimentRun, arm: Driven, options: Options) -> None:
+    """Rest at 0, step to each angle, and back."""
+    for register in _slopes(options):
+        arm.set_register(register, options.slope)
+    if options.speed:
+        arm.limit_speed(options.speed)
+    arm.goal(0.0)
+    run.segment("rest", 1.0, kind="rest")
+    for angle in _angles(options):
+        arm.cool()
+        arm.goal(angle)
+        run.segment(f"step to {math.degrees(angle):.0f}°", options.duration, kind="step", start=0.0, target=angle)
+        arm.goal(0.0)
+        run.segment(
+            f"step back from {math.degrees(angle):.0f}°", options.duration, kind="step", start=angle, target=0.0
+        )
+
+
+def _fall(run: ExperimentRun, arm: Driven, options: Options) -> None:
+    """Go to each angle gently, hold, let go."""
+    for angle in _heights(options):
+        arm.cool()
+        run.segment("lift", 1.5, _ramp(arm, angle, 1.2), kind="lift")
+        arm.let_go()
+        run.segment(f"fall from {math.degrees(angle):.0f}°", options.duration, kind="fall", start=angle)
+
+
+def _sine(run: ExperimentRun, arm: Driven, options: Options) -> None:
+    duration, size = max(options.duration, 2 * options.period), options.swing(arm.servo)
+    run.segment(
+        "sine",
+        duration,
+        lambda t: arm.goal(size * math.sin(2 * math.pi * t / options.period)),
+        kind="sine",
+    )
+
+
+def _chirp(run: ExperimentRun, arm: Driven, options: Options) -> None:
+    """Frequency rises evenly from `low` to `high` Hz."""
+    duration = max(options.duration, 4 / options.low)
+    rate, size = (options.high - options.low) / duration, options.swing(arm.servo)
+
+    def motion(t: float) -> None:
+        arm.goal(size * math.sin(2 * math.pi * (options.low * t + rate * t * t / 2)))
+
+    run.segment("chirp", duration, motion, kind="chirp", low=options.low, high=options.high)
+
+
+def _sin_time_square(run: ExperimentRun, arm: Driven, options: Options) -> None:
+    size = options.swing(arm.servo)
+    run.segment("sin t²", max(options.duration, 6.0), lambda t: arm.goal(size * math.sin(t * t)), kind="sine")
+
+
+def _lift_and_drop(run: ExperimentRun, arm: Driven, options: Options) -> None:
+    """Lift slowly to each angle, hold, drop."""
+    for angle in _angles(options):
+        arm.cool()
+        run.segment("lift", 2.0, _ramp(arm, angle, 2.0), kind="lift")
+        run.segment("hold", 1.0, kind="hold", start=angle, target=angle)
+        arm.let_go()
+        run.segment("fall", max(options.duration, 2.0), kind="fall", start=angle)
+
+
+def _duty(run: ExperimentRun, arm: Driven, options: Options) -> None:
+    """Wheel-mode steps of duty, both ways; the arm must be free to turn round."""
+    for duty in options.duties:
+        for sign in (1, -1):
+            arm.cool()
+            arm.turn(sign * duty)
+            run.segment(f"duty {sign * duty:+.0%}", options.duration, kind="duty", duty=sign * duty)
+            arm.turn(0.0)
+            run.segment("coast", 0.5, kind="coast")
+
+
+def _stall(run: ExperimentRun, arm: Driven, options: Options) -> None:
+    """Push against a stop, or the arm's own weight, with torque limits in steps."""
+    angle = _angles(options)[0]
+    arm.limit_torque(options.duties[0])
+    arm.goal(angle)
+    for duty in options.duties:
+        arm.cool()
+        arm.limit_torque(duty)
+        arm.goal(angle)
+        run.segment(f"limit {duty:.0%}", options.duration, kind="stall", limit=duty, target=angle)
+    arm.limit_torque(1.0)
+
+
+def _torque_speed(run: ExperimentRun, arm: Driven, options: Options) -> None:
+    """Spin up from rest to full duty and stop: torque is inertia times acceleration at every speed."""
+    for sign in (1, -1):
+        for duty in options.duties:
+            arm.cool()
+            arm.turn(0.0)
+            run.segment("rest", 1.0, kind="rest")
+            arm.turn(sign * duty)
+            run.segment(f"spin up {sign * duty:+.0%}", options.duration, kind="duty", duty=sign * duty)
+
+
+def _ramp(arm: Driven, target: float, seconds: float) -> Callable[[float], None]:
+    """A motion that leads evenly from where the servo is to `target`, rad."""
+    begin = arm.servo.state.position
+    return lambda t: arm.goal(begin + (target - begin) * min(1.0, t / seconds))
+
+
+def _heights(options: Options, _servo: Servo | None = None) -> tuple[float, ...]:
+    """Angles to fall from, rad."""
+    return options.angles or tuple(math.radians(angle) for angle in (45, 90, 135))
+
+
+def _angles(options: Options, _servo: Servo | None = None) -> tuple[float, ...]:
+    """Angles of the other experiments, rad."""
+    return options.angles or (math.pi / 2,)
+
+
+def _slopes(options: Options) -> tuple[str, ...]:
+    return ("cw_compliance_slope", "ccw_compliance_slope") if options.slope else ()
+
+
+def _sources(robot: Robot, servo: str | None, options: Options) -> dict[str, Track]:
+    """The track that each servo of the robot is to repeat: that of its name; of a recording of one servo, that one.
+
+    Raises:
+        UsageError: no source, a servo that the other side does not have, no commands, or an angle out of reach.
+    """
+    recording = options.source
+    if recording is None:
+        raise UsageError("replay needs a recording to repeat", "give --source REC.mcap")
+    if not recording:
+        raise UsageError(f"{recording.path} holds no samples", "give a recording that does")
+    if servo is not None:
+        name = servo if servo in recording else next(iter(recording))
+        if servo not in recording and len(recording) > 1:
+            raise UsageError(f"{recording.path} has no servo {servo!r}", f"it has: {', '.join(recording)}")
+        tracks = {servo: recording[name]}
+    elif len(recording) == 1 and next(iter(recording)) not in list(robot):
+        tracks = {next(iter(robot)): next(iter(recording.values()))}
+    else:
+        if missing := [name for name in recording if name not in list(robot)]:
+            raise UsageError(
+                f"{recording.path} has servos that this robot lacks: {', '.join(missing)}",
+                "replay on the rig it was recorded on, or one servo of it by --servo",
+            )
+        tracks = dict(recording.items())
+    commanded = {name: track for name, track in tracks.items() if not np.isnan(track.command).all()}
+    if not commanded:
+        raise UsageError(f"{recording.path} holds no commands", "give a recording that does")
+    for name, track in commanded.items():
+        check_reach(robot[name], name, (float(np.nanmin(track.command)), float(np.nanmax(track.command))))
+    return commanded
+
+
+def _replay(run: ExperimentRun, tracks: Mapping[str, Track], options: Options) -> None:
+    """Repeat what a recording commanded, in its own time, after a gentle approach to where it began."""
+    assert options.source is not None  # `_sources` saw to it
+    plans = [_Repeated(run.servos[name], track) for name, track in tracks.items()]
+    ramps = [_ramp(plan.driven, plan.first, 0.8) for plan in plans if plan.starts_driven]
+
+    def approach(t: float) -> None:
+        for ramp in ramps:
+            ramp(t)
+
+    run.segment("approach", 1.0, approach, kind="approach")
+    start = min(float(track.time[0]) for track in tracks.values())
+    end = max(float(track.time[-1]) for track in tracks.values())
+    half = run.tick_ms * 0.5e-3  # what is due within half a period is done now
+    parts = deque(_parts(options.source, {track.name: name for name, track in tracks.items()}))
+    if not parts or parts[0].start > start + half:
+        parts.appendleft(Segment("replay", start, end, {"kind": "replay"}))
+    offset = run.time - start
+    while (now := run.time - offset) < end - half:
+        while parts and parts[0].start <= now + half:
+            part = parts.popleft()
+            run.mark(part.name, **part.data)
+        for plan in plans:
+            plan.command(now + half)
+        run.advance()
+        run.progress("replay", (now - start) / (end - start))
+
+
+def _parts(source: Recording, names: Mapping[str, str]) -> list[Segment]:
+    """The source's segments, of all servos or of one of `names`, with the names that these have on the robot."""
+    parts = []
+    for part in source.segments:
+        facts = {"kind": "replay"} | {key: value for key, value in part.data.items() if key != "name"}
+        if facts.get("servo") in names:
+            facts["servo"] = names[facts["servo"]]
+        elif "servo" in facts:
+            continue
+        parts.append(replace(part, data=facts))
+    return parts
+
+
+class _Repeated:
+    """A servo that repeats a track.
+
+    Attributes:
+        driven: The servo.
+        first: Goal to begin with, rad.
+        starts_driven: Whether its motor is on then.
+    """
+
+    def __init__(self, driven: Driven, track: Track) -> None:
+        self.driven = driven
+        known = np.flatnonzero(~np.isnan(track.command))
+        self.first = float(track.command[known[0]])
+        latest = known[np.clip(np.searchsorted(known, np.arange(len(track)), side="right") - 1, 0, None)]
+        self._time, self._enabled, self._goals = track.time, track.enabled, track.command[latest]  # blanks: as before
+        self._speed, self._torque = track.speed_limit, track.torque_limit
+        self._limits = (math.nan, math.nan)
+        self.starts_driven = bool(self._enabled[0])
+
+    def command(self, time: float) -> None:
+        """Set what the track had at `time`, s on its clock."""
+        index = max(int(np.searchsorted(self._time, time, side="right")) - 1, 0)
+        if not self._enabled[index]:
+            if self.driven.driven:
+                self.driven.let_go()
+            return
+        limits = float(self._speed[index]), float(self._torque[index])
+        setters = (self.driven.limit_speed, self.driven.limit_torque)
+        for value, before, limit in zip(limits, self._limits, setters, strict=True):
+            if not math.isnan(value) and value != before:
+                limit(value)
+        self._limits = limits
+        self.driven.goal(float(self._goals[index]))
+
+
+class Experiment(NamedTuple):
+    """One experiment.
+
+    Attributes:
+        motion: What it does with one servo.
+        angles: Goals that it needs, rad.
+        registers: Registers that it needs.
+    """
+
+    motion: Callable[[ExperimentRun, Driven, Options], None]
+    angles: Callable[[Options, Servo], tuple[float, ...]]
+    registers: Callable[[Options], tuple[str, ...]] = lambda _options: ()
+
+
+def _both_ways(options: Options, servo: Servo) -> tuple[float, ...]:
+    return options.swing(servo), -options.swing(servo)
+
+
+def _no_angles(_options: Options, _servo: Servo) -> tuple[float, ...]:
+    return ()
+
+
+def _wheel(_options: Options) -> tuple[str, ...]:
+    return ("torque_enable",)  # of a Dynamixel
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "step": Experiment(_step, lambda options, _servo: (0.0, *_angles(options)), _slopes),
+    "fall": Experiment(_fall, _heights),
+    "sine": Experiment(_sine, _both_ways),
+    "chirp": Experiment(_chirp, _both_ways),
+    "sin-time-square": Experiment(_sin_time_square, _both_ways),
+    "lift-and-drop": Experiment(_lift_and_drop, _angles),
+    "duty": Experiment(_duty, _no_angles, _wheel),
+    "stall": Experiment(_stall, lambda options, _servo: _angles(options)[:1]),
+    "torque-speed": Experiment(_torque_speed, _no_angles, _wheel),
+}
+NAMES = (*EXPERIMENTS, "replay")  # a replay may drive several servos
+
+
+def _degrees(*angles: float) -> tuple[float, ...]:
+    return tuple(math.radians(angle) for angle in angles)
+
+
+PROTOCOL: Sequence[tuple[str, str, Options]] = (
+    ("falls", "fall", Options(angles=_degrees(45, 90, 135), duration=2.0)),
+    ("steps", "step", Options(angles=_degrees(20, 45, 90, -60, 120))),
+    ("slow-steps", "step", Options(angles=_degrees(60, -90), speed=1.5, duration=2.5)),
+    ("sine", "sine", Options(amplitude=math.radians(80), period=6.0, duration=12.0)),
+    ("chirp", "chirp", Options(amplitude=math.radians(30), low=0.3, high=3.0, duration=12.0)),
+    ("lift-and-drop", "lift-and-drop", Options(angles=_degrees(60, -110))),
+    ("sin-time-square", "sin-time-square", Options(duration=6.0)),
+)  # what a good identification needs, one recording each: (name, experiment, options)

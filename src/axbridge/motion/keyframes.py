@@ -1,0 +1,221 @@
+"""Webots' .motion files: poses of motors at given times, and their playback.
+
+A file is a table: ``#WEBOTS_MOTION,V1.0,motor,motor,…``, then ``mm:ss:ms,pose name,position,position,…`` rows in the
+order of time; ``*`` leaves a motor alone. Between two poses positions change linearly.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from axbridge.errors import RecordingError, UsageError
+from axbridge.file_reading import controls, reading, regular
+from axbridge.files import write_whole, writing
+
+FARTHEST = 1e4  # rad or m: no motor goes as far
+LONGEST = 1e6  # s, eleven days: no motion lasts as long
+_HEADER = "#WEBOTS_MOTION"
+_VERSIONS = {"V1.0", "V1.1"}
+
+
+@dataclass(frozen=True)
+class Pose:
+    """One row of a motion.
+
+    Attributes:
+        time: ms.
+        name: Its name in the file.
+        positions: By motor, rad or m; motors it leaves alone are absent.
+    """
+
+    time: float
+    name: str
+    positions: dict[str, float]
+
+
+@dataclass(frozen=True)
+class KeyframeMotion:
+    """A motion as the file has it.
+
+    Attributes:
+        motors: Motor names of the header.
+        poses: In the order of time, at least one.
+    """
+
+    motors: tuple[str, ...]
+    poses: tuple[Pose, ...]
+
+    @classmethod
+    def load(cls, path: str | Path) -> KeyframeMotion:
+        """Read a .motion file.
+
+        Raises:
+            RecordingError: unreadable, or a mistake in it; names the line.
+        """
+        with reading(partial(RecordingError, path), "give a Webots .motion file"):
+            return cls.parse(regular(path).read_text(encoding="utf-8").splitlines(), path)
+
+    @classmethod
+    def parse(cls, lines: list[str], path: str | Path = "motion") -> KeyframeMotion:
+        """Read the lines of a .motion file.
+
+        Raises:
+            RecordingError: a mistake in them; names the line.
+        """
+        header = [field.strip() for field in lines[0].split(",")] if lines else [""]
+        if header[0] != _HEADER or len(header) < 3 or header[1] not in _VERSIONS:
+            raise RecordingError(path, "no Webots motion", f"the first line must be `{_HEADER},V1.0,motor,…`")
+        if controls("".join(lines)):
+            raise RecordingError(path, "has control characters", "write plain text")
+        motors = tuple(header[2:])
+        poses: list[Pose] = []
+        for number, line in enumerate(lines[1:], start=2):
+            if line.strip():
+                try:
+                    poses.append(_pose(line, motors, poses[-1].time if poses else -1.0))
+                except ValueError as mistake:
+                    raise RecordingError(path, f"line {number}: {mistake}", "correct that line") from mistake
+        if not poses:
+            raise RecordingError(path, "has no poses", "add a line `00:00:000,Pose1,…` with a position a motor")
+        return cls(motors, tuple(poses))
+
+    def text(self) -> str:
+        """The file: whole milliseconds, angles with six digits.
+
+        Raises:
+            UsageError: a name with a comma or more than one line.
+        """
+        for name in (*self.motors, *(pose.name for pose in self.poses)):
+            if set(name) & set(",\r\n"):
+                raise UsageError(f"name {name!r} does not fit into a .motion file", "take one without commas")
+        rows = [",".join((_HEADER, "V1.0", *self.motors))]
+        for pose in self.poses:
+            seconds, milliseconds = divmod(round(pose.time), 1000)
+            fields = [f"{pose.positions[motor]:.6g}" if motor in pose.positions else "*" for motor in self.motors]
+            rows.append(",".join((f"{seconds // 60:02}:{seconds % 60:02}:{milliseconds:03}", pose.name, *fields)))
+        return "\n".join(rows) + "\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, whole or not at all.
+
+        Raises:
+            UsageError: as `text`.
+            RecordingError: it cannot be written.
+        """
+        text = self.text()
+        with writing(path):
+            write_whole(path, text)
+
+    @property
+    def duration(self) -> float:
+        """Time of the last pose, ms."""
+        return self.poses[-1].time
+
+    def positions(self, time: float) -> dict[str, float]:
+        """Positions at `time`, ms, by motor, between the poses that mention it; held before and after them.
+
+        A motor that no pose mentions is absent.
+        """
+        found = {}
+        for motor in self.motors:
+            frames = [(pose.time, pose.positions[motor]) for pose in self.poses if motor in pose.positions]
+            if frames:
+                found[motor] = _between(frames, time)
+        return found
+
+
+class MotionPlayer:
+    """Plays a motion: `advance` gives the positions to command for a step.
+
+    Attributes:
+        motion: What is played.
+        loop: Whether it starts again at its end.
+        reverse: Whether it runs backwards.
+        playing: Whether `advance` moves on.
+        time: ms into the motion.
+    """
+
+    def __init__(self, motion: KeyframeMotion) -> None:
+        self.motion = motion
+        self.loop = False
+        self.reverse = False
+        self.playing = False
+        self.time = 0.0
+        self._begun = False
+        self._over = False
+
+    def play(self) -> None:
+        """Play from the present time on; a motion that is over starts again."""
+        if self._over or (self.reverse and not self._begun and self.time == 0):
+            self.time = self.motion.duration if self.reverse else 0.0
+        self._begun, self._over = True, False
+        self.playing = True
+
+    def stop(self) -> None:
+        """Stop at the present time."""
+        self.playing = False
+
+    @property
+    def over(self) -> bool:
+        """Whether it has been played to its end."""
+        return self._over
+
+    def set_time(self, time: float) -> None:
+        """Go to `time`, ms, inside the motion."""
+        self.time = min(max(float(time), 0.0), self.motion.duration)
+        self._over = False
+
+    def advance(self, period: float) -> dict[str, float]:
+        """Positions to command for a step of `period` ms that begins now; empty when it does not play."""
+        if not self.playing:
+            return {}
+        positions = self.motion.positions(self.time)
+        end = 0.0 if self.reverse else self.motion.duration
+        if self.time == end and not self.loop:
+            self.playing = False
+            self._over = True
+            return positions
+        self.time += -period if self.reverse else period
+        if self.loop and self.motion.duration > 0:
+            self.time %= self.motion.duration
+        else:
+            self.time = min(max(self.time, 0.0), self.motion.duration)
+        return positions
+
+
+def _pose(line: str, motors: tuple[str, ...], after: float) -> Pose:
+    time, name, *fields = [field.strip() for field in line.split(",")]
+    if len(fields) != len(motors):
+        raise ValueError(f"{len(fields)} positions for {len(motors)} motors")
+    positions = {motor: float(field) for motor, field in zip(motors, fields, strict=True) if field != "*"}
+    if not all(abs(position) <= FARTHEST for position in positions.values()):
+        raise ValueError(f"positions must be between {-FARTHEST:g} and {FARTHEST:g}")
+    at = _milliseconds(time)
+    if at <= after:
+        raise ValueError(f"time {time} is not later than the pose before")
+    return Pose(at, name, positions)
+
+
+def _milliseconds(text: str) -> float:
+    """`mm:ss:ms` in ms; more minutes than 59 are fine."""
+    parts = text.split(":")
+    if len(parts) != 3 or not all(part.isdigit() for part in parts):
+        raise ValueError(f"time {text!r} is not mm:ss:ms")
+    minutes, seconds, milliseconds = (int(part) for part in parts)
+    total = (minutes * 60 + seconds) * 1000 + milliseconds
+    if total > 1000 * LONGEST:
+        raise ValueError(f"a motion of more than {LONGEST:g} s")
+    return float(total)
+
+
+def _between(frames: list[tuple[float, float]], time: float) -> float:
+    place = bisect_right(frames, time, key=lambda frame: frame[0])
+    if place == 0:
+        return frames[0][1]
+    if place == len(frames):
+        return frames[-1][1]
+    (before, here), (after, there) = frames[place - 1], frames[place]
+    return here + (there - here) * (time - before) / (after - before)

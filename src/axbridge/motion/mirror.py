@@ -1,0 +1,46 @@
+"""Which joint mirrors which: left and right by name, the sign of the angle by the axes in the URDF."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from axbridge.config.rig import Rig
+from axbridge.errors import RigError
+from axbridge.motion.moves import Signs
+from axbridge.sim.body.poses import posed
+
+_SIDES = (("left", "right"), ("Left", "Right"), ("LEFT", "RIGHT"), ("l_", "r_"), ("L_", "R_"))
+_MIRROR = np.array([1.0, -1.0, 1.0])  # the robot's left is +y
+
+
+def signs(rig: Rig) -> Signs:
+    """For `Move.mirrored`: partner and sign of every servo of a rig.
+
+    A turn by θ about an axis a looks in the mirror (y becomes -y) like a turn by -θ about the mirrored axis. A servo
+    without a partner by name is its own: the head's pan turns the other way, its tilt stays.
+
+    Raises:
+        RigError: the rig has no URDF, or a joint and its partner do not turn about mirrored axes.
+    """
+    tree = rig.tree(fixed_base=True)
+    at_zero = posed(tree, np.zeros((1, len(tree.joints)))).axis[:, 0]  # in the base's frame
+    axes = {name: at_zero[link] for name, link in tree.moved.items()}
+    names = {servo.name: servo.joint for servo in rig.servos}
+    found: dict[str, tuple[str, float]] = {}
+    for name, joint in names.items():
+        partner = _partner(name, names)
+        turned = float(-(_MIRROR * axes[joint]) @ axes[names[partner]])
+        if abs(abs(turned) - 1) > 0.02:
+            why = f"{name} and {partner} do not turn about mirrored axes"
+            raise RigError(rig.path, f"servo.{name}", why, "mirror this robot's moves by a table of your own")
+        found[name] = (partner, 1.0 if turned > 0 else -1.0)
+    return found
+
+
+def _partner(name: str, names: dict[str, str]) -> str:
+    for left, right in _SIDES:
+        for here, there in ((left, right), (right, left)):
+            other = name.replace(here, there, 1)
+            if other != name and other in names:
+                return other
+    return name

@@ -1,0 +1,464 @@
+"""Poses and moves as data: what people teach, file, change and share.
+
+A pose is an angle by joint. A move is pages of key poses with times; most moves have one page, a RoboPlus set has many,
+which say where to go on (`next`), where to end when somebody asks for the end (`exit`), and how often they repeat.
+Joints are called by the names of the rig's servos. Angles are rad, times s.
+
+On disk a move is JSON; `schema` is its JSON schema.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from axbridge.config.toml_tables import Misfit, TomlTable
+from axbridge.errors import MoveError, UsageError
+from axbridge.file_reading import check_format, reading, regular
+from axbridge.files import write_whole, writing
+from axbridge.motion.interpolation import JointPath, Law
+from axbridge.motion.keyframes import FARTHEST, LONGEST
+
+Signs = Mapping[str, tuple[str, float]]  # joint -> the joint that mirrors it, and 1 or -1
+
+_RAMPS_A_SECOND = 128  # ROBOTIS counts INERTIA in 1/128 s
+_GRID = 0.02  # s between samples where two moves with other times are blended
+_FORMAT = re.compile("axbridge-move-([1-9][0-9]{0,5})")
+_SCHEMA = "see `axbridge move schema`"
+MOST = 1_000_000  # poses of a page: five hours at 20 ms
+
+
+class Key(TomlTable):
+    """A key pose and the way to it.
+
+    Attributes:
+        positions: rad by joint; a joint that is absent goes on to the next pose that names it.
+        time: What the way from the key before takes, s.
+        pause: What the robot waits here, s.
+        name: For people.
+    """
+
+    positions: dict[str, Annotated[float, Field(ge=-FARTHEST, le=FARTHEST)]] = Field(min_length=1)
+    time: float = Field(ge=0, le=LONGEST)
+    pause: float = Field(default=0.0, ge=0, le=LONGEST)
+    name: str = ""
+
+
+class Page(TomlTable):
+    """Key poses in their order, and how they are played.
+
+    Attributes:
+        keys: The poses.
+        name: For people.
+        interpolation: The way between two keys, see `axbridge.motion.interpolation`.
+        rate: Times and pauses are divided by it.
+        repeat: How often the page is played before `next`.
+        next: Page that follows; None = the end.
+        exit: Page that follows when somebody asks for the end, then that page's own exit; None = the end.
+        speed: Highest speed, rad/s, by joint; a joint that is absent may do what its servo can.
+        torque: Highest torque, N·m, by joint; likewise.
+        slope: Compliance slope register by joint; absent = left as it is.
+        inertia: Where the interpolation is ``ramps``: how long a joint speeds up and slows down, in 1/128 s.
+    """
+
+    keys: tuple[Key, ...] = ()
+    name: str = ""
+    interpolation: Law = "minimum-jerk"
+    rate: float = Field(default=1.0, ge=1e-6, le=1e6)
+    repeat: int = Field(default=1, ge=1, le=1_000_000)
+    next: str | None = None
+    exit: str | None = None
+    speed: dict[str, float] = {}
+    torque: dict[str, float] = {}
+    slope: dict[str, int] = {}
+    inertia: int = Field(default=32, ge=0)
+
+    @model_validator(mode="after")
+    def _check_settings(self) -> Page:
+        settings: tuple[tuple[str, Mapping[str, float], float, float], ...] = (
+            ("speed", self.speed, 1e-6, math.inf),
+            ("torque", self.torque, 0.0, math.inf),
+            ("slope", self.slope, 1, 254),
+        )
+        for kind, values, low, high in settings:
+            for joint, value in values.items():
+                if not low <= value <= high:
+                    hint = "write 1 to 254" if kind == "slope" else "write a positive number"
+                    raise Misfit(f"{kind}.{joint}", f"{value} is no {kind}", hint)
+        return self
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """The joints that its keys name, in the order in which they come up."""
+        return tuple(dict.fromkeys(joint for key in self.keys for joint in key.positions))
+
+    @property
+    def duration(self) -> float:
+        """Of one round, with the way to the first key, s."""
+        return sum(key.time + key.pause for key in self.keys) / self.rate
+
+    @property
+    def ramp(self) -> float:
+        """How long a joint speeds up and slows down in ``ramps``, s; no rate changes it."""
+        return self.inertia / _RAMPS_A_SECOND
+
+
+class Move(TomlTable):
+    """Pages, and where to start.
+
+    Attributes:
+        format: Of the file.
+        start: Page played first.
+        pages: By name; RoboPlus' names are the numbers 1 to 255.
+    """
+
+    format: Literal["axbridge-move-1"] = "axbridge-move-1"
+    start: str = "1"
+    pages: dict[str, Page] = Field(min_length=1)
+
+    def __repr__(self) -> str:
+        return f"<Move of {len(self.pages)} pages, from {self.start!r}: {self.duration:.2f} s>"
+
+    __str__ = __repr__
+
+    @model_validator(mode="after")
+    def _check_links(self) -> Move:
+        known = ", ".join(list(self.pages)[:10])
+        if self.start not in self.pages:
+            raise Misfit("start", f"there is no page {self.start!r}", f"pages: {known}")
+        for name, page in self.pages.items():
+            for link in ("next", "exit"):
+                target = getattr(page, link)
+                if target is not None and target not in self.pages:
+                    raise Misfit(f"pages.{name}.{link}", f"there is no page {target!r}", f"pages: {known}")
+        return self
+
+    # ---- files
+
+    @classmethod
+    def parse(cls, text: str, path: str | Path = "move") -> Move:
+        """Read the text of a JSON file.
+
+        Raises:
+            MoveError: no JSON, or no move; names the key.
+        """
+        with reading(partial(MoveError, path, ""), _SCHEMA):
+            try:
+                document = json.loads(text)
+            except json.JSONDecodeError as mistake:
+                raise MoveError(path, "", f"is no JSON: {mistake}", "correct the line named") from mistake
+            if not isinstance(document, dict):
+                raise MoveError(path, "", "holds no move", _SCHEMA)
+            if newer := _FORMAT.fullmatch(str(document.get("format"))):
+                check_format(int(newer[1]), partial(MoveError, path, "format"))
+            try:
+                return cls.model_validate(document)
+            except ValidationError as failure:
+                first = failure.errors()[0]
+                where = [str(part) for part in first["loc"]]
+                cause = first.get("ctx", {}).get("error")
+                if isinstance(cause, Misfit):
+                    raise MoveError(path, ".".join([*where, cause.key]), str(cause), cause.hint) from None
+                message = str(first["msg"])
+                said = f"{message[0].lower()}{message[1:]}"
+                raise MoveError(path, ".".join(where), said, _SCHEMA) from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Move:
+        """Read a JSON file.
+
+        Raises:
+            MoveError: unreadable, or as `parse`.
+        """
+        with reading(partial(MoveError, path, ""), _SCHEMA):
+            return cls.parse(regular(path).read_text(encoding="utf-8-sig"), path)
+
+    def text(self) -> str:
+        """The JSON file: one line a key pose, so that people can edit it and see what changed."""
+        document = self.model_dump(exclude_defaults=True)
+        pages = {name: self._page_text(page) for name, page in document["pages"].items()}
+        body = ",\n".join(f"    {_json(name)}: {text}" for name, text in pages.items())
+        return (
+            f'{{\n  "format": {_json(self.format)},\n  "start": {_json(self.start)},\n  "pages": {{\n{body}\n  }}\n}}\n'
+        )
+
+    @staticmethod
+    def _page_text(page: Mapping[str, Any]) -> str:
+        lines = [f"      {_json(field)}: {_json(value)}" for field, value in page.items() if field != "keys"]
+        keys = ",\n".join(f"        {_json(key)}" for key in page.get("keys", ()))
+        lines.append(f'      "keys": [\n{keys}\n      ]' if keys else '      "keys": []')
+        return "{\n" + ",\n".join(lines) + "\n    }"
+
+    def save(self, path: str | Path) -> None:
+        """Write the JSON file, whole or not at all.
+
+        Raises:
+            RecordingError: it cannot be written.
+        """
+        with writing(path):
+            write_whole(path, self.text())
+
+    # ---- what is in it
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Every joint that a page names."""
+        return tuple(dict.fromkeys(joint for page in self.pages.values() for joint in page.joints))
+
+    @property
+    def duration(self) -> float:
+        """From the start page on, with repeats, s; inf when the pages lead back to themselves."""
+        names, loop = self.chain(self.start)
+        return math.inf if loop else sum(self.pages[name].duration * self.pages[name].repeat for name in names)
+
+    def find(self, page: str) -> str:
+        """The page that is meant by its key in `pages`, or by the name it has for people.
+
+        Raises:
+            UsageError: none, or several.
+        """
+        if page in self.pages:
+            return page
+        called = [key for key, one in self.pages.items() if one.name.strip() == page.strip()]
+        if len(called) == 1:
+            return called[0]
+        if called:
+            raise UsageError(f"{len(called)} pages are called {page!r}", f"choose one of {', '.join(called)}")
+        there = [f"{key} {one.name}".strip() for key, one in self.pages.items() if one.name or one.keys]
+        raise UsageError(f"the move has no page {page!r}", f"pages: {', '.join(there[:20])}")
+
+    def chain(self, start: str, link: Literal["next", "exit"] = "next") -> tuple[tuple[str, ...], str | None]:
+        """The pages from `start` on by `link`, each once; and the page the last one leads back to (None: the end)."""
+        names: list[str] = []
+        name: str | None = start
+        while name is not None and name not in names:
+            names.append(name)
+            name = getattr(self.pages[name], link)
+        return tuple(names), name
+
+    def rounds(self, start: str) -> Iterator[str]:
+        """The pages of `chain`, each as often as it repeats."""
+        for name in self.chain(start)[0]:
+            for _ in range(self.pages[name].repeat):
+                yield name
+
+    @property
+    def single(self) -> Page:
+        """The whole move as one page at rate 1, without repeats.
+
+        Raises:
+            UsageError: it never ends, is too long, or its pages differ in interpolation, speed, torque or slope.
+        """
+        names, loop = self.chain(self.start)
+        if loop is not None:
+            raise UsageError(f"the move goes on for ever: page {loop!r} comes again", "work on its pages one by one")
+        pages = [self.pages[name] for name in names if self.pages[name].keys]
+        if not pages:
+            raise UsageError("the move has no poses", "give its start a page with poses")
+        first = pages[0]
+        for page in pages[1:]:
+            for setting in ("interpolation", "speed", "torque", "slope"):
+                if getattr(page, setting) != getattr(first, setting):
+                    raise UsageError(f"its pages differ in {setting}", "work on its pages one by one")
+        if sum(self.pages[name].repeat * len(self.pages[name].keys) for name in names) > MOST:
+            raise UsageError(f"the move has more than {MOST} poses with its repeats", "work on its pages one by one")
+        keys = [
+            key.model_copy(update={"time": key.time / page.rate, "pause": key.pause / page.rate})
+            for page in (self.pages[name] for name in self.rounds(self.start))
+            for key in page.keys
+        ]
+        return first.model_copy(update={"keys": tuple(keys), "rate": 1.0, "repeat": 1, "next": None, "exit": None})
+
+    # ---- changed moves
+
+    def scaled(self, factor: float) -> Move:
+        """The same move in `factor` times the time.
+
+        Raises:
+            UsageError: a factor that is not positive and finite.
+        """
+        if not 0 < factor < math.inf:
+            raise UsageError(f"a factor of {factor:g} is not positive and finite", "2 is twice as long")
+        return self._with_pages(lambda page: page.model_copy(update={"rate": page.rate / factor}))
+
+    def only(self, joints: Collection[str]) -> Move:
+        """Without all other joints; times stay.
+
+        Raises:
+            UsageError: the move has no such joint, or nothing is left.
+        """
+        strange = sorted(set(joints) - set(self.joints))
+        if strange or not joints:
+            raise UsageError(
+                f"the move has no joint {', '.join(strange) or 'left'}", f"it has: {', '.join(self.joints)}"
+            )
+        return self._with_pages(lambda page: _restricted(page, joints))
+
+    def renamed(self, names: Mapping[str, str]) -> Move:
+        """With other names for joints; those that `names` does not have keep theirs."""
+        return self.mirrored({old: (new, 1.0) for old, new in names.items()})
+
+    def mirrored(self, signs: Signs) -> Move:
+        """What the left side did the right side does, and the other way round.
+
+        Args:
+            signs: By joint: its partner and the sign of the angle, see `axbridge.motion.mirror.signs`. Joints that are
+                not named keep their angles.
+        """
+
+        def partner(joint: str) -> str:
+            return signs.get(joint, (joint, 1.0))[0]
+
+        def turn(page: Page) -> Page:
+            keys = tuple(
+                key.model_copy(
+                    update={"positions": {partner(j): signs.get(j, (j, 1.0))[1] * a for j, a in key.positions.items()}}
+                )
+                for key in page.keys
+            )
+            settings = {
+                field: {partner(joint): value for joint, value in getattr(page, field).items()}
+                for field in ("speed", "torque", "slope")
+            }
+            return page.model_copy(update={"keys": keys, **settings})
+
+        return self._with_pages(turn)
+
+    def reversed(self) -> Move:
+        """Backwards, as one page. The way to the first pose takes as long as the way to the first pose did.
+
+        Raises:
+            UsageError: as `single`.
+        """
+        page = self.single
+        ways = [key.time for key in page.keys]
+        ways = [ways[0], *ways[:0:-1]]
+        keys = [key.model_copy(update={"time": way}) for key, way in zip(page.keys[::-1], ways, strict=True)]
+        return Move(pages={"1": page.model_copy(update={"keys": tuple(keys)})})
+
+    def then(self, other: Move) -> Move:
+        """This move and then `other`; pages keep their settings. The new pages are numbered from 1.
+
+        Raises:
+            UsageError: this move never ends.
+        """
+        mine, loop = self.chain(self.start)
+        if loop is not None:
+            raise UsageError(f"the move goes on for ever: page {loop!r} comes again", "nothing can come after it")
+        names = {("a", name): str(n) for n, name in enumerate(self.pages, 1)}
+        names |= {("b", name): str(n) for n, name in enumerate(other.pages, 1 + len(self.pages))}
+        pages = {}
+        for side, move in (("a", self), ("b", other)):
+            for name, page in move.pages.items():
+                after = None if page.next is None else names[side, page.next]
+                if side == "a" and name == mine[-1]:
+                    after = names["b", other.start]
+                leave = None if page.exit is None else names[side, page.exit]
+                pages[names[side, name]] = page.model_copy(update={"next": after, "exit": leave})
+        return Move(start=names["a", self.start], pages=pages)
+
+    def blended(self, other: Move, share: float) -> Move:
+        """Between this move (share 0) and another one (share 1), as one page.
+
+        Key by key where both have as many; else both are sampled every 20 ms over their lengths.
+
+        Raises:
+            UsageError: as `single`; a share outside 0..1, or other joints.
+        """
+        if not 0 <= share <= 1:
+            raise UsageError(f"a share of {share:g} is not between 0 and 1", "0.5 is half and half")
+        one, two = self.single, other.single
+        if set(one.joints) != set(two.joints):
+            raise UsageError("the moves have different joints", "take what they share: `only`")
+        if len(one.keys) != len(two.keys) or any(
+            a.positions.keys() != b.positions.keys() for a, b in zip(one.keys, two.keys, strict=True)
+        ):
+            one, two = _sampled(one, two, share)
+        keys = tuple(
+            a.model_copy(
+                update={
+                    "positions": {j: _mix(a.positions[j], b.positions[j], share) for j in a.positions},
+                    "time": _mix(a.time, b.time, share),
+                    "pause": _mix(a.pause, b.pause, share),
+                }
+            )
+            for a, b in zip(one.keys, two.keys, strict=True)
+        )
+        return Move(pages={"1": one.model_copy(update={"keys": keys})})
+
+    def _with_pages(self, change: Callable[[Page], Page]) -> Move:
+        return self.model_copy(update={"pages": {name: change(page) for name, page in self.pages.items()}})
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a move's file."""
+    return Move.model_json_schema()
+
+
+def tracks(page: Page) -> dict[str, JointPath]:
+    """Every joint's way by its own keys, at rate 1; time 0 is the page's start."""
+    knots: dict[str, tuple[list[float], list[float]]] = {}
+    time = 0.0
+    for key in page.keys:
+        time += key.time
+        for moment in (time, time + key.pause) if key.pause else (time,):
+            for joint, position in key.positions.items():
+                times, positions = knots.setdefault(joint, ([], []))
+                if times and moment <= times[-1]:  # a way that takes no time
+                    positions[-1] = position
+                    continue
+                times.append(moment)
+                positions.append(position)
+        time += key.pause
+    return {joint: JointPath(page.interpolation, *lists, page.ramp) for joint, lists in knots.items()}
+
+
+def _restricted(page: Page, joints: Collection[str]) -> Page:
+    """Only these joints; the time of a key that names none of them goes to the next one."""
+    keys: list[Key] = []
+    waited = 0.0
+    for key in page.keys:
+        positions = {joint: angle for joint, angle in key.positions.items() if joint in joints}
+        if positions:
+            keys.append(key.model_copy(update={"positions": positions, "time": key.time + waited}))
+            waited = 0.0
+        else:
+            waited += key.time + key.pause
+    settings = {
+        field: {joint: value for joint, value in getattr(page, field).items() if joint in joints}
+        for field in ("speed", "torque", "slope")
+    }
+    return page.model_copy(update={"keys": tuple(keys), **settings})
+
+
+def _sampled(one: Page, two: Page, share: float) -> tuple[Page, Page]:
+    """Both as dense pages with as many keys."""
+    count = max(2, math.ceil(_mix(one.duration, two.duration, share) / _GRID) + 1)
+    if count > MOST:
+        raise UsageError(f"between these moves there are {count} poses, and {MOST} are the most", "make them shorter")
+    found = []
+    for page in (one, two):
+        ways = tracks(page)
+        start = page.keys[0].time
+        step = (page.duration - start) / (count - 1)
+        keys = tuple(
+            Key(positions={j: way.at(start + n * step) for j, way in ways.items()}, time=step if n else start)
+            for n in range(count)
+        )
+        found.append(page.model_copy(update={"keys": keys, "interpolation": "linear"}))
+    return found[0], found[1]
+
+
+def _mix(one: float, two: float, share: float) -> float:
+    return (1 - share) * one + share * two
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,260 @@
+"""Teaching by hand: chosen joints soft, the rest holding, what the hand does taken down as a move.
+
+A move is taken down in samples of one control period each; rest before and after is cut off, the counts' steps are
+smoothed. Or pose by pose, as RoboPlus and pypot users know it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.errors import UsageError
+from axbridge.motion.moves import Key, Move, Page
+from axbridge.robot.event_log import Watch
+from axbridge.robot.robot import Robot
+from axbridge.state import ServoState, StepReport
+
+_REST = 0.0105  # rad, two counts of an AX-12: within this a joint rests
+_DRAG = 0.1  # rad that a stiff joint's goal may be away from it
+_MARGIN = 0.1  # s of rest that stays at both ends
+_WIDTH = 0.06  # s, of the smoothing
+_DIGITS = 4  # of an angle in rad: 0.006°
+
+
+@dataclass(frozen=True)
+class Taught:
+    """A move taken down, and what was done to it.
+
+    Attributes:
+        move: One page of samples.
+        trimmed: Rest that was cut off, s.
+        smoothed: Largest change of an angle by smoothing, rad.
+        smoothed_rms: The same, root of the mean square of all samples.
+        clipped: How far the hand went beyond a joint's limits, rad, by joint; cut off there.
+    """
+
+    move: Move
+    trimmed: float
+    smoothed: float
+    smoothed_rms: float
+    clipped: Mapping[str, float]
+
+
+def chosen(robot: Robot, joints: Collection[str] | None) -> tuple[str, ...]:
+    """The joints meant, in the robot's order: all when None.
+
+    Raises:
+        UnknownServo: the robot has no such joint.
+    """
+    if joints is None:
+        return tuple(robot)
+    for name in joints:
+        robot[name]
+    return tuple(name for name in robot if name in joints)
+
+
+@contextmanager
+def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float = 0.0) -> Iterator[tuple[str, ...]]:
+    """Let a hand move these joints inside the block; all others hold, and in the end these do, too.
+
+    Args:
+        robot: With time to pass by `step`.
+        joints: Which; None = all.
+        stiffness: 0 = limp. Else a share of the torque, 0..1, with which a joint stays where the hand left it: enough
+            to carry an arm that would fall.
+
+    Yields:
+        The joints that are soft.
+
+    Raises:
+        UsageError: a stiffness outside 0..1.
+        UnknownServo: the robot has no such joint.
+        BusError: a servo does not answer.
+    """
+    if not 0 <= stiffness <= 1:
+        raise UsageError(f"a stiffness of {stiffness:g} is not between 0 and 1", "0 is limp, 1 all the torque")
+    names = chosen(robot, joints)
+    for name, servo in robot.items():  # first, so that nothing sinks when the others go limp
+        if name not in names and not servo.torque_enabled:
+            servo.torque_on()
+    torques = {name: robot[name].available_torque for name in names}
+
+    goals: dict[str, float] = {}
+
+    def follow(_report: StepReport, states: Mapping[str, ServoState]) -> None:
+        for name in names:  # a goal that lags like a load on ice: the joint is carried, but gives way to a hand
+            here = states[name].position
+            goals[name] = _within(robot, name, min(max(goals[name], here - _DRAG), here + _DRAG))
+            robot[name].set_position(goals[name])
+
+    for name in names:
+        if stiffness:
+            robot[name].set_available_torque(stiffness * robot[name].max_torque)
+            robot[name].torque_on()
+            goals[name] = robot[name].target_position
+        else:
+            robot[name].torque_off()
+    leave = robot.observe(follow) if stiffness else None
+    try:
+        yield names
+    finally:
+        if leave is not None:
+            leave()
+    for name in names:
+        robot[name].torque_on()
+        robot[name].set_available_torque(torques[name])
+
+
+def take_pose(robot: Robot, joints: Sequence[str], time: float = 1.0, name: str = "") -> Key:
+    """Where the joints are now, as a key that is reached in `time` s."""
+    positions = {joint: round(_within(robot, joint, robot[joint].position), _DIGITS) for joint in joints}
+    return Key(positions=positions, time=time, name=name)
+
+
+class Taking:
+    """Takes down where a hand leads some joints; what was taken until a failure can still be made a move.
+
+    Args:
+        robot: With these joints soft, see `soft`.
+        joints: What to take down.
+    """
+
+    def __init__(self, robot: Robot, joints: Sequence[str]) -> None:
+        self._robot = robot
+        self._taken: dict[str, list[tuple[float, float]]] = {joint: [] for joint in joints}
+
+    def run(self, until: Callable[[float], bool]) -> None:
+        """Step the robot and take down.
+
+        Args:
+            until: Given the seconds since the start, whether to end; asked once a step.
+
+        Raises:
+            UsageError: the robot was closed.
+            BusError: a servo failed or got lost.
+        """
+        robot, watch = self._robot, Watch(self._robot)
+        begun = robot.time
+        leave = robot.observe(self._take)
+        try:
+            while not until(robot.time - begun):
+                if robot.step() == -1:
+                    raise UsageError("the robot was closed while it was taught")
+                watch.look()
+        finally:
+            leave()
+
+    def taught(self, width: float = _WIDTH) -> Taught:
+        """The move: on one clock, without rest, smooth, within the joints' limits.
+
+        Args:
+            width: Of the smoothing (a Gaussian's standard deviation), s; 0 = none.
+
+        Raises:
+            UsageError: nothing moved.
+        """
+        return worked_up(self._robot, self._taken, width)
+
+    def _take(self, _report: StepReport, states: Mapping[str, ServoState]) -> None:
+        for joint, samples in self._taken.items():
+            state = states[joint]
+            if not samples or state.time > samples[-1][0]:  # else it did not answer
+                samples.append((state.time, state.position))
+
+
+def worked_up(robot: Robot, taken: Mapping[str, Sequence[tuple[float, float]]], width: float) -> Taught:
+    """Samples (s, rad) by joint as a move: on one clock, without rest, smooth, within the joints' limits."""
+    period = robot.basic_time_step / 1000
+    first = max((samples[0][0] for samples in taken.values() if samples), default=0.0)
+    last = min((samples[-1][0] for samples in taken.values() if samples), default=0.0)
+    if last - first < 2 * period:
+        raise UsageError("nothing was taken down", "move a joint between the two keys")
+    clock = np.arange(first, last + 1e-9, period)
+    columns = []
+    for samples in taken.values():
+        times, angles = np.array(samples).T
+        columns.append(np.interp(clock, times, angles))
+    raw = np.array(columns).T
+    begin, end = _moving(raw, round(_MARGIN / period))
+    raw = raw[begin:end]
+    even = _smooth(raw, width / period) if width else raw
+    limits = np.array([(robot[joint].min_position, robot[joint].max_position) for joint in taken])
+    within = np.clip(even, limits[:, 0], limits[:, 1])
+    beyond = np.abs(even - within).max(axis=0)
+    keys = tuple(
+        Key(
+            positions={joint: round(angle, _DIGITS) for joint, angle in zip(taken, row, strict=True)},
+            time=period if number else 0.0,
+        )
+        for number, row in enumerate(within.tolist())
+    )
+    return Taught(
+        Move(pages={"1": Page(keys=keys, interpolation="linear")}),
+        (len(clock) - len(raw)) * period,
+        float(np.abs(even - raw).max()),
+        math.sqrt(float(np.mean((even - raw) ** 2))),
+        {joint: far for joint, far in zip(taken, beyond.tolist(), strict=True) if far > _REST},
+    )
+
+
+def teach(
+    robot: Robot, seconds: float, joints: Collection[str] | None = None, stiffness: float = 0.0, width: float = _WIDTH
+) -> Taught:
+    """Let a hand lead some joints for so long, from now on; the robot holds where it is left.
+
+    Args:
+        robot: Any.
+        seconds: How long.
+        joints: Which ones; None = all.
+        stiffness: See `soft`.
+        width: See `Taking.taught`.
+
+    Raises:
+        UsageError: nothing moved, or an argument out of range.
+        UnknownServo: the robot has no such joint.
+        BusError: a servo failed or got lost.
+    """
+    with soft(robot, joints, stiffness) as names:
+        taking = Taking(robot, names)
+        taking.run(lambda passed: passed >= seconds - 1e-9)
+    return taking.taught(width)
+
+
+def _within(robot: Robot, joint: str, angle: float) -> float:
+    return min(max(angle, robot[joint].min_position), robot[joint].max_position)
+
+
+def _moving(rows: FloatArray, margin: int) -> tuple[int, int]:
+    """The samples (first, end) in which something moves, with so many more on both sides.
+
+    Args:
+        rows: (n, joints), rad.
+        margin: Samples.
+    """
+    started = np.abs(rows - rows[0]).max(axis=1) > _REST
+    unfinished = np.abs(rows - rows[-1]).max(axis=1) > _REST
+    if not started.any():
+        raise UsageError("nothing moved", "move a joint by hand between the two keys; is it one of those chosen?")
+    begin = int(np.argmax(started))
+    end = len(rows) - int(np.argmax(unfinished[::-1])) if unfinished.any() else len(rows)
+    return max(begin - margin, 0), min(max(end, begin + 1) + margin, len(rows))
+
+
+def _smooth(rows: FloatArray, width: float) -> FloatArray:
+    """Each column weighed with a Gaussian; both ends stay where they are.
+
+    Args:
+        rows: (n, joints), rad.
+        width: Standard deviation, samples.
+    """
+    reach = min(math.ceil(3 * width), len(rows) - 1)
+    weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
+    weights /= weights.sum()
+    padded = np.pad(rows, ((reach, reach), (0, 0)), mode="reflect", reflect_type="odd")
+    return np.array([np.convolve(column, weights, mode="valid") for column in padded.T]).T

@@ -1,0 +1,316 @@
+"""Walking: a gait on a robot, on any backend, watched, measured and recorded.
+
+The robot gets up slowly: torque rises while the joints go to the first pose of the walk. A simulated robot is held up
+meanwhile, as by a hand, and put on its feet; a real one is for you to hold.Then it walks, as the gait says, without
+looking at anything but faults, and at its lean where the gait's feedback is on. The simulation knows where the robot
+is; on a real one no servo can tell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+
+from axbridge.errors import UsageError
+from axbridge.motion.balance import Soles
+from axbridge.motion.feedback import Steering, against
+from axbridge.motion.gait import Gait, Walk
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.robot_recorder import RobotRecorder
+from axbridge.robot.backends.backend import SIMULATION
+from axbridge.robot.event_log import Watch
+from axbridge.robot.robot import Robot
+from axbridge.robot.sensors.sensor import ImuSample
+from axbridge.robot.simulation import hold_up
+from axbridge.rotations import LinkPose, roll_pitch_yaw
+from axbridge.state import ServoState, StepReport
+
+_RISE = 1.5  # s in which torque rises and the joints reach the first pose
+_RISING_SPEED = 1.5  # rad/s, at most
+_WEAK = 0.1  # share of the torque to begin with
+_WAIT = {"sim": 0.5}  # s between the first pose and the first step
+_WAIT_FOR_HANDS = 3.0  # where somebody has to put the robot on its feet
+_AFTER = 0.6  # s on both feet before the motors go off
+_IN_THE_AIR = 0.5  # share of the torque that legs need that carry nothing but themselves
+_TIPPED = math.radians(45)
+
+
+@dataclass(frozen=True)
+class WalkOutcome:
+    """How a walk went; None where nobody can tell (a real robot does not know where it is).
+
+    Attributes:
+        planned: How far the gait leads, m.
+        seconds: From the first step to the last, or to the fall, s.
+        energy: Electrical energy of all servos meanwhile, J: in a simulation what their motors drew, else by the motor
+            models, once a step.
+        distance: Forward from the first step on, m.
+        sideways: To the left, m.
+        turned: To the left, rad.
+        tilt: Largest roll or pitch, rad.
+        fell: Whether it tipped over.
+    """
+
+    planned: float
+    seconds: float
+    energy: float
+    distance: float | None = None
+    sideways: float | None = None
+    turned: float | None = None
+    tilt: float | None = None
+    fell: bool | None = None
+
+    @property
+    def speed(self) -> float | None:
+        """Mean speed forward, m/s."""
+        return None if self.distance is None else self.distance / self.seconds
+
+
+def walk(
+    robot: Robot,
+    gait: Gait,
+    recorder: Recorder | None = None,
+    *,
+    hanging: bool = False,
+    progress: Callable[[str, float], None] = lambda _part, _share: None,
+) -> WalkOutcome:
+    """Let a Bioloid get up and walk; its motors are on when it ends.
+
+    Args:
+        robot: With the legs of the rig `bioloid`.
+        gait: How.
+        recorder: Takes every servo's samples, segments ``get up``, ``stand``, ``walk`` and ``end``, the outcome as the
+            event ``walked``, and in a simulation the way of the base in the cycles (``base_x``, ``base_y``, ``base_z``,
+            m; ``base_roll``, ``base_pitch``, ``base_yaw``, rad) and the zero-moment point (``zmp_x``, ``zmp_y``,
+            ``zmp_margin``, ``planned_zmp_x``, ``planned_zmp_y``, m). Where the robot has an IMU, also what that tells
+            (``imu_roll`` and so on).
+        hanging: A hand holds it in the air: half its torque does, and it need not be put on its feet.
+        progress: Called at the start of each of these parts and after each of its steps, with its name and the share of
+            it that is done, 0..1.
+
+    Raises:
+        UsageError: the gait needs angles or speeds that a servo of the robot does not reach.
+        RigError: the rig has no such legs.
+        BusError: a servo failed or got lost under way.
+    """
+    return _Walker(robot, Walk.of(robot.rig, gait), progress, hanging=hanging).run(recorder)
+
+
+def check(robot: Robot, gait: Gait) -> None:
+    """Refuse a gait that the robot cannot walk, before anything moves and before a file is touched.
+
+    Raises:
+        UsageError, RigError: as `walk`.
+    """
+    _Walker(robot, Walk.of(robot.rig, gait), lambda _part, _share: None)  # looks at every period
+
+
+class _Walker:
+    """One walk under way."""
+
+    def __init__(
+        self, robot: Robot, path: Walk, progress: Callable[[str, float], None], *, hanging: bool = False
+    ) -> None:
+        self._robot, self._path, self._progress = robot, path, progress
+        self._torque = _IN_THE_AIR if hanging else 1.0
+        self._wait = _WAIT["sim"] if hanging else _WAIT.get(robot.backend, _WAIT_FOR_HANDS)
+        self._log: RobotRecorder | None = None
+        self._period = robot.basic_time_step / 1000
+        servo_of = {config.joint: config.name for config in robot.rig.servos}
+        self._names = {joint: servo_of[joint] for joint in path.angles(0.0) if joint in servo_of}
+        self._watch = Watch(robot)
+        self._steering = Steering(path)
+        self._tilt = 0.0
+        self._moment = 0.0  # of the plan, s
+        simulation = robot.simulation
+        looked_at = simulation is not None and robot.mode == SIMULATION and simulation.engine is not None
+        self._soles = Soles(simulation) if simulation is not None and looked_at else None
+        self._check()
+
+    def run(self, recorder: Recorder | None) -> WalkOutcome:
+        """Get up, stand, walk, end."""
+        with ExitStack() as observers:
+            if recorder is not None:
+                self._log = observers.enter_context(RobotRecorder(self._robot, recorder, cycle=self._where))
+            observers.callback(self._robot.observe(lambda _report, _states: self._watch.look()))
+            self._get_up()
+            self._hold("stand", self._wait)
+            energy = _Energy(self._robot)
+            observers.callback(self._robot.observe(energy))
+            began, start = self._robot.time, self._place()
+            fell = self._walk()
+            outcome = self._judge(self._robot.time - began, start, energy.drawn, fell=fell)
+            if not fell:
+                self._hold("end", _AFTER)
+            if self._log is not None:
+                self._log.event("walked", **asdict(outcome))
+        return outcome
+
+    def _check(self) -> None:
+        """Look at every period of the walk before anything moves."""
+        if self._path.gait.feedback and self._robot.imu is None:
+            raise UsageError(
+                "feedback needs an IMU, and this robot has none", "add a [[sensor]] to the rig, with its port"
+            )
+        before: dict[str, float] = {}
+        for tick in range(self._ticks(self._path.gait.duration) + 1):
+            angles = self._path.angles(tick * self._period)
+            for joint, angle in angles.items():
+                if joint not in self._names:
+                    raise UsageError(f"no servo of the rig drives {joint}", "walk with the rig bioloid")
+                servo = self._robot[self._names[joint]]
+                if not servo.min_position <= angle <= servo.max_position:
+                    raise UsageError(
+                        f"the gait needs {joint} at {angle:.2f} rad, beyond its limits "
+                        f"{servo.min_position:.2f}..{servo.max_position:.2f}",
+                        "take shorter or lower steps",
+                    )
+                speed = abs(angle - before.get(joint, angle)) / self._period
+                if speed > servo.max_velocity:
+                    raise UsageError(
+                        f"the gait needs {joint} to turn at {speed:.1f} rad/s, its servo does {servo.max_velocity:.1f}",
+                        "take a longer period, or shorter and lower steps",
+                    )
+            before = angles
+
+    def _ticks(self, seconds: float) -> int:
+        return math.ceil(seconds / self._period - 1e-9)
+
+    def _get_up(self) -> None:
+        self._segment("get up")
+        robot = self._robot
+        pose = {config.name: config.position for config in robot.rig.servos if config.name in robot}
+        pose |= {self._names[joint]: angle for joint, angle in self._path.angles(0.0).items()}
+        ticks = self._ticks(_RISE)
+        for tick in range(ticks):
+            share = min(1.0, 1.5 * tick / ticks)  # the last third with all its torque
+            for name, angle in pose.items():
+                servo = robot[name]
+                servo.set_available_torque(servo.max_torque * (_WEAK + (self._torque - _WEAK) * share))
+                if tick == 0:
+                    servo.set_velocity(min(_RISING_SPEED, servo.max_velocity))
+                    servo.set_position(angle)
+            hold_up(robot.simulation, share)
+            self._step("get up", (tick + 1) / ticks)
+        for name in pose:
+            robot[name].set_velocity(robot[name].max_velocity)
+
+    def _hold(self, name: str, seconds: float) -> None:
+        self._segment(name)
+        ticks = self._ticks(seconds)
+        for tick in range(ticks):
+            self._step(name, (tick + 1) / ticks)
+
+    def _walk(self) -> bool:
+        """Walk; whether it fell."""
+        self._segment("walk")
+        ticks = self._ticks(self._path.gait.duration)
+        for tick in range(1, ticks + 1):
+            self._moment = tick * self._period
+            for joint, angle in self._balanced(self._path.angles(self._moment)).items():
+                self._robot[self._names[joint]].set_position(angle)
+            self._step("walk", tick / ticks)
+            roll, pitch, _ = self._attitude()
+            self._tilt = max(self._tilt, abs(roll), abs(pitch))
+            if self._tilt > _TIPPED and self._robot.backend == "sim":
+                return True
+        return False
+
+    def _balanced(self, angles: dict[str, float]) -> dict[str, float]:
+        """Goals with what the gait's feedback adds; nothing while the IMU is lost."""
+        share, felt = self._path.gait.feedback, self._robot.imu
+        if not share or felt is None:
+            return angles
+        turns = against(felt, share) | self._steering.turns(self._moment, felt.roll_pitch_yaw[2])
+        return {joint: angle + turns.get(joint, 0.0) for joint, angle in angles.items()}
+
+    def _judge(
+        self, seconds: float, start: tuple[float, float, float] | None, energy: float, *, fell: bool
+    ) -> WalkOutcome:
+        planned = self._path.gait.distance
+        end = self._place()
+        if start is None or end is None:
+            return WalkOutcome(planned, seconds, energy)
+        return WalkOutcome(
+            planned,
+            seconds,
+            energy,
+            end[0] - start[0],
+            end[1] - start[1],
+            self._attitude()[2],
+            self._tilt,
+            fell or self._tilt > _TIPPED,
+        )
+
+    def _place(self) -> tuple[float, float, float] | None:
+        base = self._base()
+        return None if base is None else base[0]
+
+    def _attitude(self) -> tuple[float, float, float]:
+        """Roll, pitch and yaw of the base, rad; 0 where nobody knows."""
+        base = self._base()
+        return (0.0, 0.0, 0.0) if base is None else roll_pitch_yaw(base[1])
+
+    def _base(self) -> LinkPose | None:
+        simulation = self._robot.simulation
+        return None if simulation is None else simulation.base
+
+    def _segment(self, name: str) -> None:
+        self._progress(name, 0.0)
+        if self._log is not None:
+            self._log.mark(name)
+
+    def _step(self, part: str, share: float) -> None:
+        """One control period."""
+        if self._robot.step() == -1:
+            raise UsageError("the robot was closed while it walked")
+        self._progress(part, share)
+
+    def _where(self) -> dict[str, float]:
+        """The way of the base, the zero-moment point and what the IMU says, as fields of a cycle."""
+        found = {} if self._robot.imu is None else _felt(self._robot.imu)
+        base = self._base()
+        if base is not None:
+            names = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
+            found |= dict(zip(names, (*base[0], *roll_pitch_yaw(base[1])), strict=True))
+        if self._soles is not None:
+            x, y = self._soles.planned(self._path, self._moment)
+            found |= {"planned_zmp_x": x, "planned_zmp_y": y}
+            support = self._soles.support()
+            if support is not None:
+                found |= {"zmp_x": support.zmp[0], "zmp_y": support.zmp[1], "zmp_margin": support.margin}
+        return found
+
+
+def _felt(imu: ImuSample) -> dict[str, float]:
+    """What an inertial unit tells, as fields of a cycle."""
+    turned = zip(("imu_roll", "imu_pitch", "imu_yaw"), imu.roll_pitch_yaw, strict=True)
+    rates = zip(("imu_rate_x", "imu_rate_y", "imu_rate_z"), imu.rates, strict=True)
+    pushed = zip((f"imu_acceleration_{axis}" for axis in "xyz"), imu.acceleration, strict=True)
+    return dict([*turned, *rates, *pushed])
+
+
+class _Energy:
+    """An observer that adds up what a robot's servos draw from now on.
+
+    The simulation meters the motors on its buses. What it does not meter is the power of each step's samples.
+
+    Attributes:
+        drawn: J.
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        self._robot = robot
+        self._meter = robot.simulation if robot.mode == SIMULATION else None
+        self._summed = [servo for servo in robot.values() if self._meter is None or servo.config.drive == "ideal"]
+        self._metered = 0.0 if self._meter is None else self._meter.energy()
+        self.drawn = 0.0
+
+    def __call__(self, report: StepReport, _states: Mapping[str, ServoState]) -> None:
+        """Take a step into account."""
+        self.drawn += sum(servo.power for servo in self._summed) * report.requested / 1000
+        if self._meter is not None:
+            before, self._metered = self._metered, self._meter.energy()
+            self.drawn += self._metered - before

@@ -1,1 +1,0 @@
-"""What every page and picture shares: the page's frame, tables, and plots described once, drawn twice."""

@@ -1,0 +1,44 @@
+"""What a robot under way is watched for."""
+
+from __future__ import annotations
+
+from axbridge.errors import BusError
+from axbridge.robot.robot import Robot
+
+_TROUBLE = ("fault", "limit", "without power", "torque off")
+_SILENCE = 0.5  # s without an answer of a servo: a lost packet must not make a walking robot fall
+
+
+class ServoLost(BusError):
+    """A servo or its line no longer answers; it may come back."""
+
+
+class Watch:
+    """Looks after each step whether the robot can go on."""
+
+    def __init__(self, robot: Robot) -> None:
+        self._robot = robot
+        self._silent: dict[str, float] = {}  # since when, by servo
+
+    def look(self) -> None:
+        """Stop for a fault or a lost line, and for a servo that has not answered for so long that it may hang limp.
+
+        Raises:
+            BusError: one of these; `ServoLost` where nobody answers.
+        """
+        robot = self._robot
+        for event in robot.last_step.events:
+            if event.kind == "missing":
+                self._silent.setdefault(event.name, robot.time)
+            elif event.kind == "returned":
+                self._silent.pop(event.name, None)
+            elif event.kind in _TROUBLE or event.kind == "port lost":
+                raise self._stopped(event.name, event.kind)
+        for name, since in self._silent.items():
+            if robot.time - since > _SILENCE:
+                raise self._stopped(name, "missing")
+
+    def _stopped(self, name: str, why: str) -> BusError:
+        who = f"servo {name!r}" if name else "the line"
+        kind = BusError if why in _TROUBLE else ServoLost
+        return kind(f"stopped {self._robot.time:.1f} s after the start: {who}: {why}", "run `axbridge doctor`")

@@ -1,0 +1,94 @@
+"""Whether a robot can be in the pose that its servos report. If not, its rig is wrong, and so would be its goals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+
+import numpy as np
+
+from axbridge.config.rig import Rig
+from axbridge.errors import RigError
+from axbridge.robot.servo import Servo
+from axbridge.sim.body.poses import posed
+from axbridge.sim.body.soles import Sole, soles_of
+
+_BEYOND = math.radians(10)  # a limp joint may hang a little beyond its soft limit; so far it cannot
+_INSIDE, _THICK = 0.008, 0.012  # m: so far within the edges of another foot's sole, and so near to it, is in that foot
+
+
+def impossible(rig: Rig, positions: Mapping[str, float], limits: Mapping[str, tuple[float, float]]) -> dict[str, str]:
+    """What cannot be about a pose, in words, by servo.
+
+    Args:
+        rig: The robot.
+        positions: As its servos report them, rad; NaN where one did not answer.
+        limits: Lowest and highest position, rad, by servo.
+
+    Raises:
+        RigError: the rig's URDF is wrong.
+    """
+    found = {}
+    for name, here in positions.items():
+        low, high = limits[name]
+        beyond = max(low - here, here - high)
+        if beyond > _BEYOND:
+            limit = math.degrees(low if here < low else high)
+            found[name] = (
+                f"stands at {math.degrees(here):.0f}°, {math.degrees(beyond):.0f}° beyond its limit of {limit:.0f}°"
+            )
+    return found or _feet_in_each_other(rig, positions)
+
+
+def refuse_impossible(rig: Rig, servos: Mapping[str, Servo], limp: Callable[[], Collection[str]]) -> None:
+    """Before the first goals of a whole robot on copper: a wrong zero or direction would tear at its joints.
+
+    Args:
+        rig: The robot.
+        servos: By name.
+        limp: Switches every motor off; gives the servos that did not confirm it.
+
+    Raises:
+        RigError: the servos report what cannot be; every motor is off again.
+    """
+    positions = {name: servo.position for name, servo in servos.items()}
+    wrong = impossible(rig, positions, {name: (one.min_position, one.max_position) for name, one in servos.items()})
+    if not wrong:
+        return
+    for servo in servos.values():
+        servo._switched_off()
+    left = limp()
+    off = f"{', '.join(left)} may be on: cut the servo supply" if left else "nothing has moved, and all motors are off"
+    raise RigError(
+        rig.path,
+        "",
+        f"this cannot be: {'; '.join(f'{name} {why}' for name, why in wrong.items())}; {off}",
+        "if a joint is really there, lead it back by hand; else the rig has its id, zero or direction wrong: "
+        "`axbridge verify` finds which, and `axbridge calibrate` mends it",
+    )
+
+
+def _feet_in_each_other(rig: Rig, positions: Mapping[str, float]) -> dict[str, str]:
+    """Of a robot with two feet: that they would be in the same place."""
+    if rig.world is None or rig.world.fixed_base:
+        return {}
+    tree = rig.tree()
+    here = tree.pose({servo.joint: positions.get(servo.name, servo.position) for servo in rig.servos})[None]
+    soles = soles_of(rig, tree)
+    if len(soles) != 2 or not np.isfinite(here).all():
+        return {}
+    places = posed(tree, here)
+
+    def reaches_into(one: Sole, other: Sole) -> bool:
+        points = np.vstack((one.corners, one.middle)) @ places.turn[one.link, 0].T + places.place[one.link, 0]
+        x, y, z = ((points - places.place[other.link, 0]) @ places.turn[other.link, 0] - other.low).T
+        length, width, _ = other.high - other.low
+        across = np.minimum(np.minimum(x, length - x), np.minimum(y, width - y))
+        return bool(((across > _INSIDE) & (np.abs(z) < _THICK)).any())
+
+    first, second = soles
+    if not (reaches_into(first, second) or reaches_into(second, first)):
+        return {}
+    servo_of = {servo.joint: servo.name for servo in rig.servos}
+    both = [servo_of[joint] for sole in soles if (joint := tree.names[tree.dof[sole.link]]) in servo_of]
+    return {" and ".join(both): "would have their feet in the same place"}

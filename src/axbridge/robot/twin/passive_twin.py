@@ -1,0 +1,162 @@
+"""A simulated twin of servos that somebody else commands: it reads their registers, writes nothing, and names causes.
+
+What was written to a servo stands in its registers. Whatever differs there from the time before is written to the
+simulated one; then both are compared as on a robot that is a twin itself (`axbridge.robot.twin.residuals`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from axbridge.bus.base import Bus, Reply
+from axbridge.bus.cycle import RawState
+from axbridge.config.registers import POSITION_MODES, Address, XAddress
+from axbridge.config.rig import Rig
+from axbridge.errors import PortError
+from axbridge.robot.drives.dynamixel import DynamixelDrive
+from axbridge.robot.drives.x_drive import XDrive
+from axbridge.robot.twin.residuals import is_shut_down
+from axbridge.robot.twin.shadow import Shadow
+from axbridge.robot.twin.tolerance import residuals_of
+from axbridge.state import Cause
+from axbridge.virtual.world import World
+
+
+class _Commands(NamedTuple):
+    """Where the registers are that tell a servo what to do.
+
+    Attributes:
+        mode: From where on, and how many bytes, the registers are that tell a wheel or another mode.
+        reads: Likewise, what is read all the time; the bytes come one behind the other.
+        loop, torque, goal, on: Of those bytes, and where they begin in the servo.
+        position: The goal position, of those bytes.
+        positional: Whether the bytes of `mode` mean that the servo goes to positions.
+    """
+
+    mode: tuple[int, int]
+    reads: tuple[tuple[int, int], ...]
+    loop: tuple[slice, int]
+    torque: tuple[slice, int]
+    goal: tuple[slice, int]
+    on: tuple[slice, int]
+    position: slice
+    positional: Callable[[bytes], bool]
+
+
+_COMMANDS = {  # by version of the protocol
+    1: _Commands(
+        mode=(int(Address.CW_ANGLE_LIMIT), 4),
+        reads=((int(Address.TORQUE_ENABLE), Address.PRESENT_POSITION - Address.TORQUE_ENABLE),),
+        loop=(slice(2, 6), Address.TORQUE_ENABLE + 2),
+        torque=(slice(10, 12), int(Address.TORQUE_LIMIT)),
+        goal=(slice(6, 10), int(Address.GOAL_POSITION)),
+        on=(slice(0, 1), int(Address.TORQUE_ENABLE)),
+        position=slice(6, 8),
+        positional=any,  # both limits 0: a wheel
+    ),
+    2: _Commands(
+        mode=(int(XAddress.DRIVE_MODE), 2),
+        reads=(
+            (int(XAddress.TORQUE_ENABLE), 1), (int(XAddress.VELOCITY_I_GAIN), 10), (int(XAddress.GOAL_PWM), 2),
+            (int(XAddress.GOAL_VELOCITY), 16),
+        ),
+        loop=(slice(1, 11), int(XAddress.VELOCITY_I_GAIN)),
+        torque=(slice(11, 13), int(XAddress.GOAL_PWM)),
+        goal=(slice(13, 29), int(XAddress.GOAL_VELOCITY)),
+        on=(slice(0, 1), int(XAddress.TORQUE_ENABLE)),
+        position=slice(25, 29),
+        positional=lambda mode: len(mode) == 2 and mode[1] in POSITION_MODES,  # Operating Mode
+    ),
+}  # fmt: skip
+
+
+class Onlooker:
+    """Watches the servos of a rig beside their models.
+
+    Args:
+        rig: The robot, with a world.
+        buses: Its real buses, by name.
+
+    Raises:
+        RigError, ProfileError: something that the rig names is wrong.
+    """
+
+    def __init__(self, rig: Rig, buses: Mapping[str, Bus]) -> None:
+        self._buses = buses
+        self._drives = {
+            servo.name: (XDrive if profile.protocol == 2 else DynamixelDrive)(
+                servo, profile, rig.model_of(servo), buses[servo.bus]
+            )
+            for servo in rig.dynamixels
+            for profile in (rig.profile_of(servo),)
+        }
+        self._residuals = residuals_of(rig)
+        self._modes: dict[str, bytes] = {}  # as they were when the servo was seen first
+        self._commands: dict[str, bytes] = {}  # as they were seen last
+        self._shadow = Shadow(World(rig))
+
+    def look(self, now: float, states: Mapping[str, RawState]) -> list[tuple[Cause, str]]:
+        """Take in what the servos say now; what is newly wrong, with the servo.
+
+        Args:
+            now: S on the buses' clock; the first call's is when the simulation begins.
+            states: What each servo that answered has measured, by name.
+        """
+        shadow = self._shadow
+        shadow.follow(now)
+        blocks = self._read(states, lambda commands: commands.reads)
+        goals = {name: self._take(name, states[name], block) for name, block in blocks.items()}
+        measured = {name: self._drives[name].state(states[name], shadow.lag) for name in goals}
+        twins = {name: shadow.state(self._drives[name], shadow.lag) for name in goals}
+        for name, state in measured.items():
+            if math.isnan(goals[name]) or is_shut_down(state):
+                shadow.lead(self._drives[name], state.position, twins[name].position)
+        return self._residuals.look(now, measured, twins, goals)
+
+    def close(self) -> None:
+        """End the simulation."""
+        self._shadow.world.close()
+
+    def _read(self, names: Iterable[str], wanted: Callable[[_Commands], Iterable[tuple[int, int]]]) -> dict[str, bytes]:
+        """Registers of these servos, by name; without those that do not answer."""
+        known = [name for name in names if name in self._drives]
+        found: dict[str, bytes] = {}
+        for line, bus in self._buses.items():
+            here = [self._drives[name] for name in known if self._drives[name].config.bus == line]
+            asked = [(one, place) for one in here for place in wanted(_COMMANDS[one.profile.protocol])]
+            with contextlib.suppress(PortError):  # whoever reads the states says so
+                answers = bus.read_many([(one.id, *place) for one, place in asked])
+                lost = {}
+                for (one, (_, length)), answer in zip(asked, answers, strict=True):
+                    name = one.config.name
+                    if isinstance(answer, Reply) and len(answer.data) == length:
+                        found[name] = found.get(name, b"") + answer.data
+                    else:
+                        lost[name] = answer
+                found = {name: data for name, data in found.items() if name not in lost}
+        return found
+
+    def _take(self, name: str, state: RawState, block: bytes) -> float:
+        """Write to the simulated servo what was written to the real one; its goal, rad, NaN where it is not judged."""
+        drive, world = self._drives[name], self._shadow.world
+        commands, twin, now = _COMMANDS[drive.profile.protocol], world.servos[name], world.now()
+        if name not in self._modes:
+            self._modes |= (found := self._read([name], lambda commands: (commands.mode,)))
+            for mode in found.values():
+                twin.take_block(commands.mode[0], mode, now)
+        before = self._commands.get(name, bytes(len(block)))
+        if block != before:
+            self._commands[name] = block
+            if not before[0]:
+                self._shadow.place(drive, drive.calibration.angle(state.position))
+            always = commands.loop, commands.torque, commands.on
+            for part, address in (*always, commands.goal) if block[0] else always:  # a goal switches an AX-12 on
+                twin.take_block(address, block[part], now)
+        weak = int.from_bytes(block[commands.torque[0]], "little") < drive.profile.units.full_scale
+        if not block[0] or weak or not commands.positional(self._modes.get(name, b"")):
+            return math.nan
+        signed = drive.profile.protocol == 2
+        return drive.calibration.angle(int.from_bytes(block[commands.position], "little", signed=signed))

@@ -1,0 +1,93 @@
+"""A hand that holds a robot which cannot stand yet, and puts it on its soles."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.config.rig import Rig
+from axbridge.rotations import Quaternion, matrix, of_axis
+from axbridge.sim.body.poses import posed
+from axbridge.sim.body.soles import soles_of
+from axbridge.sim.engine import Engine
+
+_ABOVE = 0.02  # m that the robot is held above the floor at first
+_DOWN, _LETS_GO = 1.5, 2.0  # s after the first motor is on: it is put down; it is let go
+_UPRIGHT: Quaternion = (0.0, 0.0, 0.0, 1.0)
+
+
+class Hand:
+    """Holds a robot that stands free so that its soles are level, whatever its joints do.
+
+    A robot on bent knees may lean forward: put down upright, it would stand on its toes, and it would fall as far as
+    its knees are bent. A robot without soles is held upright.
+
+    Args:
+        rig: Its start pose says which boxes are soles, and where they stand.
+        engine: What moves the robot.
+    """
+
+    def __init__(self, rig: Rig, engine: Engine) -> None:
+        assert rig.world is not None  # else nothing stands free
+        tree = rig.tree()
+        pose = tree.pose(rig.start)[None]
+        soles = soles_of(rig, tree)
+        there = posed(tree, pose, (np.array([[0.0, 0.0, rig.world.base_height]]), np.eye(3)[None]))
+        self._engine = engine
+        self._soles = [(tree.links[sole.link], sole.corners) for sole in soles]
+        self._upright = there.centres[0, 0]  # the base's centre of mass, m
+        corners = [there.place[sole.link, 0] + sole.corners @ there.turn[sole.link, 0].T for sole in soles]
+        self._feet = np.concatenate(corners) if corners else np.empty((0, 3))
+
+    def put(self, share: float) -> None:
+        """Hold the robot 2 cm above the floor at share 0, and with its soles on it at share 1."""
+        centre, turned = self._level() if self._soles else (self._upright, _UPRIGHT)
+        self._place(centre, turned, share)
+
+    def holds(self, since: float) -> bool:
+        """Hold it, put it down and let go, as it is so long (s) after its first motor is on; whether it is held now.
+
+        A limp robot, 0 s, is held upright above the floor: its feet dangle.
+        """
+        if since >= _LETS_GO:
+            return False
+        if since > 0:
+            self.put(min(1.0, since / _DOWN))
+        else:
+            self._place(self._upright, _UPRIGHT, 0.0)
+        return True
+
+    def _place(self, centre: FloatArray, turned: Quaternion, share: float) -> None:
+        x, y, z = centre.tolist()
+        z += _ABOVE * (1 - share)
+        base = self._engine.base()
+        if share >= 1 and base is not None:
+            z = min(z, base[0][2])  # what stands is not lifted again: its feet would slip apart, step by step
+        self._engine.place_base(((x, y, z), turned))
+
+    def _level(self) -> tuple[FloatArray, Quaternion]:
+        """Where the base's centre of mass has to be, m, and how it has to be turned."""
+        base = self._engine.base()
+        assert base is not None
+        centre, axes = np.array(base[0]), matrix(base[1])
+        up, corners = np.zeros(3), []
+        for link, sole in self._soles:
+            foot = self._engine.motion(link)
+            turn = matrix(foot.turned)
+            up += axes.T @ turn[:, 2]
+            corners.append((foot.place + sole @ turn.T - centre) @ axes)
+        turned = _righting(up)
+        feet = np.concatenate(corners) @ matrix(turned).T
+        place = self._feet.mean(axis=0) - feet.mean(axis=0)
+        place[2] = self._feet[:, 2].min() - feet[:, 2].min()
+        return place, turned
+
+
+def _righting(up: FloatArray) -> Quaternion:
+    """The smallest turn that makes this direction (3,) point up."""
+    across = np.array((up[1], -up[0], 0.0))
+    length = float(np.hypot(up[0], up[1]))
+    axis = across / length if length > 1e-12 else np.array((1.0, 0.0, 0.0))
+    return of_axis(axis.tolist(), math.atan2(length, float(up[2])))

@@ -1,0 +1,182 @@
+"""Serves the lines of a world to clients in real time: waits for bytes, answers when the wire would have."""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Mapping
+
+from axbridge.virtual.channel import Channel
+from axbridge.virtual.line import Line
+from axbridge.virtual.realtime import Awake, wake_on_time
+from axbridge.virtual.world import World
+
+_SPIN = 60e-6  # s before a reply is due: from then on the loop does not sleep
+_SUSPENDED = 1.0  # s: the servos' time leaves out longer pauses of the whole process
+_LATE = 100e-6  # s after which a reply counts as late
+_QUIET = 0.2  # s without a packet after which the machine may sleep between two of them
+
+
+class Console:
+    """Standard input as a way to set faults while serving: one command a line.
+
+    Args:
+        descriptor: To read from.
+        obey: Carries out a line; returns what to say.
+
+    Attributes:
+        descriptor: -1 once the input has ended.
+    """
+
+    def __init__(self, descriptor: int, obey: Callable[[str], str]) -> None:
+        self.descriptor = descriptor
+        self._obey = obey
+        self._begun = b""
+
+    def read(self) -> None:
+        """Take in what is there; carry out complete lines."""
+        try:
+            data = os.read(self.descriptor, 4096)
+        except OSError:  # a terminal that is no longer ours
+            data = b""
+        if not data:
+            self.descriptor = -1
+            return
+        *lines, self._begun = (self._begun + data).split(b"\n")
+        for line in lines:
+            if text := line.decode(errors="replace").strip():
+                print(self._obey(text), file=sys.stderr, flush=True)
+
+
+class Lateness:
+    """How long after their due times the replies left: a histogram in microseconds.
+
+    Attributes:
+        worst: s.
+    """
+
+    def __init__(self) -> None:
+        self._bins = [0] * 2000  # the last one takes all above
+        self.worst = 0.0
+
+    def add(self, late: float) -> None:
+        """Count one reply that left `late` seconds after its due time."""
+        self.worst = max(self.worst, late)
+        self._bins[min(max(int(late * 1e6), 0), len(self._bins) - 1)] += 1
+
+    def beyond(self, late: float) -> int:
+        """Replies that left more than `late` seconds after their due time."""
+        return sum(self._bins[int(late * 1e6) + 1 :])
+
+    def quantile(self, share: float) -> float:
+        """Lateness that this share of the replies kept, s; 0 before the first."""
+        wanted = share * sum(self._bins)
+        seen = 0
+        for microseconds, count in enumerate(self._bins):
+            seen += count
+            if seen >= wanted > 0:
+                return (microseconds + 1) * 1e-6
+        return 0.0
+
+    def summary(self, packets: int) -> str:
+        """One line for the user."""
+        return (
+            f"served {packets} packets, {self.beyond(_LATE)} late by more than {_LATE * 1e6:.0f} µs, "
+            f"worst {self.worst * 1e6:.0f} µs (median {self.quantile(0.5) * 1e6:.0f} µs, "
+            f"99 % within {self.quantile(0.99) * 1e6:.0f} µs)"
+        )
+
+
+def serve(
+    world: World,
+    channels: Mapping[str, Channel],
+    stopping: Callable[[], bool],
+    ready: Callable[[], None],
+    console: Console | None = None,
+) -> Lateness:
+    """Serve until `stopping()`; it is asked at least every 20 ms.
+
+    Args:
+        world: What to serve; its time becomes wall time from now on.
+        channels: Channel by bus name.
+        stopping: Whether to stop.
+        ready: Called once clients may connect.
+        console: Where a person sets faults meanwhile.
+
+    Raises:
+        AxBridgeError: the simulation has stopped.
+    """
+    wake_on_time()
+    gc.collect()
+    gc.freeze()  # what exists now stays: a collection of all of it takes tens of milliseconds
+    lateness = Lateness()
+    pairs = [(world.lines[name], channel) for name, channel in channels.items()]
+    offset = time.monotonic() - world.now()
+    world.sleep_until(time.monotonic() - offset)
+    awake, asked = Awake(), 0.0
+    standstills = getattr(world.bank, "standstills", tuple)  # of motors in a process of their own
+    ready()
+    while not stopping():
+        now = time.monotonic() - offset
+        if now - world.now() > _SUSPENDED:
+            offset += now - world.now()
+            now = world.now()
+        world.sleep_until(now)
+        for begin, end in standstills():
+            for _, channel in pairs:
+                channel.note_standstill(begin, end)
+        due = math.inf
+        for line, channel in pairs:
+            if line.plugged != bool(channel.descriptors()):
+                channel.plug() if line.plugged else channel.unplug()
+            due = min(due, _deliver(line, channel, now, offset, lateness))
+        now = time.monotonic() - offset
+        if due - now > _SPIN:
+            if _listen(pairs, console, min(due - _SPIN, world.next_watch) - now, offset):
+                awake.hold()
+                asked = now
+            elif now - asked > _QUIET:
+                awake.release()
+        else:
+            while (now := time.monotonic() - offset) < due:
+                pass
+            for line, channel in pairs:
+                _deliver(line, channel, now, offset, lateness)
+    awake.release()
+    return lateness
+
+
+def _deliver(line: Line, channel: Channel, now: float, offset: float, lateness: Lateness) -> float:
+    """Write what is due; return when the line wants attention next."""
+    for delivery in line.collect(now + channel.transit):
+        lateness.add(time.monotonic() - offset + channel.transit - delivery.due)
+        channel.write(delivery.data)
+    due = line.next_due
+    return math.inf if due is None else due - channel.transit
+
+
+def _listen(pairs: list[tuple[Line, Channel]], console: Console | None, wait: float, offset: float) -> bool:
+    """Wait for bytes at most `wait` seconds (if that is positive) and put them on their line; whether any came."""
+    open_ = {number: (line, channel) for line, channel in pairs for number in channel.descriptors()}
+    waiting = [*open_, console.descriptor] if console is not None and console.descriptor >= 0 else list(open_)
+    came = False
+    if not waiting:  # Windows waits for nothing but sockets
+        time.sleep(max(wait, 0.0))
+        return False
+    for descriptor in select.select(waiting, [], [], max(wait, 0.0))[0]:
+        if descriptor not in open_:
+            assert console is not None  # the only other one waited for
+            console.read()
+            continue
+        line, channel = open_[descriptor]
+        for arrival in channel.receive():
+            line.baud = arrival.baud or line.baud
+            line.send(arrival.data, arrival.time - offset)
+        # Executing early (by the frame's own length) saves a wake-up; the answer still leaves when it is due.
+        line.execute(line.host_free)
+        came = True
+    return came

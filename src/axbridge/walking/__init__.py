@@ -1,1 +1,0 @@
-"""Walks: gaits, the zero-moment point, legs, feedback."""

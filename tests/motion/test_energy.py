@@ -1,0 +1,192 @@
+"""The way of least energy: less than the smoothest one, the same ends, within every limit, and in the simulator, too."""
+
+import numpy as np
+import pytest
+
+import axbridge
+from axbridge import Move, RigError, UsageError
+from axbridge.config.rig import Rig
+from axbridge.motion.energy import least_energy
+from axbridge.motion.moves import Key, Page, tracks
+
+ARM, LEG, BIOLOID = (Rig.load(name) for name in ("bench_arm", "leg", "bioloid"))
+
+
+def move(*keys, **page):
+    return Move(pages={"1": Page(**{"keys": tuple(Key(**key) for key in keys), **page})})
+
+
+def swing(*angles, time=1.0, **page):
+    return move(*({"positions": {"shoulder": angle}, "time": time} for angle in angles), **page)
+
+
+def legs(**joints):
+    return {f"{side}_{joint}": angle for joint, angle in joints.items() for side in ("left", "right")}
+
+
+STAND = legs(hip_swing=0.632, knee=1.277, ankle_swing=0.645)
+BENT = {"hip_swing": 0.982, "knee": 1.977, "ankle_swing": 0.995}
+DEEP = legs(**BENT)
+
+
+def samples(found, joint):
+    page = found.move.single
+    way = tracks(page)[joint]
+    times = np.arange(page.keys[0].time, page.duration + 1e-9, 0.005)
+    return times, np.array([way.at(time) for time in times])
+
+
+def drawn(rig, wanted):
+    """What the simulated motors take from the first pose to half a second after the last, J; and where that ends."""
+    page = wanted.single
+    ways = tracks(page)
+    with axbridge.open(rig) as robot:
+        robot.goto(page.keys[0].positions, 0.8)
+        for _ in range(25):
+            robot.step()
+        begun, now = robot.simulation.energy(), page.keys[0].time
+        while now < page.duration + 0.5 - 1e-9:
+            now += 0.02
+            for joint, way in ways.items():
+                robot[joint].set_position(way.at(now))
+            robot.step()
+        return robot.simulation.energy() - begun, {joint: robot[joint].position for joint in ways}
+
+
+def test_it_takes_less_than_the_smoothest_way_between_the_same_ends_in_the_same_time():
+    found = least_energy(ARM, swing(0.0, 1.5))
+    assert found.saved > 0.05
+    assert found.seconds == found.asked == pytest.approx(1.0)
+    assert found.move.single.keys[0].positions == {"shoulder": 0.0}
+    assert found.move.single.keys[-1].positions["shoulder"] == pytest.approx(1.5, abs=1e-4)
+    assert found.move.single.duration == pytest.approx(2.0)
+
+
+def test_the_simulator_agrees():
+    smooth = swing(0.0, 1.5)
+    found = least_energy(ARM, smooth)
+    (usual, end), (spared, other) = drawn(ARM, smooth), drawn(ARM, found.move)
+    assert spared < 0.95 * usual
+    assert other["shoulder"] == pytest.approx(end["shoulder"], abs=0.01)
+    held = 0.5 * 0.02  # J in the half second after it, about
+    assert spared == pytest.approx(found.joules + held, rel=0.15)
+
+
+def test_a_joint_keeps_its_top_speed_and_the_supply_its_voltage():
+    free, slow = least_energy(ARM, swing(0.0, 1.5)), least_energy(ARM, swing(0.0, 1.5, speed={"shoulder": 1.75}))
+    for found, within in ((free, False), (slow, True)):
+        times, angles = samples(found, "shoulder")
+        assert (np.abs(np.diff(angles) / np.diff(times)).max() <= 1.75) == within
+    assert slow.joules > free.joules
+    quick = least_energy(ARM, swing(0.0, 1.5, time=0.35))  # the smoothest way would need 8 rad/s, 15 V
+    assert np.abs(np.diff(samples(quick, "shoulder")[1]) / 0.005).max() < 7.0
+
+
+def test_what_no_voltage_reaches_in_its_time_is_refused_and_free_time_finds_a_time():
+    with pytest.raises(
+        UsageError, match=r"shoulder would have to be at .* V after .* s, and has -9.6 to 9.6 V"
+    ) as said:
+        least_energy(ARM, swing(0.0, 1.5, time=0.15))
+    assert said.value.hint == "give the poses more time"
+    found = least_energy(ARM, swing(0.0, 1.5, time=0.15), free_time=True)
+    assert 0.3 < found.seconds < 0.46
+    assert found.asked == pytest.approx(0.15)
+
+
+def test_poses_on_the_way_are_passed_in_time_and_pauses_are_rests():
+    here, there = {"hip_swing": 0.6, "knee": 1.3}, {"hip_swing": 1.2, "knee": 2.0}
+    found = least_energy(
+        LEG,
+        move(
+            {"positions": here, "time": 1.0},
+            {"positions": {"knee": 1.5}, "time": 0.5},
+            {"positions": there, "time": 0.5, "pause": 0.4, "name": "bent"},
+            {"positions": here, "time": 0.6},
+        ),
+    )
+    times, knee = samples(found, "knee")
+    assert knee[np.searchsorted(times, 1.5)] == pytest.approx(1.5, abs=0.01)
+    assert abs(knee[np.searchsorted(times, 1.51)] - knee[np.searchsorted(times, 1.49)]) > 0.001  # it does not rest
+    resting = knee[(times > 2.0) & (times < 2.4)]
+    assert np.ptp(resting) == 0.0
+    assert found.seconds == pytest.approx(2.0)
+    assert [key.name for key in found.move.single.keys if key.name] == ["bent"]
+
+
+def soft(rig):
+    """The rig with servos that follow their goals as an AX-12 does."""
+    return rig.with_model("ax12").with_engine("mujoco")
+
+
+@pytest.mark.ci
+def test_getting_up_from_a_squat_on_soft_servos_takes_less_in_the_simulator():
+    pytest.importorskip("mujoco")
+    deep = legs(hip_swing=1.082, knee=2.177, ankle_swing=1.095)
+    smooth = move({"positions": deep, "time": 1.0}, {"positions": STAND, "time": 1.0})
+    found = least_energy(soft(BIOLOID), smooth)
+    assert found.saved > 0.06  # a search that begins beyond the limits alone ends at 0.055
+    (usual, _), (spared, _) = (drawn(soft(BIOLOID), one) for one in (smooth, found.move))
+    assert spared < 0.97 * usual
+
+
+def test_goals_that_come_in_steps_heat_the_motor():
+    pytest.importorskip("mujoco")
+    smooth = swing(0.0, 1.5)
+    often = soft(ARM)
+    seldom = often.model_copy(update={"robot": often.robot.model_copy(update={"basic_time_step_ms": 40.0})})
+    predicted = [least_energy(rig, smooth).minimum_jerk for rig in (often, seldom)]
+    assert predicted[1] > 1.2 * predicted[0]
+    held = 0.5 * 0.03  # J in the half second after it, about
+    assert drawn(often, smooth)[0] == pytest.approx(predicted[0] + held, rel=0.12)
+
+
+@pytest.mark.ci
+def test_a_squat_saves_energy_with_both_legs_alike():
+    squat = move(*({"positions": pose, "time": 1.0} for pose in (STAND, DEEP, STAND)))
+    found = least_energy(BIOLOID, squat)
+    assert found.saved > 0.05
+    for key in found.move.single.keys:
+        assert key.positions["left_knee"] == key.positions["right_knee"]
+
+
+@pytest.mark.parametrize(
+    ("pose", "said"),
+    [
+        (legs(hip_swing=2.0), "pose 2 cannot be held: zero-moment point ahead"),
+        ({f"left_{joint}": angle for joint, angle in BENT.items()}, "pose 2 cannot be held: a foot's place"),
+    ],
+)
+def test_a_robot_that_stands_is_asked_for_no_pose_in_which_it_falls_or_lifts_a_foot(pose, said):
+    start = {joint: STAND[joint] for joint in pose}
+    with pytest.raises(UsageError, match=said):
+        least_energy(BIOLOID, move({"positions": start, "time": 1.0}, {"positions": pose, "time": 1.0}))
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ([{"shoulder": 0.0}], "fewer than two poses"),
+        ([{"shoulder": 0.0}, {"shoulder": 4.0}], "beyond its limits"),
+        ([{"tail": 0.0}, {"tail": 1.0}], "no servo tail"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(keys, said):
+    with pytest.raises(UsageError, match=said):
+        least_energy(ARM, move(*({"positions": pose, "time": 1.0} for pose in keys)))
+
+
+def test_a_robot_that_hangs_free_is_refused():
+    bare = BIOLOID.model_copy(update={"servos": tuple(s.model_copy(update={"position": 0.0}) for s in BIOLOID.servos)})
+    lifted = legs(knee=0.5) | {"right_knee": 1.0}
+    with pytest.raises(RigError, match="1 links with a box"):
+        least_energy(bare, move({"positions": lifted, "time": 1.0}, {"positions": lifted, "time": 1.0}))
+
+
+def test_poses_close_together_are_passed_in_time_and_very_many_are_refused():
+    poses = ((0.0, 1.0), (0.9, 0.8), (1.0, 0.04), (1.12, 0.04), (1.5, 0.4))
+    found = least_energy(ARM, move(*({"positions": {"shoulder": angle}, "time": time} for angle, time in poses)))
+    times, angles = samples(found, "shoulder")
+    for angle, time in ((0.9, 1.8), (1.0, 1.84), (1.12, 1.88), (1.5, 2.28)):
+        assert angles[np.abs(times - time).argmin()] == pytest.approx(angle, abs=0.01)
+    with pytest.raises(UsageError, match="through 49 poses without a rest"):
+        least_energy(ARM, swing(*np.linspace(0.0, 1.0, 50), time=0.02))

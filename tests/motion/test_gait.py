@@ -1,0 +1,180 @@
+"""The walk's arithmetic: a leg's inverse kinematics, footsteps, and what the servos are asked for."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from axbridge import RigError, UsageError
+from axbridge.config.rig import Rig
+from axbridge.motion.gait import Gait, Walk
+from axbridge.motion.leg import JOINTS, Leg
+
+BIOLOID = Rig.load("bioloid")
+LEG = Walk.of(BIOLOID, Gait()).legs["left"]
+AX12_NO_LOAD = 59 * 2 * math.pi / 60  # rad/s
+
+
+def test_the_leg_is_the_urdfs():
+    assert LEG.hip == pytest.approx((0, 0.0385, -0.1155))
+    assert (LEG.thigh, LEG.shank) == ((-0.0145, -0.075), (0.0145, -0.0725))
+    assert LEG.ankle((0, 0, 0, 0, 0)) == pytest.approx((0, 0.0385, -0.1155 - 0.1475))  # straight down
+
+
+@given(
+    lateral=st.floats(-0.8, 0.8),
+    swing=st.floats(-0.6, 1.9),
+    knee=st.floats(0.4, 2.6),  # less than 22 degrees is a knee that bends backwards
+)
+def test_angles_put_the_ankle_where_it_was_asked_for_with_the_sole_level(lateral, swing, knee):
+    ankle = LEG.ankle((lateral, swing, knee, 0.0, 0.0))
+    assume(ankle[2] < LEG.hip[2] - 0.01)  # above the hip there are two ways to get there
+    found = LEG.angles(ankle)
+    assert LEG.ankle(found) == pytest.approx(ankle, abs=1e-9)
+    assert found[:3] == pytest.approx((lateral, swing, knee), abs=1e-5)  # a straight knee: the arc cosine's last digits
+    assert -found[1] + found[2] - found[3] == pytest.approx(0.0)  # pitch of the sole in the torso's frame
+    assert found[0] + found[4] == 0  # its roll
+
+
+def test_a_foot_out_of_reach_is_refused_with_the_reach():
+    with pytest.raises(UsageError, match="160 mm from the hip is out of reach: 2 to 150 mm"):
+        LEG.angles((0.0, 0.0385, -0.1155 - 0.160))
+
+
+def test_a_rig_without_such_legs_is_refused_by_name():
+    with pytest.raises(RigError, match="left_hip_twist: is missing: a robot needs it to walk"):
+        Walk.of(Rig.load("bench_arm"), Gait())
+    with pytest.raises(UsageError, match="at least one"):
+        Gait(steps=0)
+    with pytest.raises(UsageError, match="turn = nan"):
+        Gait(turn=math.nan)
+
+
+def test_at_both_ends_the_feet_stand_side_by_side_and_the_torso_has_gone_all_the_way():
+    walk = Walk.of(BIOLOID, Gait(steps=5, made_up=0.0))
+    first, last = walk.angles(0.0), walk.angles(walk.gait.duration)
+    for joint in JOINTS:
+        mirrored = -1 if joint.endswith("lateral") else 1
+        assert first[f"left_{joint}"] == pytest.approx(mirrored * first[f"right_{joint}"])
+    assert last == pytest.approx(first, abs=5e-4)
+    assert walk.angles(walk.gait.duration + 1) == last
+    assert walk.centre[-1] - walk.centre[0] == pytest.approx([walk.gait.distance, 0.0], abs=1e-4)
+
+
+def test_one_foot_at_a_time_leaves_the_ground():
+    walk = Walk.of(BIOLOID, Gait(steps=4))
+    lifted = {side: way[:, 2] > 1e-9 for side, way in walk.feet.items()}
+    assert lifted["left"].any()
+    assert lifted["right"].any()
+    assert not (lifted["left"] & lifted["right"]).any()
+
+
+def test_a_foot_comes_down_upright_and_does_not_scrape():
+    walk = Walk.of(BIOLOID, Gait(steps=4))
+    for way in walk.feet.values():
+        low = (way[:, 2] > 0) & (way[:, 2] < 0.0012)
+        assert low.sum() > 10
+        assert np.abs(np.gradient(way[:, 0], walk.time))[low].max() < 0.02  # m/s, of 0.3 on its way
+
+
+def test_a_plan_tells_the_step_under_way_and_the_place_between_the_feet():
+    walk = Walk.of(BIOLOID, Gait(steps=3, turn=0.2))
+    assert walk.step_at(0.0) == (0, 0.0)
+    assert walk.step_at(0.9 + 0.65 * 1.5) == (1, pytest.approx(0.5))
+    assert walk.step_at(99.0) == (3, 1.0)
+    assert walk.middle(0.0).turn == 0.0
+    end = walk.middle(99.0)
+    assert (end.x, end.turn) == pytest.approx((sum(0.04 * np.cos(turn) for turn in (0.0, 0.2, 0.2)), 0.4), abs=0.02)
+
+
+def test_the_zero_moment_point_is_inside_the_sole_of_the_foot_that_stands_alone():
+    """A sole of 101 by 61 mm, its middle 9 mm outside the ankle."""
+    walk = Walk.of(BIOLOID, Gait(steps=6, turn=0.3))
+    for side, other, outward in (("left", "right", 1), ("right", "left", -1)):
+        alone = walk.feet[other][:, 2] > 1e-9
+        x, y, _, turn = walk.feet[side][alone].T
+        dx, dy = (walk.zmp[alone] - np.stack((x, y), axis=1)).T
+        ahead, left = np.cos(turn) * dx + np.sin(turn) * dy, np.cos(turn) * dy - np.sin(turn) * dx
+        assert np.abs(ahead).max() < 0.048
+        assert np.abs(left - outward * 0.009).max() < 0.028
+
+
+def test_legs_put_the_feet_on_their_ways_below_a_torso_that_goes_with_them():
+    walk = Walk.of(BIOLOID, Gait(steps=3, made_up=0.0))
+    for time in np.arange(0.0, walk.gait.duration, 0.17):
+        angles = walk.angles(time)
+        ankle = {side: leg.ankle([angles[f"{side}_{joint}"] for joint in JOINTS]) for side, leg in walk.legs.items()}
+        feet = {side: [np.interp(time, walk.time, column) for column in way.T] for side, way in walk.feet.items()}
+        apart, planned = np.subtract(ankle["left"], ankle["right"]), np.subtract(feet["left"], feet["right"])
+        assert apart == pytest.approx(planned[:3], abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("gait", "place"),
+    [
+        (Gait(steps=6, step_length=0.03), (0.18, 0.0, 0.0)),
+        (Gait(steps=6, step_length=-0.02), (-0.12, 0.0, 0.0)),
+        (Gait(steps=6, step_length=0.0, side_step=0.02), (0.0, 0.06, 0.0)),
+        (Gait(steps=6, step_length=0.0, side_step=-0.02), (0.0, -0.06, 0.0)),
+        (Gait(steps=6, step_length=0.0, turn=0.2), (0.0, 0.0, 0.6)),
+        (Gait(steps=6, step_length=0.0, turn=-0.2), (0.0, 0.0, -0.6)),
+    ],
+)
+@pytest.mark.slow
+def test_a_walk_leads_ahead_back_aside_and_round(gait, place):
+    walk = Walk.of(BIOLOID, gait)
+    x, y, _, turn = (walk.feet["left"][-1] + walk.feet["right"][-1]) / 2
+    assert (x, y, turn) == pytest.approx(place, abs=1e-9)
+    assert walk.centre[-1] - walk.centre[0] == pytest.approx(
+        [x + (math.cos(turn) - 1) * gait.zmp_ahead, y + math.sin(turn) * gait.zmp_ahead], abs=2e-4
+    )
+
+
+def test_what_a_servo_gives_way_under_the_weight_is_added_to_its_goal():
+    """0.6 N·m at the hip of the standing leg is 5 degrees for a servo of 6.5 N·m/rad; a lifted leg weighs little."""
+    robot = BIOLOID.with_model("lima2009")
+    plain, more = (Walk.of(robot, Gait(steps=4, made_up=share)) for share in (0.0, 1.0))
+    column = plain.joints.index("left_hip_lateral")
+    added = more.angles_at[:, column] - plain.angles_at[:, column]
+    alone = plain.feet["right"][:, 2] > 0.01
+    assert np.abs(added[alone]).min() > 0.06
+    assert np.abs(added[alone]).max() < 0.15
+    assert np.abs(added[plain.feet["left"][:, 2] > 0.01]).max() < 0.025
+
+
+@pytest.mark.parametrize("gait", [Gait(), Gait(steps=4, turn=0.3), Gait(steps=4, step_height=0.02)])
+def test_a_walk_stays_within_the_joints_limits_and_far_below_the_servos_speed(gait):
+    walk = Walk.of(BIOLOID, gait)
+    limits = {servo.joint: servo.soft_limits for servo in BIOLOID.servos}
+    before = walk.angles(0.0)
+    for tick in range(1, round(gait.duration / 0.02) + 1):
+        now = walk.angles(tick * 0.02)
+        assert all(limits[joint][0] <= angle <= limits[joint][1] for joint, angle in now.items())
+        assert max(abs(now[joint] - before[joint]) / 0.02 for joint in now) < 0.7 * AX12_NO_LOAD
+        before = now
+
+
+def test_seconds_hold_as_many_steps_as_fit():
+    for seconds in (4.0, 6.0, 7.49):
+        steps = Gait.steps_within(seconds, 1.5)
+        assert Gait(steps=steps, period=1.5).duration <= seconds < Gait(steps=steps + 1, period=1.5).duration
+
+
+def test_a_leg_whose_axes_do_not_cross_is_refused(tmp_path):
+    (tmp_path / "skew.urdf").write_text(
+        (BIOLOID.urdf_path()).read_text().replace('xyz="-0.0145 0 -0.075"', 'xyz="-0.0145 0.002 -0.075"')
+    )
+    skew = BIOLOID.model_copy(
+        update={"path": tmp_path / "skew.toml", "world": BIOLOID.world.model_copy(update={"urdf": "skew.urdf"})}
+    )
+    with pytest.raises(RigError, match="do not cross"):
+        Walk.of(skew, Gait())
+
+
+def test_thigh_and_shank_may_differ():
+    leg = Leg((0.0, 0.0, 0.0), (0.0, -0.1), (0.0, -0.06))
+    found = leg.angles((0.03, 0.02, -0.12))
+    assert leg.ankle(found) == pytest.approx((0.03, 0.02, -0.12))
+    assert found[2] > 0

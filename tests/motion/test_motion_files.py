@@ -1,0 +1,82 @@
+"""Webots .motion files: what is read, what is refused, and how they are played."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from axbridge import RecordingError
+from axbridge.motion.keyframes import KeyframeMotion, MotionPlayer
+
+WAVE = ["#WEBOTS_MOTION,V1.0,Shoulder,Elbow", "00:00:000,Rest,0,1", "00:00:100,Up,1,*", "00:00:200,Down,0,2"]
+
+
+def test_positions_change_linearly_between_the_poses_that_mention_a_motor():
+    motion = KeyframeMotion.parse(WAVE)
+    assert motion.duration == 200
+    assert motion.positions(50) == {"Shoulder": 0.5, "Elbow": 1.25}
+    assert motion.positions(-5) == {"Shoulder": 0, "Elbow": 1}
+    assert motion.positions(900) == {"Shoulder": 0, "Elbow": 2}
+
+
+def test_a_motor_no_pose_mentions_is_left_alone():
+    assert KeyframeMotion.parse(["#WEBOTS_MOTION,V1.0,A,B", "00:01:000,P,*,3"]).positions(0) == {"B": 3}
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([], "no Webots motion"),
+        (["#WEBOTS_MOTION,V9.0,A"], "no Webots motion"),
+        (["#WEBOTS_MOTION,V1.0,A"], "has no poses"),
+        (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,1,2"], "line 2: 2 positions for 1 motors"),
+        (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,x"], "line 2: could not convert"),
+        (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,nan"], "line 2: positions must be between -10000 and 10000"),
+        (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,1e308"], "line 2: positions must be between -10000 and 10000"),
+        (["#WEBOTS_MOTION,V1.0,A", "99999999:00:000,P,1"], r"line 2: a motion of more than 1e\+06 s"),
+        (["#WEBOTS_MOTION,V1.0,A", "9" * 400 + ":00:000,P,1"], r"line 2: a motion of more than 1e\+06 s"),
+        (["#WEBOTS_MOTION,V1.0,A", "9" * 5000 + ":00:000,P,1"], "line 2: "),
+        (["#WEBOTS_MOTION,V1.0,A\x1b[31m", "00:00:000,P,1"], "has control characters"),
+        (["#WEBOTS_MOTION,V1.0,A", "0.5,P,1"], "line 2: time '0.5' is not mm:ss:ms"),
+        (["#WEBOTS_MOTION,V1.0,A", "00:00:100,P,1", "00:00:100,Q,1"], "line 3: time 00:00:100 is not later"),
+    ],
+)
+def test_mistakes_are_named_with_their_line(lines, said):
+    with pytest.raises(RecordingError, match=said):
+        KeyframeMotion.parse(lines, "wave.motion")
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused(text):
+    with contextlib.suppress(RecordingError):
+        KeyframeMotion.parse(text.splitlines())
+
+
+def played(player, period, steps):
+    return [player.advance(period).get("Shoulder") for _ in range(steps)]
+
+
+def test_a_motion_plays_once_and_is_over():
+    player = MotionPlayer(KeyframeMotion.parse(WAVE))
+    assert played(player, 50, 1) == [None]
+    player.play()
+    assert played(player, 50, 6) == [0, 0.5, 1, 0.5, 0, None]
+    assert player.over
+    player.play()
+    assert played(player, 50, 2) == [0, 0.5]
+
+
+def test_it_loops_runs_backwards_and_goes_on_where_it_was_stopped():
+    player = MotionPlayer(KeyframeMotion.parse(WAVE))
+    player.loop = True
+    player.play()
+    assert played(player, 100, 5) == [0, 1, 0, 1, 0]
+    player = MotionPlayer(KeyframeMotion.parse(WAVE))
+    player.reverse = True
+    player.play()
+    assert played(player, 100, 2) == [0, 1]
+    player.stop()
+    assert played(player, 100, 1) == [None]
+    player.play()
+    assert (played(player, 100, 1), player.over) == ([0], True)

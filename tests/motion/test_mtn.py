@@ -1,0 +1,419 @@
+"""RoboPlus page sets: byte by byte as they were, read with a warning where they are odd, refused where they are wrong."""
+
+import contextlib
+import math
+import random
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from axbridge import Move, MoveError, UsageError
+from axbridge.config.rig import Rig
+from axbridge.motion.files import load_move, motion_of, move_of_motion, save_move
+from axbridge.motion.joint_table import joints_of, parse_joints
+from axbridge.motion.keyframes import KeyframeMotion
+from axbridge.motion.moves import Key, Page, tracks
+from axbridge.motion.mtn import MtnFile, MtnPage, MtnStep, checksum, in_sevens, load_mtn, parse_mtn, save_mtn
+from axbridge.motion.mtn_moves import move_of, mtn_of
+from tests.support import page_set as lines
+from tests.support.page_set import EVERYTHING, page_set
+
+BIOLOID = joints_of(Rig.load("bioloid"))
+ARM = parse_joints(["1=a", "2=b:-1", "3=c:1:300"])
+
+
+def test_a_set_with_everything_is_written_byte_by_byte_as_it_was(tmp_path):
+    data = page_set(*EVERYTHING)
+    file = parse_mtn(data)
+    assert file.warnings == ()
+    assert file.data() == data
+    (tmp_path / "a.mtn").write_bytes(data)
+    save_mtn(load_mtn(tmp_path / "a.mtn"), tmp_path / "b.mtn")
+    assert (tmp_path / "b.mtn").read_bytes() == data
+
+
+@pytest.mark.parametrize("version", ["1.00", "1.01"])
+def test_both_versions(version):
+    data = page_set(*EVERYTHING, version=version)
+    assert parse_mtn(data).data() == data
+    assert (b"motor_type" in data) == (version == "1.01")
+
+
+def test_what_a_page_says():
+    wave = parse_mtn(page_set(*EVERYTHING)).pages[1]
+    assert (wave.name, wave.next, wave.exit, wave.repeat, wave.speed, wave.inertia) == (
+        "Wave: Größe", 3, 4, 2, Decimal("2.0"), 4,
+    )  # fmt: skip
+    assert (wave.compliance[2], wave.compliance[4], wave.compliance[7]) == (6, 7, 5)
+    assert (wave.steps[0].positions[2], wave.steps[0].pause, wave.steps[0].play) == (
+        600,
+        Decimal("0.104"),
+        Decimal("0.504"),
+    )
+
+
+steps = st.builds(
+    MtnStep,
+    st.lists(st.integers(0, 1023), min_size=26, max_size=26).map(tuple),
+    st.integers(0, 9999).map(lambda ms: Decimal(ms) / 1000),
+    st.integers(0, 9999).map(lambda ms: Decimal(ms) / 1000),
+)
+pages = st.builds(
+    MtnPage,
+    st.text(st.characters(blacklist_categories=["Cs", "Cc"]), max_size=8),
+    st.lists(st.integers(0, 7), min_size=26, max_size=26).map(tuple),
+    st.integers(0, 255),
+    st.integers(0, 255),
+    st.integers(1, 255),
+    st.integers(1, 500).map(lambda tenths: Decimal(tenths) / 10),
+    st.integers(0, 255),
+    st.lists(steps, max_size=7).map(tuple),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(pages, max_size=3))
+@pytest.mark.slow
+def test_any_set_survives_being_written_and_read(found):
+    file = MtnFile(pages=(*found, *(MtnPage(),) * (255 - len(found))))
+    again = parse_mtn(file.data())
+    assert again.warnings == ()
+    assert again == file
+
+
+GOOD = page_set(*EVERYTHING)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (GOOD.removeprefix(b"\xef\xbb\xbf"), "no byte order mark"),
+        (GOOD[:-2], "no checksum"),
+        (GOOD[:-1], "a wrong checksum"),
+        (GOOD[:-2] + b"??", "a wrong checksum"),
+        (GOOD + b"\n", "a wrong checksum, or something behind it"),
+        (GOOD[:-2] + b"  \n", "no checksum"),  # as an editor that took the two bytes for text left a public set
+        (GOOD[:-3], "no line end and no checksum behind its last page"),
+        (GOOD.replace(b"\n", b"\r\n"), "Windows' line ends"),
+        (GOOD.replace(b"version=1.01", b"version=1,01"), "version '1,01' is written 1.01"),
+        (GOOD.replace(b"page_begin\n", b"\npage_begin\n", 1), "is empty"),
+        (page_set(*EVERYTHING, fill=False), "5 pages, not 255"),
+        (GOOD.replace(b"page_end\npage_begin", b"page_begin", 1), "page_begin within a page"),
+        (GOOD.replace(b"0.504", b"0,504"), "a wrong checksum"),
+        (GOOD.replace(b".", b","), "decimal commas: 1,5 is read as 1.5"),
+        (GOOD.replace(b"motor_type=" + b"0 " * 25 + b"0\n", b""), "no line motor_type"),
+    ],
+)
+def test_what_is_found_in_the_wild_is_read_with_a_warning_and_written_right(data, said):
+    file = parse_mtn(data)
+    assert any(said in warning for warning in file.warnings), file.warnings
+    assert file.data() == GOOD
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b"type=motion", b"type=poetry", "is no RoboPlus motion"),
+        (b"page_end", b"page_bend", "is no RoboPlus motion"),
+        (b"version=1.01", b"version=2.00", "line 2: version '2.00' is not known"),
+        (b"enable=0 1", b"enable=0 1 1", "line 3: 27 values, not 26"),
+        (b"enable=0 1", b"enable=0 7", "line 3: 7 is outside 0..1"),
+        (b"play_param=3 4 2 2.0 4", b"play_param=3 4 2 2.0", "line 14: play_param has 4 values"),
+        (b"play_param=3 4 2 2.0 4", b"play_param=3 4 2 0 4", "line 14: 0 is no time"),
+        (b"play_param=3 4 2 2.0 4", b"play_param=3 4 2 1E+999999999 4", "line 14: 1E+999999999 is no time or speed"),
+        (b"play_param=3 4 2 2.0 4", b"play_param=3 4 2 1E-999999999 4", "line 14: 1E-999999999 is no time or speed"),
+        (b"0.504", b"1E+999999999", "is no time or speed"),
+        (b"play_param=3 4 2 2.0 4", b"play_param=3 4 0 2.0 4", "line 14: 0 is outside 1..255"),
+        (b"play_param=3 4 2 2.0 4", b"play_param=300 4 2 2.0 4", "line 14: 300 is outside 0..255"),
+        (b"step=512", b"step=1024", "line 9: 1024 is outside 0..1023"),
+        (b"step=512", b"step=", "line 9: a step has 27 values"),
+        (b"step=512", b"step=x", "line 9: invalid literal"),
+        (b"0.104", b"soon", "line 15: 'soon' is no number"),
+        (b"0.104", b"nan", "line 15: nan is no time"),
+        (b"name=Stand", b"nome=Stand", "line 6: 'nome' is not known in a page"),
+    ],
+)
+def test_what_cannot_be_understood_is_refused_with_its_line(old, new, said):
+    with pytest.raises(MoveError) as caught:
+        parse_mtn(GOOD.replace(old, new) if old == b"page_end" else GOOD.replace(old, new, 1), "a.mtn")
+    assert said in str(caught.value)
+    assert caught.value.hint
+
+
+def test_a_file_written_with_commas_throughout_is_whole():
+    """RoboPlus on a Windows with decimal commas writes such files, and their checksums are right."""
+    body = GOOD[:-2].replace(b".", b",")
+    file = parse_mtn(body + checksum(body))
+    assert file.warnings == ("version '1,01' is written 1.01", "decimal commas: 1,5 is read as 1.5")
+    assert file.data() == GOOD
+
+
+def test_damaged_files_are_refused_or_read_but_never_end_in_something_else():
+    dice = random.Random(5)
+    body = page_set(*EVERYTHING, fill=False)
+    for _ in range(300):
+        data = bytearray(body)
+        for _ in range(dice.randrange(1, 4)):
+            at = dice.randrange(len(data))
+            data[at : at + dice.randrange(3)] = dice.randbytes(dice.randrange(3))
+        with contextlib.suppress(MoveError):
+            parse_mtn(bytes(data)).data()
+
+
+def test_what_the_format_forbids_is_not_written():
+    eight = MtnPage(steps=(MtnStep((512,) * 26, Decimal(0), Decimal(1)),) * 8)
+    with pytest.raises(MoveError, match="page 1: 8 steps, and 7 are the most"):
+        MtnFile(pages=(eight, *(MtnPage(),) * 254)).data()
+    for wrong in (MtnPage(name="a\nb"), MtnPage(repeat=0), MtnPage(next=256), MtnPage(compliance=(5,) * 25)):
+        with pytest.raises(MoveError, match="page 1: "):
+            MtnFile(pages=(wrong, *(MtnPage(),) * 254)).data()
+    with pytest.raises(MoveError, match="1 pages, not 255"):
+        MtnFile(pages=(MtnPage(),)).data()
+
+
+def long_page(count, **more):
+    steps = tuple(MtnStep((500 + n,) * 26, Decimal(0), Decimal(1)) for n in range(count))
+    return MtnPage(steps=steps, **more)
+
+
+def whole(*pages):
+    return MtnFile(pages=(*pages, *(MtnPage(),) * (255 - len(pages))))
+
+
+def poses(file, number, link):
+    """The first positions of the steps from a page on, until the pages end or come again."""
+    found, seen = [], []
+    while number and number not in seen:
+        seen.append(number)
+        page = file.pages[number - 1]
+        found += [step.positions[0] for step in page.steps] * (page.repeat if link == "next" else 1)
+        number = getattr(page, link)
+    return found
+
+
+@pytest.mark.parametrize("count", [7, 8, 14, 15])
+@pytest.mark.parametrize("repeat", [1, 3])
+@pytest.mark.parametrize(("after", "leave"), [(0, 0), (2, 3), (1, 3), (0, 1)])
+def test_a_long_page_goes_on_on_free_ones_and_ends_as_it_did(count, repeat, after, leave):
+    """ROBOTIS' own walks link their halves so: an exit page, too, is the next half where a page is not over."""
+    long = long_page(count, name="Long", next=after, exit=leave, repeat=repeat, speed=Decimal("2.7"), inertia=5)
+    file = whole(long, long_page(2), long_page(3))
+    split, notes = in_sevens(file)
+    assert parse_mtn(split.data()) == split
+    assert split.pages[1:3] == file.pages[1:3]
+    for link in ("next", "exit"):
+        assert poses(split, 1, link) == poses(file, 1, link)
+    used = [page for page in split.pages if page.steps]
+    assert {(page.speed, page.inertia) for page in used[:1] + used[3:]} == {(Decimal("2.7"), 5)}
+    assert [page.name for page in used if page.name] == ["Long"]
+    assert bool(notes) == (count > 7)
+
+
+def test_pages_that_others_lead_to_and_pages_with_a_name_are_not_free():
+    """Single pages cut out of a set still lead to the pages they had there."""
+    file = whole(long_page(8, next=2, exit=4), MtnPage(), MtnPage(name="Later"), MtnPage())
+    split, notes = in_sevens(file)
+    assert notes == ["page 1 has 8 steps, and 7 are the most: it goes on on 5"]
+    assert [(page.next, page.exit) for page in (split.pages[0], split.pages[4])] == [(5, 5), (2, 4)]
+    assert split.pages[1:4] == file.pages[1:4]
+
+
+def test_a_page_that_needs_more_pages_than_are_free_is_refused():
+    with pytest.raises(UsageError, match="page 1 has 15 steps, 100 times: too many for the free pages of 7"):
+        in_sevens(whole(long_page(15, repeat=100)))
+
+
+def test_a_long_page_becomes_the_same_pages_by_way_of_json(tmp_path):
+    """The way from .mtn to .mtn refused such a file, and named the one to be written."""
+    steps = (lines.step("0.0", "0.08", id2=500 + n) for n in range(15))
+    long = lines.page(*steps, name="Walk", param="9 9 2 2.7 5")
+    (tmp_path / "a.mtn").write_bytes(page_set(long, fill=False).removeprefix(b"\xef\xbb\xbf")[:-3])
+    direct, notes = in_sevens(load_mtn(tmp_path / "a.mtn"))
+    move, _ = load_move(tmp_path / "a.mtn", BIOLOID)
+    by_json, same_notes = mtn_of(Move.parse(move.text()), BIOLOID)
+    assert by_json == direct
+    assert same_notes == notes
+
+
+def test_the_checksum_is_the_inverted_sum():
+    assert checksum(b"\x01\x02\xff") == (0xFFFF - 0x102).to_bytes(2, "big")
+
+
+# ---- as moves
+
+
+def test_a_set_becomes_a_move_and_the_same_bytes_again(tmp_path):
+    (tmp_path / "a.mtn").write_bytes(GOOD)
+    move, notes = load_move(tmp_path / "a.mtn", BIOLOID)
+    assert notes == []
+    move.save(tmp_path / "a.json")
+    assert save_move(Move.load(tmp_path / "a.json"), tmp_path / "b.mtn", BIOLOID) == []
+    assert (tmp_path / "b.mtn").read_bytes() == GOOD
+
+
+def test_counts_become_angles_levels_slopes_and_links_pages():
+    move, _ = move_of(parse_mtn(GOOD), BIOLOID)
+    assert list(move.pages) == ["1", "2", "3", "4", "5"]
+    wave = move.pages["2"]
+    assert (wave.name, wave.next, wave.exit, wave.repeat, wave.rate, wave.inertia) == (
+        "Wave: Größe",
+        "3",
+        "4",
+        2,
+        2.0,
+        4,
+    )
+    count = 5.2359877 / 1023  # 300 degrees
+    assert wave.keys[0].positions["left_shoulder_swing"] == pytest.approx((819 - 600) * count)  # it turns against
+    assert move.pages["1"].keys[0].positions["right_shoulder_swing"] == pytest.approx((500 - 205) * count)
+    assert (wave.slope["left_shoulder_swing"], wave.slope["left_elbow"], wave.slope["left_knee"]) == (64, 1, 32)
+    assert (wave.interpolation, wave.ramp) == ("ramps", 4 / 128)
+    assert move.start == "1"
+
+
+def test_ids_without_a_joint_are_left_out_and_named():
+    move, notes = move_of(parse_mtn(page_set(*EVERYTHING, ids=[1, 2, 20])), ARM)
+    assert move.joints == ("a", "b")
+    assert notes == ["id 20 is on in the file and has no joint: left out"]
+    with pytest.raises(UsageError, match="no servo of the file has a joint"):
+        move_of(parse_mtn(page_set(*EVERYTHING, ids=[20])), ARM)
+    with pytest.raises(UsageError, match="no page of the file has steps"):
+        move_of(parse_mtn(page_set()), BIOLOID)
+
+
+def samples(*angles, way=0.02, **page):
+    keys = tuple(Key(positions={"a": angle}, time=way if n else 0.0) for n, angle in enumerate(angles))
+    return Move(pages={"1": Page(**{"keys": keys, "interpolation": "linear", **page})})
+
+
+def test_many_samples_become_few_steps_on_linked_pages_within_a_count():
+    angles = [0.8 * n / 200 if n < 200 else 0.8 * (400 - n) / 200 for n in range(401)]
+    file, notes = mtn_of(samples(*angles), ARM)
+    assert "401 samples became 4 steps" in notes[0]
+    wavy = samples(*(0.5 * math.sin(math.tau * n / 80) * (n / 400) for n in range(401)))
+    file, notes = mtn_of(wavy, ARM)
+    used = [page for page in file.pages if page.steps]
+    assert [page.next for page in used] == [*range(2, len(used) + 1), 0]
+    assert all(len(page.steps) <= 7 for page in used)
+    assert all(step.play % Decimal("0.008") == 0 for page in used for step in page.steps[1:])
+    back = move_of(file, ARM)[0].single.model_copy(update={"interpolation": "linear"})
+    way, asked = tracks(back)["a"], tracks(wavy.pages["1"])["a"]
+    lead = way.times[0]  # the way to the first pose
+    worst = max(abs(way.at(lead + n * 0.02) - asked.at(n * 0.02)) for n in range(401))
+    assert worst < 2.5 * 0.00512  # a count of thinning, half of rounding, and times on a grid
+
+
+def test_a_first_pose_without_a_time_is_no_jump():
+    file, notes = mtn_of(samples(0.0, 0.5), ARM)
+    assert file.pages[0].steps[0].play == 1
+    assert any("would be a jump" in note for note in notes)
+
+
+def test_a_long_page_with_repeats_is_written_out():
+    file, _ = mtn_of(samples(*([0.0, 0.5] * 4), way=1.0, repeat=2, interpolation="cubic"), ARM)
+    used = [page for page in file.pages if page.steps]
+    assert [len(page.steps) for page in used] == [7, 1, 7, 1]
+    assert {page.repeat for page in used} == {1}
+
+
+@pytest.mark.parametrize(
+    ("move", "said"),
+    [
+        (Move(pages={"1": Page(keys=(Key(positions={"tail": 0.0}, time=1.0),))}), "joint 'tail' has no id"),
+        (samples(0.0, 4.0), "a at 4.00 rad is beyond its servo"),
+        (
+            Move(
+                pages={
+                    "1": Page(keys=(Key(positions={"a": 0.0, "b": 0.0}, time=1.0),)),
+                    "2": Page(keys=(Key(positions={"b": 0.0}, time=1.0),)),
+                }
+            ),
+            "page '2' does not say where a should be",
+        ),
+        (samples(*(n % 2 for n in range(1800)), way=1.0, interpolation="cubic"), "1800 steps: too many"),
+    ],
+)
+def test_what_a_page_set_cannot_hold_is_refused(move, said):
+    with pytest.raises(UsageError, match=said):
+        mtn_of(move, ARM)
+
+
+def test_pages_get_numbers_and_joints_their_own_counts():
+    key = Key(positions={"a": 0.1, "b": 0.1, "c": 0.0}, time=0.5)
+    move = Move(start="hello", pages={"hello": Page(keys=(key,), next="2"), "2": Page(keys=(key,))})
+    file, _ = mtn_of(move, ARM)
+    assert file.pages[0].next == 2
+    assert file.pages[0].steps[0].positions[1:4] == (532, 492, 300)
+    assert file.enable[:5] == (0, 1, 1, 1, 0)
+
+
+@pytest.mark.parametrize("entry", ["1", "x=a", "1=", "0=a", "1=a:2", "1=a:1:2000", "1=a:1:2:3", "254=a"])
+def test_a_table_that_is_not_understood_is_refused(entry):
+    with pytest.raises(UsageError, match="not understood"):
+        parse_joints([entry])
+
+
+def test_an_id_or_a_name_belongs_once_into_a_table():
+    for twice in (["1=a", "1=b"], ["1=a", "2=a"]):
+        with pytest.raises(UsageError, match="twice"):
+            parse_joints(twice)
+
+
+def test_joints_of_two_buses_may_share_an_id_but_not_in_a_page_set(tmp_path):
+    servos = [{"name": name, "joint": name, "id": 1, "bus": name} for name in ("left", "right")]
+    rig = Rig.model_validate(
+        {"name": "pair", "bus": [{"name": "left"}, {"name": "right", "port": "b"}], "servo": servos}
+    )
+    table = joints_of(rig)
+    move = Move(pages={"1": Page(keys=(Key(positions={"left": 0.1, "right": 0.2}, time=1.0),))})
+    assert save_move(move, tmp_path / "a.json", table) == []
+    assert load_move(tmp_path / "a.json", table) == (move, [])
+    with pytest.raises(UsageError, match="left and right of rig pair have the same id 1"):
+        save_move(move, tmp_path / "a.mtn", table)
+
+
+# ---- Webots
+
+
+def test_a_webots_motion_becomes_a_move_and_the_same_motion_again(tmp_path):
+    text = "#WEBOTS_MOTION,V1.0,a,b\n00:00:100,Up,0.5,*\n00:01:000,Down,-0.25,1\n01:01:020,End,*,0\n"
+    (tmp_path / "a.motion").write_text(text)
+    move, _ = load_move(tmp_path / "a.motion")
+    assert [key.time for key in move.pages["1"].keys] == pytest.approx([0.1, 0.9, 60.02])
+    save_move(move, tmp_path / "b.motion")
+    assert (tmp_path / "b.motion").read_text() == text
+
+
+def test_a_motion_may_call_joints_as_the_rigs_webots_aliases_do(tmp_path):
+    rig = Rig.load("pan_tilt").overridden({"webots": {"aliases": {"NeckMotor": "pan", "NeckSensor": "pan_sensor"}}})
+    (tmp_path / "a.motion").write_text("#WEBOTS_MOTION,V1.0,NeckMotor,tilt\n00:00:100,Up,0.5,0.1\n")
+    move, _ = load_move(tmp_path / "a.motion", joints_of(rig))
+    assert move.joints == ("pan", "tilt")
+
+
+def test_a_curved_way_becomes_rows_and_a_pause_two():
+    keys = (Key(positions={"a": 0.0}, time=0.0), Key(positions={"a": 1.0}, time=1.0, pause=0.5))
+    move = Move(pages={"1": Page(keys=keys)})
+    motion = motion_of(move)
+    assert motion.duration == 1500
+    assert motion.positions(1200) == {"a": 1.0}
+    way = tracks(move.pages["1"])["a"]
+    assert max(abs(motion.positions(ms)["a"] - way.at(ms / 1000)) for ms in range(1500)) < 0.001
+    again = move_of_motion(KeyframeMotion.parse(motion.text().splitlines()))
+    assert again.duration == pytest.approx(1.5)
+
+
+def test_names_with_commas_do_not_fit_into_a_motion(tmp_path):
+    move = Move(pages={"1": Page(keys=(Key(positions={"a,b": 0.0}, time=0.0),))})
+    with pytest.raises(UsageError, match="does not fit"):
+        save_move(move, tmp_path / "a.motion")
+    assert not (tmp_path / "a.motion").exists()
+
+
+def test_other_endings_and_a_set_without_joints_are_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"name it \.json, \.mtn or \.motion"):
+        load_move("wave.txt")
+    with pytest.raises(UsageError, match="knows ids, not joints"):
+        save_move(samples(0.0), tmp_path / "a.mtn")

@@ -1,0 +1,353 @@
+"""Playing a move: eased into, within limits, by its pages, ended as they say; in the simulator and on a served bus."""
+
+import math
+import signal
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+import axbridge
+from axbridge import BusError, ControlWarning, Move, PortError, UsageError
+from axbridge.bus.serial import SerialBus
+from axbridge.motion.files import load_move
+from axbridge.motion.joint_table import joints_of
+from axbridge.motion.moves import Key, Page
+from axbridge.motion.player import play
+from axbridge.rotations import roll_pitch_yaw
+from tests.support.page_set import WALK_READY, page, page_set, step
+from tests.support.waiting import until
+from tests.support.warm import Warm, serving
+
+pytestmark = pytest.mark.slow
+
+
+def key(pan, time, pause=0.0, **more):
+    return Key(positions={"pan": pan, **more}, time=time, pause=pause)
+
+
+def move(*keys, **page):
+    return Move(pages={"1": Page(**{"keys": keys, **page})})
+
+
+NOD = move(key(0.8, 0.5, tilt=0.2), key(-0.4, 0.6, 0.2, tilt=-0.2), key(0.0, 0.5, tilt=0.0))
+
+
+@pytest.fixture
+def robot():
+    with axbridge.open("pan_tilt") as robot:
+        yield robot
+
+
+class Goals:
+    """What the servos were asked for, step by step."""
+
+    def __init__(self, robot):
+        self.rows = []
+        robot.observe(lambda report, states: self.rows.append([servo.target_position for servo in robot.values()]))
+
+    def steps(self):
+        return np.abs(np.diff(np.array(self.rows), axis=0)) / 0.02  # rad/s
+
+
+@pytest.mark.parametrize("law", ["linear", "cubic", "minimum-jerk"])
+def test_a_move_is_played_pose_by_pose(robot, law):
+    goals = Goals(robot)
+    page = NOD.pages["1"].model_copy(update={"interpolation": law})
+    played = play(robot, Move(pages={"1": page}))
+    assert played.seconds == pytest.approx(1.3, abs=0.05)
+    assert played.asked == pytest.approx(1.3)
+    assert played.start_error < math.radians(2)
+    assert (played.stopped, played.exit) == (False, None)
+    assert robot.positions == pytest.approx([0.0, 0.0], abs=0.02)
+    assert robot["pan"].torque_enabled
+    for pose in ([0.8, 0.2], [-0.4, -0.2]):
+        assert np.abs(np.array(goals.rows) - pose).max(axis=1).min() < 0.01
+
+
+def test_no_step_is_faster_than_the_joints_limits_and_that_is_said(robot):
+    goals = Goals(robot)
+    with pytest.warns(
+        ControlWarning, match=r"takes .* s instead of .* s: pan would have to turn at 18.8 rad/s, and may"
+    ) as said:
+        played = play(robot, move(key(1.0, 0.5), key(-1.0, 0.2, tilt=0.1), key(1.0, 2.0, tilt=0.0)))
+    assert {one.filename for one in said} == {__file__}
+    assert goals.steps().max() <= robot["pan"].max_velocity * (1 + 1e-6)
+    assert played.asked == pytest.approx(2.2)
+    assert played.seconds == pytest.approx(2.2 - 0.2 + 2 * 1.875 / robot["pan"].max_velocity, abs=0.05)
+
+
+def test_a_pages_own_speed_limit_holds(robot):
+    goals, said = Goals(robot), []
+    play(robot, move(key(0.0, 0.5), key(1.0, 0.2), speed={"pan": 1.0}), note=said.append)
+    assert goals.steps().max() <= 1.0 + 1e-6
+    assert len(said) == 1
+
+
+def test_it_eases_from_where_the_robot_is_without_a_jump(robot):
+    robot.goto({"pan": -1.5}, 1.0)
+    goals = Goals(robot)
+    play(robot, move(key(1.5, 0.0), key(1.4, 0.5)))
+    assert goals.steps()[1:].max() <= 1.5 + 1e-6
+    assert abs(goals.rows[0][0] + 1.5) < 0.05
+
+
+def test_a_loaded_joint_does_not_sink_when_a_move_begins():
+    with axbridge.open("bench_arm", world={"gravity": [0, 0, -40.0]}) as robot:
+        robot.goto({"shoulder": 1.2}, 1.0)
+        hanging = robot["shoulder"].position
+        assert hanging < 1.2 - 0.01  # rad: it gives way to the load
+        seen = []
+        robot.observe(lambda *_: seen.append(robot["shoulder"].position))
+        play(robot, Move(pages={"1": Page(keys=(Key(positions={"shoulder": 1.2}, time=1.0),))}))
+        assert min(seen) > hanging - 0.006
+
+
+def test_a_higher_speed_takes_less_time(robot):
+    assert play(robot, NOD, pace=1.25).seconds == pytest.approx(1.04, abs=0.05)
+
+
+def test_only_some_joints_move_and_the_others_hold(robot):
+    robot.goto({"tilt": 0.5}, 0.5)
+    play(robot, NOD, joints=["pan"])
+    assert robot["tilt"].position == pytest.approx(0.5, abs=0.02)
+    assert robot["tilt"].torque_enabled
+
+
+@pytest.mark.parametrize(
+    ("made", "options", "said"),
+    [
+        (move(key(2.5, 1.0)), {}, r"page 1, pose 1: pan at 2.50 rad, 28.6° beyond its limits -2.00..2.00"),
+        (move(Key(positions={"tail": 0.0}, time=1.0)), {}, "has no servo tail"),
+        (NOD, {"joints": ["tail"]}, "the move has no joint tail"),
+        (NOD, {"page": "2"}, "the move has no page '2'"),
+        (NOD, {"pace": 0.0}, "a pace of 0"),
+        (NOD, {"pace": math.nan}, "a pace of nan"),
+        (move(), {}, "no poses"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_before_anything_moves(robot, made, options, said):
+    with pytest.raises(UsageError, match=said):
+        play(robot, made, **options)
+    assert robot.time == 0
+    assert not robot["pan"].torque_enabled
+
+
+def test_a_pose_a_few_counts_beyond_a_limit_is_played_at_the_limit_and_said_once(robot):
+    goals, said = Goals(robot), []
+    play(robot, move(key(2.04, 0.5), key(2.03, 0.5), key(0.0, 1.0, tilt=0.0)), note=said.append)
+    assert said == ["page 1, pose 1: pan at 2.04 rad, 2.3° beyond its limits -2.00..2.00: it stops at the limit"]
+    assert np.array(goals.rows)[:, 0].max() == pytest.approx(2.0)
+
+
+def test_slopes_and_torque_limits_act_while_their_page_is_played(robot):
+    pages = {
+        "1": Page(keys=(key(0.2, 0.2),), slope={"pan": 128}, torque={"pan": 0.5}, next="2"),
+        "2": Page(keys=(key(0.0, 0.2),), slope={"pan": 16}),
+    }
+    seen = []
+    robot.observe(lambda *_: seen.append((robot["pan"].read("cw_compliance_slope"), robot["pan"].available_torque)))
+    play(robot, Move(pages=pages))
+    assert list(dict.fromkeys(slope for slope, _ in seen)) == [128, 16]
+    assert seen[0][1] == 0.5
+    assert robot["pan"].read("ccw_compliance_slope") == 32
+    assert robot["pan"].available_torque == robot["pan"].max_torque
+
+
+ROUND = Move(
+    pages={
+        "1": Page(keys=(key(0.4, 0.3),), next="2", exit="9"),
+        "2": Page(keys=(key(0.8, 0.3), key(0.4, 0.3)), repeat=2, next="1", exit="9"),
+        "9": Page(keys=(key(-0.5, 0.5),), next="1"),
+    }
+)
+
+
+def test_a_stop_plays_the_page_to_its_end_and_then_its_exit(robot):
+    goals = Goals(robot)
+    asked = []
+
+    def stop():
+        if robot.time > 3.0:
+            asked.append(len(goals.rows))
+        return bool(asked)
+
+    played = play(robot, ROUND, stop=stop)
+    assert (played.stopped, played.exit) == (True, "9")
+    assert robot["pan"].position == pytest.approx(-0.5, abs=0.02)
+    after = np.array(goals.rows)[asked[0] :, 0]
+    assert after.max() >= 0.4 - 1e-9  # the round under way ended at its last pose
+    assert robot.time < 3.0 + 0.6 + 0.5 + 0.6
+
+
+def test_an_exit_page_leads_to_its_own_exit_page_and_each_is_played_once(robot):
+    """ROBOTIS' walks have a step's second half as the exit of its first: without it, the robot ends on one foot."""
+    pages = {
+        "1": Page(keys=(key(0.4, 0.3), key(0.0, 0.3)), next="1", exit="2"),
+        "2": Page(keys=(key(0.8, 0.3), key(0.0, 0.3)), repeat=2, next="1", exit="3"),
+        "3": Page(keys=(key(-0.5, 0.5),), next="1", exit="2"),
+    }
+    goals = Goals(robot)
+    played = play(robot, Move(pages=pages), stop=lambda: robot.time > 2.0)
+    assert (played.stopped, played.exit) == (True, "3")
+    assert robot["pan"].position == pytest.approx(-0.5, abs=0.02)
+    pan = np.array(goals.rows)[:, 0]
+    assert np.count_nonzero((pan[1:-1] > 0.75) & (pan[1:-1] >= pan[2:]) & (pan[1:-1] > pan[:-2])) == 1
+
+
+def test_a_stop_without_an_exit_stops_at_once_where_it_is(robot):
+    played = play(robot, NOD, loop=True, stop=lambda: robot.time > 2.0)
+    assert (played.stopped, played.exit) == (True, None)
+    assert robot.time == pytest.approx(2.02, abs=0.03)
+    assert robot["pan"].torque_enabled
+
+
+def test_a_loop_starts_again_until_it_is_stopped(robot):
+    goals = Goals(robot)
+    played = play(robot, NOD, loop=True, stop=lambda: robot.time > 6.0)
+    pan = np.array(goals.rows)[:, 0]
+    assert np.count_nonzero((pan[1:-1] > 0.79) & (pan[1:-1] >= pan[2:]) & (pan[1:-1] > pan[:-2])) >= 3
+    assert played.stopped
+
+
+def test_pages_that_lead_round_without_a_pose_end_the_move(robot):
+    pages = {"1": NOD.pages["1"].model_copy(update={"next": "2"}), "2": Page(next="3"), "3": Page(next="2")}
+    assert not play(robot, Move(pages=pages)).stopped
+
+
+def test_a_servo_that_is_lost_ends_the_move(robot):
+    robot.simulation.inject("dead:1@1s")
+    with pytest.raises(BusError, match="servo 'pan': missing"):
+        play(robot, NOD, loop=True)
+
+
+def test_a_closed_robot_ends_the_move(robot):
+    def stop():
+        if robot.time > 1.0:
+            robot.close()
+        return False
+
+    assert play(robot, NOD, loop=True, stop=stop).stopped
+
+
+# ---- a Bioloid bows
+
+
+def bow(**angles):
+    """A step of the standing Bioloid (rad), in counts, with these joints elsewhere."""
+    rig = axbridge.Rig.load("bioloid")
+    table = joints_of(rig)
+    counts = {}
+    for servo in rig.servos:
+        _side, _, joint = servo.name.partition("_")
+        counts[f"id{servo.id}"] = table.calibrations[servo.name].goal(servo.position + angles.get(joint, 0.0))
+    return counts
+
+
+BOW = page_set(
+    page(step("0.0", "1.0", **bow()), name="Stand", param="2 0 1 1.0 32"),
+    page(
+        step("0.504", "1.0", **bow(hip_swing=0.6, ankle_swing=-0.15)),
+        step("0.0", "1.0", **bow()),
+        name="Bow",
+        param="0 1 1 1.0 4",
+    ),
+)
+
+
+def test_a_bow_from_a_page_set_leaves_the_simulated_bioloid_standing(tmp_path):
+    (tmp_path / "bow.mtn").write_bytes(BOW)
+    rig = axbridge.Rig.load("bioloid")
+    found, notes = load_move(tmp_path / "bow.mtn", joints_of(rig))
+    assert notes == []
+    with axbridge.open(rig) as robot:
+        pitch = []
+
+        def watch(*_):
+            (_, _, height), (x, y, z, w) = robot.simulation.base
+            pitch.append(math.asin(2 * (w * y - z * x)))
+            assert height > 0.25
+
+        robot.observe(watch)
+        played = play(robot, found)
+        while robot.time < 6.0:
+            robot.step()
+        (x, y, height), (*_, _w) = robot.simulation.base
+    assert played.seconds == pytest.approx(2.5, abs=0.6)
+    assert max(pitch) > 0.35  # rad: it did bow
+    assert abs(pitch[-1]) < 0.15
+    assert height > 0.26
+    assert math.hypot(x, y) < 0.05
+
+
+@pytest.mark.parametrize("model", ["ax12", "lima2009"])
+@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
+def test_robotis_walk_ready_stands_and_leans_as_it_does_on_the_real_robot(tmp_path, engine, model):
+    """It was put down upright, 5 cm above its soles: on stiff servos it fell on its face."""
+    counts = {f"id{number}": count for number, count in enumerate(WALK_READY, 1)}
+    (tmp_path / "ready.mtn").write_bytes(page_set(page(step("0.0", "1.0", **counts), name="Walk Ready")))
+    rig = axbridge.Rig.load("bioloid").with_engine(engine).with_model(model)
+    found, _ = load_move(tmp_path / "ready.mtn", joints_of(rig))
+    with axbridge.open(rig) as robot:
+        play(robot, found)
+        heights = [robot.simulation.base[0][2]]
+        while robot.time < 6.0:
+            robot.step()
+            heights.append(robot.simulation.base[0][2])
+        _, turned = robot.simulation.base
+    roll, pitch, _ = np.degrees(roll_pitch_yaw(turned))
+    assert max(heights) - min(heights) < 2e-3  # m: it neither sinks nor falls
+    assert abs(roll) < 0.5
+    assert pitch == pytest.approx(10.0, abs=1.5)  # the servos give way a little
+
+
+def test_a_limp_simulated_bioloid_stands_while_only_its_arm_moves():
+    raise_arm = Page(keys=(Key(positions={"left_shoulder_swing": 1.0}, time=0.5),))
+    with axbridge.open("bioloid") as robot:
+        play(robot, Move(pages={"1": raise_arm}))
+        while robot.time < 5.0:
+            robot.step()
+        assert robot.simulation.base[0][2] > 0.26
+        assert robot["left_shoulder_swing"].position == pytest.approx(1.0, abs=0.1)
+
+
+# ---- on a served bus
+
+PLAYER = """
+import sys, axbridge
+from axbridge.motion.moves import Key, Move, Page
+keys = tuple(Key(positions={"shoulder": angle}, time=0.5) for angle in (0.8, -0.8))
+with axbridge.open("bench_arm", backend="real", port=sys.argv[1]) as robot:
+    robot.observe(lambda *_: print("moving", flush=True) if robot.time > 1.5 else None)
+    axbridge.play(robot, Move(pages={"1": Page(keys=keys)}), loop=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def port():
+    with serving("bench_arm") as device:
+        yield device
+
+
+def test_on_a_served_arm_it_starts_within_two_degrees_and_no_joint_is_too_fast(port):
+    with axbridge.open("bench_arm", backend="real", port=port) as robot:
+        arm = robot["shoulder"]
+        goals, speeds = Goals(robot), []
+        robot.observe(lambda *_: speeds.append(abs(arm.velocity)))
+        keys = tuple(Key(positions={"shoulder": angle}, time=0.3) for angle in (1.0, -1.0, 0.5))
+        played = play(robot, Move(pages={"1": Page(keys=keys, speed={"shoulder": 3.0})}), note=lambda _: None)
+        assert played.start_error < math.radians(2)
+        assert goals.steps()[1:].max() <= 3.0 + 1e-6
+        assert max(speeds) < 3.0 * 1.3  # the joint, which lags behind and catches up
+
+
+def test_a_killed_player_leaves_no_motor_on(port):
+    def is_off():
+        with suppress(PortError), SerialBus(port) as bus:  # the guard may have the line
+            return bus.read(1, 24, 1).data == b"\0"
+
+    with Warm("-c", PLAYER, port) as player:
+        assert player.stdout.readline() == "moving\n"
+        player.send_signal(signal.SIGKILL)
+        player.wait(30)
+    until(is_off)

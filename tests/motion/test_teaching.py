@@ -1,0 +1,126 @@
+"""Teaching by hand on a served bus: what the hand did comes back as a move; what was not chosen does not drop."""
+
+import math
+
+import numpy as np
+import pytest
+
+import axbridge
+from axbridge import UnknownServo, UsageError
+from axbridge.motion.player import play
+from axbridge.motion.teaching import Taking, soft, take_pose, teach, worked_up
+from tests.support.hand import BACK, HIGH, LEFT, UP, lead, led
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def hand():
+    with led("pan_tilt") as (port, tell):
+        yield port, tell
+
+
+@pytest.fixture
+def robot(hand):
+    with axbridge.open("pan_tilt", backend="real", port=hand[0]) as robot:
+        yield robot
+
+
+def test_what_the_hand_did_is_the_move_and_it_starts_where_it_began(hand, robot):
+    tell = hand[1]
+    robot["tilt"].goto(0.3, 0.4)
+    start = robot["pan"].position
+    with soft(robot, ["pan"]) as names:
+        assert names == ("pan",)
+        robot.step()
+        tell()
+        taking = Taking(robot, names)
+        taking.run(lambda passed: passed > 2.8)
+        assert robot["tilt"].position == pytest.approx(0.3, abs=0.02)
+    taught = taking.taught()
+    page = taught.move.pages["1"]
+    assert page.joints == ("pan",)
+    assert page.duration == pytest.approx(UP + BACK, abs=0.35)
+    assert taught.trimmed > 0.3
+    pan = np.array([key.positions["pan"] for key in page.keys]) - start
+    clock = np.arange(len(pan)) * 0.02
+    delays = np.arange(-0.2, 0.4, 0.01)
+    off = [np.abs(pan - [lead(time - delay) for time in clock]).max() for delay in delays]
+    assert min(off) < 0.02  # rad, of 0.8: the hand's own way
+    assert pan[-1] == pytest.approx(LEFT, abs=0.01)
+    assert pan.max() == pytest.approx(HIGH, abs=0.02)
+    assert 0 < taught.smoothed_rms < taught.smoothed < math.radians(2)
+    assert taught.clipped == {}
+    assert robot["pan"].torque_enabled  # it holds where the hand left it
+    assert robot["pan"].target_position == pytest.approx(start + LEFT, abs=0.02)
+    played = play(robot, taught.move)
+    assert played.start_error < math.radians(2)
+    assert robot["pan"].position == pytest.approx(start + LEFT, abs=0.03)
+
+
+def test_pose_by_pose(robot):
+    with soft(robot) as names:
+        robot.step()
+        key = take_pose(robot, names, 0.7, "rest")
+    assert (key.time, key.name) == (0.7, "rest")
+    assert key.positions == pytest.approx(dict(zip(robot, robot.positions, strict=True)), abs=1e-3)
+
+
+def test_when_nothing_moves_that_is_said(robot):
+    with pytest.raises(UsageError, match="nothing moved"):
+        teach(robot, 0.3, ["tilt"])
+    with pytest.raises(UnknownServo, match="tail"):
+        teach(robot, 0.3, ["tail"])
+    with pytest.raises(UsageError, match="a stiffness of 2"):
+        teach(robot, 0.3, stiffness=2.0)
+
+
+def test_a_limp_arm_falls_and_one_with_stiffness_is_carried_or_gives_way():
+    far = {}
+    for stiffness in (0.0, 0.02, 0.3):
+        with axbridge.open("bench_arm") as robot:
+            assert robot["shoulder"].goto(1.2, 1.0)
+            with soft(robot, stiffness=stiffness):
+                for _ in range(100):
+                    robot.step()
+            far[stiffness] = abs(robot["shoulder"].position - 1.2)
+            assert robot["shoulder"].available_torque == robot["shoulder"].max_torque
+    assert far[0.0] > 1.0
+    assert far[0.02] > 0.5  # it gives way to more than its share
+    assert far[0.3] < 0.15
+
+
+def test_samples_of_different_times_come_onto_one_clock(robot):
+    clock = np.arange(0.0, 2.0, 0.02)
+    taken = {
+        "pan": [(time, math.sin(time)) for time in clock],
+        "tilt": [(time + 0.007, math.sin(time + 0.007)) for time in clock if not 0.5 < time < 0.6],  # some were lost
+    }
+    keys = worked_up(robot, taken, 0.0).move.pages["1"].keys
+    assert max(abs(key.positions["pan"] - key.positions["tilt"]) for key in keys) < 0.002
+
+
+def test_smoothing_takes_the_counts_steps_away_and_keeps_the_ends(robot):
+    count = math.radians(300 / 1023)
+    clock = np.arange(0.0, 2.0, 0.02)
+    true = 0.3 * np.sin(2 * clock)
+    taken = {"pan": list(zip(clock.tolist(), (np.round(true / count) * count).tolist(), strict=True))}
+    rough = worked_up(robot, taken, 0.0)
+    even = worked_up(robot, taken, 0.06)
+
+    def jerk(taught):
+        return np.abs(np.diff([key.positions["pan"] for key in taught.move.pages["1"].keys], n=2)).max()
+
+    assert jerk(even) < 0.3 * jerk(rough)
+    assert rough.smoothed == 0
+    assert 0.0005 < even.smoothed < 0.02
+    for taught in (rough, even):
+        assert taught.move.pages["1"].keys[0].positions["pan"] == pytest.approx(0.0, abs=1e-3)
+
+
+def test_what_the_hand_does_beyond_a_limit_is_cut_off_and_said(robot):
+    clock = np.arange(0.0, 2.0, 0.02)
+    taken = {"pan": [(time, 0.0) for time in clock], "tilt": [(time, 1.4 * math.sin(time)) for time in clock]}
+    taught = worked_up(robot, taken, 0.06)
+    assert max(key.positions["tilt"] for key in taught.move.pages["1"].keys) == 1.2
+    assert taught.clipped == {"tilt": pytest.approx(0.2, abs=0.02)}

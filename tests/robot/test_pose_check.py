@@ -1,0 +1,145 @@
+"""Before a whole robot moves on copper: what its servos report must be a pose that its rig allows."""
+
+import math
+import time
+
+import pytest
+
+import axbridge
+from axbridge.cli import play, walk  # noqa: F401 - registers them
+from axbridge.cli.app import MISUSE, run
+from axbridge.config.rig import Rig
+from axbridge.errors import ControlWarning, RigError
+from axbridge.robot.pose_check import impossible
+from axbridge.units import Calibration
+from tests.support.pty_line import PtyLine
+
+BIOLOID = Rig.load("bioloid")
+LIMITS = {servo.name: servo.soft_limits for servo in BIOLOID.servos}
+STANDING = {servo.name: servo.position for servo in BIOLOID.servos}
+
+
+def beyond(name, degrees):
+    """A pose with one joint so far beyond its upper limit; below its lower one for negative degrees."""
+    return STANDING | {name: LIMITS[name][degrees > 0] + math.radians(degrees)}
+
+
+def counts(rig, pose):
+    """Present Position by id."""
+    return {
+        servo.id: Calibration(rig.profile_of(servo).units, servo.zero, servo.direction).goal(pose[servo.name])
+        for servo in rig.servos
+    }
+
+
+@pytest.fixture
+def line(tmp_path):
+    with PtyLine(range(1, 19), link=tmp_path / "bus") as line:
+        stand(line, STANDING)
+        yield line
+
+
+def stand(line, pose):
+    for id_, count in counts(BIOLOID, pose).items():
+        line.tables[id_][36:38] = line.tables[id_][30:32] = count.to_bytes(2, "little")
+
+
+def moved(line, pose):
+    """Servos whose goal is not where they are; and those with torque."""
+    goals = {id_: int.from_bytes(line.tables[id_][30:32], "little") for id_ in line.tables}
+    return [id_ for id_, count in counts(BIOLOID, pose).items() if goals[id_] != count], powered(line)
+
+
+def powered(line):
+    return [id_ for id_, table in line.tables.items() if table[24]]
+
+
+def test_standing_is_possible_and_so_is_an_arm_that_hangs_a_little_beyond_its_limit():
+    assert impossible(BIOLOID, STANDING, LIMITS) == {}
+    assert impossible(BIOLOID, beyond("left_elbow", 9.5), LIMITS) == {}
+    assert impossible(BIOLOID, STANDING | {"left_elbow": math.nan}, LIMITS) == {}
+
+
+def test_a_joint_more_than_ten_degrees_beyond_its_limit_is_not():
+    limit = math.degrees(LIMITS["left_elbow"][1])
+    assert impossible(BIOLOID, beyond("left_elbow", 11), LIMITS) == {
+        "left_elbow": f"stands at {limit + 11:.0f}°, 11° beyond its limit of {limit:.0f}°"
+    }
+
+
+def test_two_feet_cannot_be_in_the_same_place():
+    inwards = {"right_hip_lateral": 0.3, "left_hip_lateral": -0.3}
+    (who, why), *others = impossible(BIOLOID, STANDING | inwards, LIMITS).items()
+    assert others == []
+    assert "right_ankle_lateral" in who
+    assert why == "would have their feet in the same place"
+    ahead = {"left_hip_swing": 0.6, "right_hip_swing": -0.6}  # one before the other, they may cross
+    assert impossible(BIOLOID, STANDING | inwards | ahead, LIMITS) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", [["walk"], ["play", "sample:bow"]], ids=lambda verb: verb[0])
+def test_a_verb_that_moves_the_whole_robot_moves_nothing_then(line, verb, capsys):
+    pose = beyond("left_knee", -15)
+    stand(line, pose)
+    assert run([*verb, "--rig", "bioloid", "--backend", "real", "--port", line.port]) == MISUSE
+    said = capsys.readouterr().err
+    assert "left_knee stands at" in said
+    assert "nothing has moved, and all motors are off" in said
+    assert "axbridge verify" in said
+    assert "axbridge calibrate" in said
+    assert moved(line, pose) == ([], [])
+
+
+@pytest.mark.slow
+def test_goto_of_the_whole_robot_is_refused_but_not_that_of_one_joint(line):
+    pose = beyond("left_knee", -15)
+    stand(line, pose)
+    with axbridge.open("bioloid", backend="real", port=line.port) as robot:
+        with pytest.raises(RigError, match="left_knee stands at"), pytest.warns(ControlWarning, match="too low"):
+            robot.goto(STANDING, 1.0)
+        assert moved(line, pose) == ([], [])
+        robot["right_elbow"].goto(0.1, 0.1)
+        assert powered(line) == [BIOLOID.servos[list(STANDING).index("right_elbow")].id]
+
+
+@pytest.mark.slow
+def test_a_robot_held_limp_in_an_odd_pose_goes_on_from_there(line):
+    stand(line, beyond("left_elbow", 8))
+    with axbridge.open("bioloid", backend="real", port=line.port) as robot:
+        with pytest.warns(ControlWarning):
+            robot.goto(STANDING, 1.0)
+        assert len(powered(line)) == len(BIOLOID.servos)
+
+
+@pytest.mark.slow
+def test_what_was_limp_meanwhile_is_looked_at_again(line):
+    with axbridge.open("bioloid", backend="real", port=line.port) as robot:
+        robot.goto(STANDING, 1.0)
+        for servo in robot.values():
+            servo.torque_off()
+        robot.step()
+        stand(line, beyond("right_elbow", 20))
+        robot.step()
+        with pytest.raises(RigError, match="right_elbow stands at"), pytest.warns(ControlWarning):
+            robot.goto(STANDING, 1.0)
+
+
+@pytest.mark.slow
+def test_the_page_says_so_and_stays(line, tmp_path, monkeypatch):
+    pytest.importorskip("viser")
+    monkeypatch.chdir(tmp_path)
+    stand(line, beyond("left_knee", -15))
+    with (
+        axbridge.open("bioloid", backend="real", port=line.port) as robot,
+        robot.view(port=0, open=False) as page,
+    ):
+        page.desk.ask("torque", lambda: page.actions.torque(list(robot), on=True))
+        patience = time.monotonic() + 20
+        while "left_knee stands at" not in page.message:
+            assert time.monotonic() < patience, page.message
+            page.run(0.1)
+        begun = robot.time
+        page.run(0.1)
+        assert robot.time > begun
+        assert powered(line) == []

@@ -1,0 +1,50 @@
+"""What the joints of a robot give that stands: on both feet, and on one."""
+
+import numpy as np
+import pytest
+
+from axbridge.config.rig import Rig
+from axbridge.config.urdf import read_tree
+from axbridge.motion.leg import JOINTS
+from axbridge.sim.body.carrying import Carrier, carried
+from axbridge.sim.body.effort import Body
+from axbridge.sim.body.inverse_dynamics import BaseMotion, wrenches
+from axbridge.sim.body.poses import posed
+
+BIOLOID = Rig.load("bioloid")
+TREE = read_tree(BIOLOID.urdf_path(), fixed_base=False)
+NAMES = [joint.name for joint in TREE.joints]
+COLUMNS = {side: [NAMES.index(f"{side}_{joint}") for joint in ("hip_twist", *JOINTS)] for side in ("left", "right")}
+
+
+def at_rest(angles, feet, aside=0.0):
+    """Torques of the Bioloid in a pose, N·m by joint, with feet at these y, m, and its centre of mass so far aside."""
+    pose = np.array([[angles.get(name, 0.0) for name in NAMES]])
+    centre = posed(TREE, pose).centre[0]
+    still = np.zeros((1, 3))
+    place = np.array([[-centre[0], aside - centre[1], 0.3]])
+    base = BaseMotion(np.eye(3)[None], place, still, still, still)
+    legs = tuple(Carrier(COLUMNS[side], np.array([[0.0, y]])) for side, y in feet.items())
+    zero = np.zeros_like(pose)
+    taken = wrenches(TREE, pose, zero, zero, np.array((0.0, 0.0, -9.81)), base)
+    return dict(zip(NAMES, carried(TREE, taken, place, legs).torque[0].tolist(), strict=True))
+
+
+def test_on_both_feet_each_leg_carries_what_a_robot_on_flat_feet_takes():
+    servos = {servo.joint: servo.position for servo in BIOLOID.servos}
+    body = Body.of(BIOLOID, servos)
+    names = [joint.name for joint in body.tree.joints]
+    pose = np.array([[servos.get(name, 0.0) for name in names]])
+    zero = np.zeros_like(pose)
+    torque = dict(zip(names, body.effort(pose, zero, zero).torque[0].tolist(), strict=True))
+    found = at_rest(servos, {"left": 0.0385, "right": -0.0385})
+    for joint in ("hip_swing", "knee", "ankle_swing"):
+        assert found[f"left_{joint}"] == pytest.approx(torque[f"left_{joint}"], abs=5e-3)
+        assert found[f"left_{joint}"] == pytest.approx(found[f"right_{joint}"], abs=1e-6)
+
+
+def test_on_one_foot_its_hip_carries_the_body_and_the_other_one_its_leg_alone():
+    found = at_rest({}, {"left": 0.0385, "right": -0.0385}, aside=0.0385)
+    weight, hip = 9.81 * float(TREE.mass.sum()), 0.0385  # the floor pushes below the centre of mass, so far inside
+    assert abs(found["left_hip_lateral"]) == pytest.approx(weight * hip, rel=0.01)
+    assert abs(found["right_hip_lateral"]) < 0.01

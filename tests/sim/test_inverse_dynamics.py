@@ -1,0 +1,212 @@
+"""Inverse dynamics along a motion, beside Bullet's, and beside the kernel that Bullet's engine has of its own."""
+
+import sys
+
+import mujoco
+import numpy as np
+import pytest
+
+from axbridge.config.rig import Rig
+from axbridge.config.urdf import read_tree
+from axbridge.errors import UsageError
+from axbridge.jit import as_tuple
+from axbridge.rotations import about, matrix
+from axbridge.sim.body.inverse_dynamics import BaseMotion, wrenches
+from axbridge.sim.body.poses import posed
+from axbridge.sim.engines.bullet.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
+
+AS_WRITTEN = '<mujoco><compiler discardvisual="true" fusestatic="false" balanceinertia="false"/></mujoco><link'
+GRAVITY = np.array([0.0, 0.0, -9.81])
+LINK = """<link name="{}"><inertial><origin xyz="0.01 0.1 -0.02"/><mass value="0.3"/>
+<inertia ixx="0.002" iyy="0.003" izz="0.004" ixy="0.0005" ixz="0" iyz="0"/></inertial></link>"""
+JOINT = """<joint name="{}" type="{}"><parent link="{}"/><child link="{}"/><origin xyz="0.1 0 0.05" rpy="0.3 -0.2 1"/>
+<axis xyz="{}"/><limit lower="-3" upper="3" effort="9" velocity="9"/></joint>"""
+CRANE = "\n".join(
+    (
+        '<robot name="crane">',
+        *(LINK.format(name) for name in ("post", "table", "slide", "lever")),
+        JOINT.format("turn", "revolute", "post", "table", "0 0.6 0.8"),
+        JOINT.format("push", "prismatic", "table", "slide", "1 0 0"),
+        JOINT.format("swing", "revolute", "slide", "lever", "0 1 0"),
+        "</robot>",
+    )
+)
+
+
+def tree_of(name):
+    rig = Rig.load(name)
+    return read_tree(rig.urdf_path(), fixed_base=True, text=rig.urdf_text())
+
+
+def by_the_kernel(tree, root, position, speed):
+    """Inertia and load of the joints."""
+    n = len(tree.joints)
+    chain = Links(tree.parent, tree.kind, tree.dof, *(getattr(tree, name) for name in Links._fields[3:]))
+    nothing = Contacts(np.zeros((0, CONTACT)), 1.0, 0.0, 1e-3)
+    inertia, load = np.empty((n, n)), np.empty(n)
+    joint_dynamics(as_tuple(chain), as_tuple(root), as_tuple(nothing), position, speed, inertia, load)
+    return inertia, load
+
+
+def by_the_engine(tree, position, speed, acceleration):
+    motion = np.zeros(BASE)
+    motion[6] = 1.0
+    inertia, load = by_the_kernel(tree, Base(motion, np.zeros(3), np.eye(3), GRAVITY, True), position, speed)
+    return inertia @ acceleration + load
+
+
+@pytest.mark.parametrize("name", ["leg", "pan_tilt", "bench_arm"])
+def test_torques_along_a_motion_are_those_of_the_kernel_that_bullets_engine_runs(name):
+    tree = tree_of(name)
+    position, speed, acceleration = np.random.default_rng(3).normal(0, 1, (3, 5, len(tree.joints)))
+    found = wrenches(tree, position, speed, acceleration, GRAVITY)
+    for sample in range(5):
+        wanted = by_the_engine(tree, position[sample], speed[sample], acceleration[sample])
+        np.testing.assert_allclose(found.torque[sample], wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_forces_on_what_slides_are_those_of_that_kernel(tmp_path):
+    """A slide on a turntable, and a lever on the slide."""
+    path = tmp_path / "crane.urdf"
+    path.write_text(CRANE)
+    tree = read_tree(path, fixed_base=True)
+    assert [joint.linear for joint in tree.joints] == [False, True, False]
+    position, speed, acceleration = np.random.default_rng(6).normal(0, 1, (3, 5, 3))
+    found = wrenches(tree, position, speed, acceleration, GRAVITY).torque
+    for sample in range(5):
+        wanted = by_the_engine(tree, position[sample], speed[sample], acceleration[sample])
+        np.testing.assert_allclose(found[sample], wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_the_kernel_agrees_with_mujoco_about_a_robot_whose_base_floats():
+    """Inertia and load as the joints feel them: MuJoCo's own mass matrix and bias, the base's six equations solved."""
+    rig = Rig.load("bioloid")
+    tree = read_tree(rig.urdf_path(), fixed_base=False)
+    n = len(tree.joints)
+    spec = mujoco.MjSpec.from_string(AS_WRITTEN.join(rig.urdf_path().read_text().split("<link", 1)))
+    spec.worldbody.bodies[0].add_freejoint()
+    model = spec.compile()
+    data = mujoco.MjData(model)
+    names = [joint.name for joint in tree.joints]
+    dofs = np.array([model.joint(name).dofadr[0] for name in names])
+    draw = np.random.default_rng(8)
+    for _ in range(5):
+        position, speed = draw.normal(0, 0.5, n), draw.normal(0, 2, n)
+        turned, motion = draw.normal(0, 1, 4), draw.normal(0, 1, 9)
+        turned /= np.linalg.norm(turned)
+        turn = matrix(tuple(turned))
+        place, velocity, spin = motion.reshape(3, 3)
+        data.qpos[:3], data.qpos[3:7], data.qpos[dofs + 1] = place, turned[[3, 0, 1, 2]], position
+        data.qvel[:3], data.qvel[3:6], data.qvel[dofs] = velocity, turn.T @ spin, speed
+        mujoco.mj_forward(model, data)
+        whole = np.zeros((n + 6, n + 6))
+        mujoco.mj_fullM(model, data, whole)
+        base, beside = whole[:6, :6], whole[:6, dofs]
+        freed = whole[np.ix_(dofs, dofs)] - beside.T @ np.linalg.solve(base, beside)
+        bias = data.qfrc_bias[dofs] - beside.T @ np.linalg.solve(base, data.qfrc_bias[:6])
+        centre = place + turn @ tree.centre[0]
+        moving = velocity + np.cross(spin, turn @ tree.centre[0])
+        root = Base(np.concatenate((centre, turned, moving, spin)), tree.centre[0], np.eye(3), GRAVITY, False)
+        inertia, load = by_the_kernel(tree, root, position, speed)
+        np.testing.assert_allclose(inertia, freed, atol=1e-9)
+        np.testing.assert_allclose(load, bias, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["leg", "crane"])
+def test_torques_are_those_of_pybullet(name, tmp_path):
+    bullet = pytest.importorskip("pybullet")
+    path = Rig.load("leg").urdf_path()
+    if name == "crane":
+        path = tmp_path / "crane.urdf"
+        path.write_text(CRANE)
+    tree = read_tree(path, fixed_base=True)
+    draw = np.random.default_rng(3)
+    motion = [draw.uniform(-size, size, (4, len(tree.joints))) for size in (0.6, 3.0, 20.0)]
+    torques = wrenches(tree, *motion, GRAVITY).torque
+    world = bullet.connect(bullet.DIRECT)
+    try:
+        robot = bullet.loadURDF(
+            str(path), useFixedBase=True, flags=bullet.URDF_USE_INERTIA_FROM_FILE, physicsClientId=world
+        )
+        bullet.setGravity(0, 0, -9.81, physicsClientId=world)
+        for row, torque in zip(zip(*motion, strict=True), torques, strict=True):
+            found = bullet.calculateInverseDynamics(robot, *(list(part) for part in row), physicsClientId=world)
+            np.testing.assert_allclose(torque, found, atol=2e-5)
+    finally:
+        bullet.disconnect(world)
+
+
+def test_what_a_base_that_moves_needs_is_the_change_of_momentum(tmp_path):
+    """Newton's and Euler's laws for all links together, from their places at three moments."""
+    tree = tree_of("leg")
+    step, draw = 1e-4, np.random.default_rng(9)
+    times = np.array([-step, 0.0, step])
+    start, speed, faster = draw.normal(0, 1, (3, len(tree.joints)))
+    angle, spin, spinning = draw.normal(0, 1, 3)
+    axis, drift, hurry = np.array((0.6, 0.0, 0.8)), draw.normal(0, 1, 3), draw.normal(0, 3, 3)
+
+    def along(first, rate, second):
+        return np.array([first + rate * t + second * t * t / 2 for t in times])
+
+    turn, place = about(axis, along(angle, spin, spinning)), along(np.zeros(3), drift, hurry)
+    here = posed(tree, along(start, speed, faster), (place, turn))
+    moved = tree.mass @ (here.centres[:, 2] - 2 * here.centres[:, 1] + here.centres[:, 0]) / step**2
+    weight = tree.mass.sum() * GRAVITY
+    base = BaseMotion(turn[1:2], place[1:2], axis[None] * spin, axis[None] * spinning, hurry[None])
+    found = wrenches(tree, start[None], speed[None], faster[None], GRAVITY, base)
+    np.testing.assert_allclose(found.force[0], moved - weight, atol=1e-5)
+
+    def angular(first, second):
+        """Angular momentum about the world's origin between two moments."""
+        total = np.zeros(3)
+        for k, mass in enumerate(tree.mass):
+            change = (here.turn[k, second] @ here.turn[k, first].T - here.turn[k, first] @ here.turn[k, second].T) / 2
+            rate = np.array((change[2, 1], change[0, 2], change[1, 0])) / step
+            middle = (here.turn[k, first] + here.turn[k, second]) / 2
+            total += middle @ tree.inertia[k] @ middle.T @ rate
+            lever = (here.centres[k, first] + here.centres[k, second]) / 2
+            total += mass * np.cross(lever, (here.centres[k, second] - here.centres[k, first]) / step)
+        return total
+
+    gained = (angular(1, 2) - angular(0, 1)) / step - np.cross(here.centre[1], weight)
+    np.testing.assert_allclose(found.moment[0], gained, atol=1e-5)  # the base is at the origin
+
+
+def test_a_lift_that_accelerates_feels_like_more_gravity():
+    tree = tree_of("leg")
+    position = np.random.default_rng(4).normal(0, 0.5, (3, len(tree.joints)))
+    still, none = np.zeros_like(position), np.zeros((3, 3))
+    up = np.tile([0.0, 0.0, 2.0], (3, 1))
+    lifted = BaseMotion(np.tile(np.eye(3), (3, 1, 1)), none, none, none, up)
+    found = wrenches(tree, position, still, still, GRAVITY, lifted)
+    heavier = wrenches(tree, position, still, still, GRAVITY - up[0])
+    for part in ("torque", "force", "moment"):
+        np.testing.assert_allclose(getattr(found, part), getattr(heavier, part), atol=1e-12)
+
+
+def test_a_turning_base_is_a_first_joint_that_turns():
+    """The leg about its hip: all beyond it hangs on a base that turns as the hip does."""
+    tree = tree_of("pan_tilt")
+    rng = np.random.default_rng(5)
+    position, speed, acceleration = rng.normal(0, 1, (3, 4, 2))
+    whole = wrenches(tree, position, speed, acceleration, GRAVITY)
+    link = int(np.flatnonzero(tree.dof == 0)[0])
+    axis, origin = whole.where.axis[link], whole.where.place[link]
+    turn = about(axis[0], position[:, 0])  # the first joint's axis stands still
+    still = np.zeros((4, 3))
+    place = origin - (turn @ origin[..., None])[..., 0]
+    rate, spin = axis * acceleration[:, :1], axis * speed[:, :1]
+    lever = place - origin
+    moved = np.cross(rate, lever) + np.cross(spin, np.cross(spin, lever))
+    held = [column.copy() for column in (position, speed, acceleration)]
+    for column in held:
+        column[:, 0] = 0.0
+    found = wrenches(tree, *held, GRAVITY, BaseMotion(turn, place, spin, rate, moved + still))
+    np.testing.assert_allclose(found.torque[:, 1], whole.torque[:, 1], atol=1e-12)
+
+
+def test_without_mujoco_a_line_says_which_command_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    still = np.zeros((1, 1))
+    with pytest.raises(UsageError, match=r"MuJoCo is not installed.*\npip install 'mujoco<4'"):
+        wrenches(tree_of("bench_arm"), still, still, still, GRAVITY)

@@ -1,0 +1,71 @@
+"""Where a robot's links are, beside PyBullet and MuJoCo."""
+
+import mujoco
+import numpy as np
+import pytest
+
+from axbridge.config.rig import Rig
+from axbridge.config.urdf import read_tree
+from axbridge.rotations import matrix
+from axbridge.sim.body.poses import posed
+
+AS_WRITTEN = '<mujoco><compiler discardvisual="true" fusestatic="false" balanceinertia="false"/></mujoco><link'
+
+
+def test_the_centre_of_mass_is_that_of_the_engine():
+    """PyBullet puts the same robot into the same poses."""
+    bullet = pytest.importorskip("pybullet")
+    rig = Rig.load("bioloid")
+    tree = read_tree(rig.urdf_path(), fixed_base=True)
+    poses = np.random.default_rng(1).uniform(-0.5, 0.5, (5, len(tree.joints)))
+    world = bullet.connect(bullet.DIRECT)
+    try:
+        body = bullet.loadURDF(str(rig.urdf_path()), useFixedBase=True, physicsClientId=world)
+        count = bullet.getNumJoints(body, physicsClientId=world)
+        index = {bullet.getJointInfo(body, i, physicsClientId=world)[1].decode(): i for i in range(count)}
+        mass = [bullet.getDynamicsInfo(body, i, physicsClientId=world)[0] for i in range(-1, count)]
+        for pose, centre in zip(poses, posed(tree, poses).centre, strict=True):
+            for joint, angle in zip(tree.joints, pose, strict=True):
+                bullet.resetJointState(body, index[joint.name], angle, physicsClientId=world)
+            places = [bullet.getBasePositionAndOrientation(body, physicsClientId=world)[0]]
+            places += [
+                bullet.getLinkState(body, i, computeForwardKinematics=True, physicsClientId=world)[0]
+                for i in range(count)
+            ]
+            base = np.array(bullet.getDynamicsInfo(body, -1, physicsClientId=world)[3])  # its mass is not at its origin
+            there = np.average(np.array(places), axis=0, weights=mass)
+            assert centre - base == pytest.approx(there - np.array(places[0]), abs=1e-6)
+    finally:
+        bullet.disconnect(world)
+
+
+def test_every_link_is_where_mujoco_has_it():
+    """MuJoCo reads the URDF itself."""
+    rig = Rig.load("bioloid")
+    tree = read_tree(rig.urdf_path(), fixed_base=True)
+    spec = mujoco.MjSpec.from_string(AS_WRITTEN.join(rig.urdf_path().read_text().split("<link", 1)))
+    model = spec.compile()
+    data = mujoco.MjData(model)
+    poses = np.random.default_rng(3).uniform(-1.5, 1.5, (5, len(tree.joints)))
+    here = posed(tree, poses)
+    for number, pose in enumerate(poses):
+        for joint, angle in zip(tree.joints, pose, strict=True):
+            data.joint(joint.name).qpos = angle
+        mujoco.mj_kinematics(model, data)
+        for link, name in enumerate(tree.links[1:], 1):  # the base is part of MuJoCo's world
+            there = data.body(name)
+            np.testing.assert_allclose(here.place[link, number], there.xpos, atol=1e-9)
+            np.testing.assert_allclose(here.turn[link, number], there.xmat.reshape(3, 3), atol=1e-9)
+            np.testing.assert_allclose(here.centres[link, number], there.xipos, atol=1e-9)
+
+
+def test_links_of_a_robot_that_stands_elsewhere_are_moved_and_turned_with_its_base():
+    rig = Rig.load("leg")
+    tree = read_tree(rig.urdf_path(), fixed_base=True, text=rig.urdf_text())
+    positions = np.random.default_rng(2).uniform(-1, 1, (3, len(tree.joints)))
+    turn, place = matrix((0.1, 0.7, -0.1, 0.7)), np.array([1.0, 2.0, 3.0])
+    here = posed(tree, positions)
+    there = posed(tree, positions, (np.tile(place, (3, 1)), np.tile(turn, (3, 1, 1))))
+    for one, other in ((here.place, there.place), (here.centres, there.centres), (here.centre, there.centre)):
+        np.testing.assert_allclose(other, place + one @ turn.T, atol=1e-12)
+    np.testing.assert_allclose(there.axis, here.axis @ turn.T, atol=1e-12)

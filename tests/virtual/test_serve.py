@@ -1,0 +1,344 @@
+"""`axbridge serve` as its users see it: the ready line, the link, signals, faults at run time, TCP."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import termios
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+import serial
+
+from axbridge.bus.serial import SerialBus
+from axbridge.cli import app
+from axbridge.cli import serve as serve_verb  # noqa: F401 - registers it
+from axbridge.errors import BusTimeout, CorruptPacket, PortError
+from axbridge.virtual import background
+from axbridge.virtual.pty import PtyChannel
+from tests.support.robot_files import write_comb
+from tests.support.waiting import until
+from tests.support.warm import run, start
+
+pytestmark = pytest.mark.slow
+
+PING, PONG = bytes.fromhex("ffff010201fb"), bytes.fromhex("ffff010200fc")
+CLIENTS = Path(__file__).parent / "clients"
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory):
+    return write_comb(tmp_path_factory.mktemp("arm"), count=1, world=False)
+
+
+class Server:
+    def __init__(self, process):
+        self.process = process
+        self.said = ""
+        self.address = process.stdout.readline().removeprefix("ready: ").strip()
+
+    def tell(self, text):
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+        while "pybullet" in (line := self.process.stderr.readline()):
+            pass  # the engine says when it was built
+        return line
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        out, self.said = self.process.communicate(timeout=10)
+        assert out == ""
+        return self.process.returncode
+
+
+@contextmanager
+def server(rig, *options):
+    with start("serve", rig, *options) as process:
+        try:
+            yield Server(process)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+
+
+def refused(rig, *options):
+    done = run("serve", rig, *options)
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def ask(port, data=PING, size=6):
+    port.reset_input_buffer()
+    port.write(data)
+    return port.read(size)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_cleanly_and_the_link_goes(rig, tmp_path, number):
+    link = tmp_path / "ax"
+    with server(rig, "--link", str(link)) as served:
+        assert str(link.readlink()) == served.address
+        with serial.Serial(str(link), 1_000_000, timeout=0.5) as port:
+            assert ask(port) == PONG
+        assert served.stop(number) == 0
+    assert not list(tmp_path.iterdir())
+    assert re.search(r"served 1 packets, \d+ late by more than 100 µs, worst \d+ µs", served.said)
+
+
+def test_clients_come_and_go_at_any_speed(rig):
+    with server(rig) as served:
+        for baud in (9600, 1_000_000, 57_600, 1_000_000):
+            with serial.Serial(served.address, baud, timeout=0.05) as port:
+                assert ask(port) == (PONG if baud == 1_000_000 else b"")
+        with serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
+            port.write(PING[:3])  # a client that dies in the middle of a packet
+        time.sleep(0.15)
+        with serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
+            assert ask(port) == PONG
+
+
+def test_a_client_that_flushes_its_output_loses_no_packet_already_taken(rig):
+    with server(rig) as served, serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
+        for _ in range(20):
+            port.write(PING)
+            until(lambda: port.in_waiting == len(PONG))
+            port.reset_output_buffer()
+            assert port.read(6) == PONG
+
+
+def test_a_client_that_never_reads_does_not_stop_the_server(rig):
+    with server(rig) as served, serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
+        for _ in range(60):
+            port.write(bytes.fromhex("ffff0104020032c6"))
+            time.sleep(0.002)
+
+        def answers():
+            port.reset_input_buffer()
+            return ask(port) == PONG
+
+        assert until(answers)
+
+
+def test_a_second_server_on_the_link_is_refused(rig, tmp_path):
+    link = tmp_path / "ax"
+    with server(rig, "--link", str(link)):
+        done = refused(rig, "--link", str(link))
+        assert done.returncode == 2
+        assert "another `axbridge serve`" in done.stderr
+
+
+def test_a_link_never_points_to_a_number_that_is_not_its_servers(tmp_path, monkeypatch):
+    link = tmp_path / "ax"
+    link.symlink_to("/dev/pts/0")  # left by a server that was killed
+    seen = []
+
+    def opened():
+        seen.append(link.is_symlink())
+        return os.openpty()
+
+    monkeypatch.setattr("axbridge.virtual.pty.pty.openpty", opened)
+    channel = PtyChannel(1_000_000, link)
+    assert str(link.readlink()) == channel.address
+    channel.unplug()
+    assert not link.is_symlink()
+    channel.plug()
+    assert str(link.readlink()) == channel.address
+    channel.close()
+    assert seen == [False, False]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stale_link_is_taken_over_and_a_file_is_not(rig, tmp_path):
+    link = tmp_path / "ax"
+    link.symlink_to("/dev/pts/nothing")
+    with server(rig, "--link", str(link)) as served:
+        assert str(link.readlink()) == served.address
+    file = tmp_path / "file"
+    file.write_text("precious")
+    assert refused(rig, "--link", str(file)).returncode == 2
+    assert file.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--faults", "dorp=0.1"], "did you mean 'drop'"),
+        (["--timing", "slow"], "wire or none"),
+        (["--tcp", "here"], "HOST:PORT"),
+        (["--tcp", "0.0.0.0:0"], "--allow-remote"),
+    ],
+)
+def test_mistakes_are_named_before_anything_is_built(rig, options, words, capsys):
+    assert app.run(["serve", str(rig), *options]) == app.MISUSE
+    output, errors = capsys.readouterr()
+    assert not output
+    assert words in errors
+
+
+@pytest.mark.parametrize(("options", "words"), [(["--faults", "dead:9"], "there are 1"), (["--model", "ax99"], "ax12")])
+def test_mistakes_are_named(rig, options, words):
+    done = refused(rig, *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
+def test_faults_are_set_while_it_runs(rig):
+    with server(rig, "--faults", "drop=1") as served, serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
+        assert ask(port) == b""
+        assert "faults set" in served.tell("none")
+        assert ask(port) == PONG
+        assert "faults set" in served.tell("echo")
+        assert ask(port, size=12) == PING + PONG
+        assert "not known" in served.tell("lightning")
+        served.tell("none")
+        ask(port, bytes.fromhex("ffff0104031901dd"))
+        assert ask(port, bytes.fromhex("ffff0104021901de"), 7)[5] == 1  # the LED is on
+        assert "power cycled" in served.tell("power-cycle")
+        answer = until(lambda: ask(port, bytes.fromhex("ffff0104021901de"), 7))  # it boots for 0.1 s
+        assert answer[5] == 0
+
+
+def test_an_unplugged_adapter_comes_back_under_the_same_link(rig, tmp_path):
+    link = tmp_path / "ax"
+    with server(rig, "--link", str(link)) as served:
+        with serial.Serial(str(link), 1_000_000, timeout=0.2) as port:
+            assert ask(port) == PONG
+            served.tell("unplug:300ms")
+            with pytest.raises((OSError, termios.error)):
+                until(lambda: ask(port) is None)
+        until(link.exists)
+        with serial.Serial(str(link), 1_000_000, timeout=0.5) as port:
+            assert ask(port) == PONG
+
+
+def test_without_timing_everything_is_at_once(rig):
+    with server(rig, "--timing", "none") as served, serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
+        assert ask(port, bytes.fromhex("ffff0104030b49a3")) == PONG  # an EEPROM write, and nobody is deaf afterwards
+        assert ask(port) == PONG
+
+
+def test_two_buses_are_two_ports(tmp_path):
+    rig = write_comb(tmp_path, count=2, world=False, extra='[[bus]]\nname = "left"\n[[bus]]\nname = "right"')
+    text = rig.read_text().replace('joint = "j1"', 'joint = "j1"\nbus = "left"')
+    rig.write_text(text.replace('joint = "j2"', 'joint = "j2"\nbus = "right"'))
+    link = tmp_path / "ax"
+    with server(rig, "--link", str(link)) as served:
+        left, name = served.address.split()
+        right, _ = served.process.stdout.readline().removeprefix("ready: ").split()
+        assert name == "left"
+        assert str(link.with_name("ax-right").readlink()) == right
+        with serial.Serial(left, 1_000_000, timeout=0.05) as port:
+            assert ask(port) == PONG
+        with serial.Serial(right, 1_000_000, timeout=0.05) as port:
+            assert ask(port) == b""
+            assert len(ask(port, bytes.fromhex("ffff020201fa"))) == 6
+        assert served.stop() == 0
+
+
+def test_tcp_serves_a_socket_client(rig, tmp_path):
+    with server(write_comb(tmp_path, world=False), "--tcp", "127.0.0.1:0") as served:
+        done = subprocess.run(
+            [sys.executable, CLIENTS / "raw.py", served.address],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.stdout == "ok\n", done.stderr
+        assert served.stop() == 0
+
+
+GO = bytes.fromhex("ffff0105031e0002d6")  # goal position 512
+
+
+def connected(served):
+    host, port = served.address.removeprefix("socket://").rsplit(":", 1)
+    return socket.create_connection((host, int(port)), timeout=10)
+
+
+def torque(line):
+    """What the first servo says of its torque."""
+    line.sendall(bytes.fromhex("ffff0104021801df"))
+    reply = b""
+    while len(reply) < 7:
+        reply += line.recv(7 - len(reply))
+    return reply[5]
+
+
+def test_a_second_tcp_client_is_told_so_and_what_it_says_is_never_done(rig):
+    with server(rig, "--tcp", "127.0.0.1:0") as served:
+        with connected(served) as first:
+            assert torque(first) == 0
+            with connected(served) as second:
+                second.sendall(GO)
+                said = b"".join(iter(lambda: second.recv(4096), b""))
+            assert said == b"axbridge: this bus has a client already; it takes another one when that has left\n"
+            assert torque(first) == 0
+        with connected(served) as third:  # which is the second's turn, if it tries again
+            assert torque(third) == 0
+        assert served.stop() == 0
+
+
+def test_a_tcp_client_that_says_nothing_does_not_keep_others_waiting(rig):
+    with server(rig, "--tcp", "127.0.0.1:0") as served:
+        with connected(served) as silent:
+            with pytest.raises(PortError), SerialBus(served.address) as bus:
+                bus.ping(1)
+            silent.close()
+            with SerialBus(served.address) as bus:
+                bus.ping(1)
+        assert served.stop() == 0
+
+
+def test_remote_tcp_says_what_it_means(rig):
+    with server(rig, "--tcp", "0.0.0.0:0", "--allow-remote") as served:
+        assert served.address.startswith("socket://0.0.0.0:")
+        assert served.stop() == 0
+    assert "whoever reaches" in served.said
+
+
+def test_no_fault_makes_the_serial_bus_answer_wrongly(tmp_path):
+    rates = "drop=0.03,corrupt=0.03,truncate=0.03,late=0.03:30ms,duplicate=0.03,noise=0.03"
+    rig = write_comb(tmp_path, count=3, world=False)
+    good = 0
+    with server(rig, "--faults", rates, "--seed", "5") as served, SerialBus(served.address) as bus:
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            for id_ in (1, 2, 3):
+                with suppress(BusTimeout, CorruptPacket):
+                    reply = bus.read(id_, 3, 3)
+                    assert reply.error & 0x10 or reply.data[:2] == bytes((id_, 1)), reply
+                    good += 1
+    assert good > 20
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the motors' process by /proc")
+def test_a_server_whose_servos_stood_still_says_so_to_who_started_it(capfd):
+    with background.serving("bench_arm"):
+        (server,) = (one for one in children(os.getpid()) if b"bench_arm" in Path(f"/proc/{one}/cmdline").read_bytes())
+        (motors,) = children(server)
+        os.kill(motors, signal.SIGSTOP)
+        time.sleep(0.3)
+        os.kill(motors, signal.SIGCONT)
+        time.sleep(0.1)
+    assert "servos stood still for 0." in capfd.readouterr().err
+
+
+def children(process):
+    """Ids of the processes that it has started."""
+    return [
+        int(one) for task in Path(f"/proc/{process}/task").iterdir() for one in (task / "children").read_text().split()
+    ]
+
+
+def test_the_engine_of_the_shell_is_the_one_that_serves(tmp_path, monkeypatch, capsys):
+    taken = tmp_path / "link"
+    taken.write_text("in the way")  # so that nothing is served whatever happens
+    monkeypatch.setenv("AXBRIDGE_ENGINE", "abacus")
+    assert app.run(["serve", "bench_arm", "--link", str(taken)]) == 2
+    assert "AXBRIDGE_ENGINE is 'abacus'" in capsys.readouterr().err
