@@ -128,9 +128,9 @@ def _import_all():
         "recording.recorder",
         "robot.open",
         "sim.bank_process",
-        "serve.pty",
-        "serve.server",
-        "sim.held_bank",
+        "virtual.pty",
+        "virtual.server",
+        "sim.supported_bank",
     ):
         import_module(f"axbridge.{name}")
     world = World(Rig.load("bench_arm"))
