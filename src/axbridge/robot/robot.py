@@ -32,6 +32,7 @@ _log = logging.getLogger(__name__)
 _SOFT_START = 0.5  # s in which torque rises after a change of backend
 _INSIST = 0.25  # s between attempts to switch off what has not confirmed
 _FIRST, _AGAIN = 2.0, 0.02  # s: how long the first answer of a servo may take, and how often it is asked
+_LONGEST_STEP = 86_400_000.0  # ms: a day
 _LATE = 0.1  # of a step: what is later counts as late for a twin
 
 
@@ -111,7 +112,7 @@ class Robot(Servos):
             or a signal has come, and this is not the main thread (see `resume`).
 
         Raises:
-            UsageError: a period that is not positive and finite, or a process that was forked from the robot's own.
+            UsageError: a period that is not positive or longer than a day, or a process that was forked from the robot's own.
             RobotStopped: a signal comes in this step, and this is not the main thread.
             BusError: a change of control mode needed a register that could not be written.
             RigError: on copper, before the first goals of the whole robot: its servos report a pose that cannot be.
@@ -121,8 +122,8 @@ class Robot(Servos):
             return -1.0
         self._refuse_closed()
         requested = self.basic_time_step if period is None else checks.number(period, "a step")
-        if not 0 < requested < math.inf:
-            raise UsageError(f"a step of {requested:g} ms is not positive and finite")
+        if not 0 < requested <= _LONGEST_STEP:
+            raise UsageError(f"a step of {requested:g} ms: 0 to {_LONGEST_STEP:g} ms can be had", "give ms")
         clock = self._connection.backend.clock
         began = clock.now()
         end = self._time_ms + requested

@@ -146,15 +146,13 @@ class Servos(Mapping[str, Servo]):
             UsageError: no numbers, not as many positions as servos, or degrees; no servo has got its goal then.
             BusError: a servo does not answer.
         """
-        try:
-            goals = np.asarray(positions, dtype=float)
-        except (TypeError, ValueError, OverflowError) as failure:
-            raise UsageError(f"positions must be numbers: {failure}", "nothing was sent") from None
-        if goals.shape != (len(self),):
+        values = np.asarray(positions, dtype=object)
+        if values.shape != (len(self),):
             raise UsageError(
-                f"positions of shape {goals.shape} for {len(self)} servos", f"give one a servo: {', '.join(self)}"
+                f"positions of shape {values.shape} for {len(self)} servos", f"give one a servo: {', '.join(self)}"
             )
-        given = list(zip(self._servos.values(), goals.tolist(), strict=True))
+        goals = [checks.number(value, f"a goal of {name!r}") for name, value in zip(self, values, strict=True)]
+        given = list(zip(self._servos.values(), goals, strict=True))
         for servo, goal in given:
             servo._refuse_degrees(goal)
         for servo, goal in given:
