@@ -112,7 +112,7 @@ class Robot(Servos):
             or a signal has come, and this is not the main thread (see `resume`).
 
         Raises:
-            UsageError: a period that is not positive or longer than a day, or a process that was forked from the robot's own.
+            UsageError: a period that is not positive or longer than a day, or a process forked from the robot's own.
             RobotStopped: a signal comes in this step, and this is not the main thread.
             BusError: a change of control mode needed a register that could not be written.
             RigError: on copper, before the first goals of the whole robot: its servos report a pose that cannot be.
