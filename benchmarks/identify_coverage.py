@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.comparison.simulate import packed, runs_of
+from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.fit import identify

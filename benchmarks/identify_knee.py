@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.comparison.simulate import packed
+from axbridge.comparison.recorded_runs import packed
 from axbridge.config.rig import Rig
 from axbridge.fit import identify
 from axbridge.motion.gait import Gait

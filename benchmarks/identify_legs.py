@@ -15,7 +15,7 @@ import mujoco
 import numpy as np
 
 from axbridge.comparison.joint_load import joint_of_robot
-from axbridge.comparison.simulate import packed, runs_of
+from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.fit.fit import base_model, with_noise

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.comparison.simulate import packed, runs_of
+from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit.lima2009 import paper_procedure
 from axbridge.motion.experiments import Options, conduct

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.comparison.simulate import packed, runs_of
+from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit.fit import base_model
 from axbridge.fit.unknowns import space_of

@@ -19,7 +19,7 @@ import time
 from distributed import LocalCluster
 from identify_intervals import motion, truth  # beside this file
 
-from axbridge.comparison.simulate import runs_of
+from axbridge.comparison.recorded_runs import runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit import identify
 from axbridge.fit.search import Job as Start

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from axbridge.comparison.simulate import packed
+from axbridge.comparison.recorded_runs import packed
 from axbridge.config.rig import Rig
 from axbridge.jit import COMPILED
 from axbridge.servo.columns import Command, Param

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.comparison.simulate import runs_of
+from axbridge.comparison.recorded_runs import runs_of
 from axbridge.config.rig import Rig
 from axbridge.recording.import_logs import import_log
 from axbridge.servo.columns import Param, pack

@@ -7,13 +7,13 @@ from functools import partial
 import numpy as np
 import pytest
 
+from axbridge.config import toml_tables
 from axbridge.config.mesh import read_mesh
 from axbridge.config.urdf import read_tree
 from axbridge.config.urdf_parameters import filled
-from axbridge.errors import AxBridgeError, RecordingError, RigWarning, UsageError
+from axbridge.errors import AxBridgeError, ProfileError, RecordingError, RigWarning, UsageError
 from axbridge.export.bam import from_bam
 from axbridge.file_reading import controls, printable, reading
-from axbridge.fit.lag_result import read_lags
 from axbridge.fit.lima2009 import ks_line
 from axbridge.learn.randomise import Parameters
 from axbridge.motion.files import load_move
@@ -94,7 +94,7 @@ READERS = {
     ".motion": load_move,
     "bam.json": from_bam,
     "parameters.json": Parameters.load,
-    ".toml": read_lags,
+    ".toml": lambda path: toml_tables.read_toml(path, ProfileError),
     ".stl": read_mesh,
     ".urdf": partial(read_tree, fixed_base=True),
     "parameters.urdf": lambda path: filled(path, {}, path),

@@ -34,7 +34,6 @@ from axbridge.config.urdf_parameters import Parameter, filled
 from axbridge.errors import AxBridgeError, RigWarning
 from axbridge.export.bam import from_bam
 from axbridge.file_reading import controls
-from axbridge.fit.lag_result import is_lags, read_lags
 from axbridge.learn.randomise import Parameters
 from axbridge.motion.files import load_move, motion_of
 from axbridge.motion.joint_table import parse_joints
@@ -415,23 +414,6 @@ BAM = json.dumps(
     },
     indent=1,
 ).encode()  # fmt: skip
-
-
-LAGS = b"""goals = "lines"
-[joint."knee"]
-delay_ms = 20.0
-lag_ms = 55.0
-offset_deg = 0.4
-mae_deg = 0.3
-"""
-
-
-def test_delays_and_lags(tmp_path):
-    def use(path):
-        is_lags(path)
-        read_lags(path)
-
-    survives(tmp_path / "lag.toml", LAGS, use)
 
 
 def test_results_of_fits(tmp_path):

@@ -22,7 +22,7 @@ from PIL import Image
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-from axbridge.comparison.simulate import packed
+from axbridge.comparison.recorded_runs import packed
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig

@@ -21,7 +21,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import axbridge
-from axbridge.comparison.simulate import packed, runs_of
+from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit.clocks import predicted
 from axbridge.fit.fit import base_model

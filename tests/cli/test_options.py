@@ -110,8 +110,6 @@ IDENTIFY = ("identify", "step.mcap", "--rig", "bench_arm", "--model", "ax12")
         (("compare", "step.mcap", "--png", "mine.png"), "mine.png"),
         ((*IDENTIFY, "--out", "mine.toml"), "mine.toml"),
         ((*IDENTIFY, "--out", "new.toml", "--report", "mine.html"), "mine.html"),
-        ((*IDENTIFY, "--out", "new.toml", "--png", "mine.png"), "mine.png"),
-        (("identify", "step.mcap", "--model", "lag", "--out", "mine.toml"), "mine.toml"),
         (("demo", "--out", "demo"), "demo/report.html"),
         (("demo", "--rig", "bioloid", "--out", "walk"), "walk/walk.png"),
     ],

@@ -15,7 +15,8 @@ from axbridge.cli import import_ as import_verb  # noqa: F401 - registers it
 from axbridge.comparison.comparison import check, compare, following, lacks, shift_text, summary
 from axbridge.comparison.html import write_html
 from axbridge.comparison.png import write_png
-from axbridge.comparison.simulate import runs_of, simulate
+from axbridge.comparison.recorded_runs import runs_of
+from axbridge.comparison.simulate import simulate
 from axbridge.comparison.tables import deviation_table
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError

@@ -10,7 +10,7 @@ import pytest
 from axbridge.comparison.footing import footing
 from axbridge.comparison.joint_load import joint_of_robot
 from axbridge.comparison.recorded_robot import standing_robot
-from axbridge.comparison.simulate import packed, runs_of
+from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, RigError, UsageError
 from axbridge.fit.uncertainty import polish

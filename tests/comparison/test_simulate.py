@@ -8,7 +8,8 @@ import pytest
 
 from axbridge.comparison.arm import arm_of, stops_of
 from axbridge.comparison.comparison import compare
-from axbridge.comparison.simulate import packed, runs_of, simulate
+from axbridge.comparison.recorded_runs import packed, runs_of
+from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, RigError
 from axbridge.recording.import_logs import import_log

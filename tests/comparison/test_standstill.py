@@ -7,7 +7,7 @@ import pytest
 import axbridge
 from axbridge.comparison.comparison import compare, lacks
 from axbridge.comparison.findings import headline
-from axbridge.comparison.simulate import runs_of
+from axbridge.comparison.recorded_runs import runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.motion.experiments import step_and_fall

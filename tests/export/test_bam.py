@@ -9,7 +9,7 @@ import pytest
 
 from axbridge import samples
 from axbridge.cli.app import run
-from axbridge.comparison.simulate import runs_of
+from axbridge.comparison.recorded_runs import runs_of
 from axbridge.config.rig import Rig
 from axbridge.export.bam import ERROR_GAINS, from_bam, to_bam
 from axbridge.recording.import_logs import import_log

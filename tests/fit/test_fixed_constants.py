@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from axbridge.comparison.simulate import runs_of
+from axbridge.comparison.recorded_runs import runs_of
 from axbridge.fit.fixed_constants import _possible, allowing, held_in, in_words
 from axbridge.fit.uncertainty import polish, uncertainty
 from axbridge.servo.columns import Param

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from axbridge.comparison.simulate import runs_of
+from axbridge.comparison.recorded_runs import runs_of
 from axbridge.fit.fit import fit_model
 from axbridge.fit.friction_laws import chosen_law, compare_laws
 from axbridge.fit.result import LawComparison, LawScore

@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from axbridge.comparison.simulate import packed, runs_of
+from axbridge.cli import app
+from axbridge.cli import identify as identify_verb  # noqa: F401 - registers it
+from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.fit import identify
@@ -272,3 +274,13 @@ def test_what_a_robot_on_its_feet_cannot_tell_is_said_beforehand():
     assert "hung up by its body" in said
     assert beforehand(robot.overridden({"world": {"fixed_base": True, "ground": False}}), "left_knee") == ()
     assert beforehand(RIG, None) == ()
+
+
+def test_without_numba_the_command_says_at_once_how_long_it_will_take(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("axbridge.jit.COMPILED", False)
+    asked = "identify none.mcap --rig bench_arm --model lima2009 --ks-pairs no.csv --out x.toml"
+    assert app.run(asked.split()) == app.MISUSE
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert "takes hours instead of minutes; python -m pip install numba" in first
+    assert "none.mcap" in second

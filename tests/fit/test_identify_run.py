@@ -19,7 +19,7 @@ import pytest
 
 from axbridge.cli import app, compare, convert, import_, info, record, walk  # noqa: F401 - registers them
 from axbridge.cli import identify as identify_verb  # noqa: F401
-from axbridge.comparison.simulate import packed, runs_of
+from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.fit import identify, write_params
@@ -287,7 +287,7 @@ from distributed import LocalCluster
 sys.path += sys.argv[1:]
 from tests.fit.test_identify import ax12_data, ax12_space, ax12_truth, RIG
 from axbridge.fit.search import Job, executor, minimise
-from axbridge.comparison.simulate import runs_of
+from axbridge.comparison.recorded_runs import runs_of
 
 if __name__ == "__main__":
     job = Job(ax12_space(), runs_of(ax12_data(ax12_truth())[:2], RIG), seed=3, generations=3)

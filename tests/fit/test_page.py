@@ -4,12 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from axbridge.config.rig import Rig
 from axbridge.fit import identify
 from axbridge.fit.html import residual_panels, trace_panels, write_page
-from axbridge.fit.png import write_picture
 from axbridge.sim.runs import Regime
 from tests.fit.test_identify import ax12_data, ax12_truth
 from tests.support.made_once import made_once
@@ -56,17 +54,3 @@ def test_the_page_has_every_recording_and_its_residual(fit, tmp_path):
     page = (tmp_path / "fit.html").read_text()
     assert page.count("residual, °") == 14
     assert "<figcaption>unseen: " in page
-
-
-def test_the_picture_has_the_recordings_that_were_held_out(fit, tmp_path, monkeypatch):
-    titles = []
-    save = Figure.savefig
-    monkeypatch.setattr(
-        Figure,
-        "savefig",
-        lambda self, *a, **k: (titles.extend(x.get_title("left") for x in self.axes), save(self, *a, **k)),
-    )
-    write_picture(fit, tmp_path / "fit.png")
-    assert len(titles) == 14
-    assert titles[-1].startswith("unseen: ")
-    assert titles[-1].endswith("(held out)")

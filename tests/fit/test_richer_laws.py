@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from axbridge.comparison.simulate import runs_of
+from axbridge.comparison.recorded_runs import runs_of
 from axbridge.fit.fit import allowing_for, fit_model
 from axbridge.fit.richer_laws import independent, richer_law
 from axbridge.fit.uncertainty import polish

@@ -6,7 +6,7 @@ from itertools import count, islice
 import numpy as np
 import pytest
 
-from axbridge.comparison.simulate import runs_of
+from axbridge.comparison.recorded_runs import runs_of
 from axbridge.fit.search import (
     COARSE,
     IDLE,

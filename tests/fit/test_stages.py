@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from axbridge.comparison.simulate import runs_of
+from axbridge.comparison.recorded_runs import runs_of
 from axbridge.fit.search import Job, losses, search
 from axbridge.fit.stages import STAGES, parts, speeds
 from axbridge.sim.rollout import rollouts

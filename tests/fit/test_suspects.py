@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from axbridge.comparison.simulate import packed, runs_of
+from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit import Fit, identify
 from axbridge.fit.fit import base_model, scores_of

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.comparison import compare
-from axbridge.comparison.simulate import runs_of, simulate
+from axbridge.comparison.recorded_runs import runs_of
+from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.motion.experiments import Options, conduct

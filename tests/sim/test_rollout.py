@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from axbridge.comparison.simulate import packed
+from axbridge.comparison.recorded_runs import packed
 from axbridge.config.rig import Rig
 from axbridge.fit.unknowns import FRICTION_LAWS, space_of
 from axbridge.servo.columns import Command, Param, Passive

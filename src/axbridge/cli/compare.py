@@ -35,7 +35,7 @@ def compare(
     ] = None,
     model: Annotated[
         list[str] | None,
-        shared("--model", "Default: the rig's; of walks, give two to see both. Or what --model lag found."),
+        shared("--model", "Default: the rig's; of walks, give two to see both."),
     ] = None,
     beside: Annotated[
         Path | None, typer.Option("--beside", metavar="THIRD.mcap", help="Of walks: a third one in the same pictures.")
@@ -66,17 +66,11 @@ def compare(
     from axbridge.comparison.walks import sides_of
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
-    from axbridge.fit.lag_result import is_lags
     from axbridge.recording.stored import open_recording
 
     if other is not None and (rig is not None or engine is not None):
         raise UsageError("both a second recording and something to simulate are given", "give one of them")
-    lagged = None
-    if model and len(model) == 1 and is_lags(Path(model[0])):
-        lagged = Path(model[0])
-        if any((other, rig, engine)):
-            raise UsageError(f"{lagged} has delays and lags: it is the model alone", "give one recording, and it")
-    if model and rig is None and lagged is None:
+    if model and rig is None:
         raise UsageError("--model needs the rig whose servos have it", "add --rig")
     first, *more = model or [""]  # the rig's own
     if len(more) + (beside is not None) > 1:
@@ -91,10 +85,7 @@ def compare(
         if rig is None and engine is not None:
             rig = _rig_of(reference)
         loaded = None if rig is None else Rig.load(rig)
-        if lagged is not None:
-            found, third = _lagged(reference, lagged), None
-        else:
-            found, third = _compared(reference, other, beside, loaded, (first, *more), engine, show)
+        found, third = _compared(reference, other, beside, loaded, (first, *more), engine, show)
         show("comparing")
         walks = sides_of(found, third)
         if third is not None and not walks:
@@ -108,7 +99,7 @@ def compare(
         motion = ""
         if out is not None and replay:
             show("drawing the replay")
-            followed = other is None and rig is None and lagged is None
+            followed = other is None and rig is None
             sides = list(zip((found.reference, found.other), found.labels, strict=True))
             motion = _replay(sides[followed], sides[not followed], loaded)
         show("writing the report")
@@ -125,17 +116,6 @@ def compare(
     if lacking and fail_if and not allow_partial:
         typer.echo("--allow-partial lets pass what is not compared", err=True)
     return FAILED_CHECK if failed else DONE
-
-
-def _lagged(reference: Recording, path: Path) -> Comparison:
-    """A recording beside joints that follow its goals with delays and lags of their own."""
-    from axbridge.comparison.comparison import compare
-    from axbridge.comparison.lag import simulated
-    from axbridge.fit.lag_result import read_lags
-
-    return compare(
-        reference, simulated(reference, read_lags(path), path.name), labels=("recorded", path.stem), same_clock=True
-    )
 
 
 def _check_walk(reference: Recording, beside: Path | None) -> None:

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 def identify(
     recordings: Annotated[list[Path], typer.Argument(metavar="REC.mcap...", help="What is fitted.")],
     *,
-    rig: RigOption = "",
+    rig: RigOption,
     model: Annotated[
         str,
         shared(
             "--model",
-            "pendulum-servo, ax12, lima2009; or lag: delay and lag of each joint, without a rig.",
+            "pendulum-servo, ax12 or lima2009.",
             metavar="NAME",
         ),
     ],
@@ -58,7 +58,6 @@ def identify(
         typer.Option("--ks-pairs", metavar="FILE.csv", help="grid: columns speed (motor, rad/s), volts (open)."),
     ] = None,
     report: Annotated[Path | None, typer.Option("--report", metavar="REPORT.html", help="Write a report.")] = None,
-    png: Annotated[Path | None, shared("--png")] = None,
     load: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,18 +82,11 @@ def identify(
     from axbridge.fit.identify import COMPARE, beforehand
     from axbridge.fit.identify import identify as fit_to
     from axbridge.fit.params_file import summary, write_params
-    from axbridge.fit.png import write_picture
     from axbridge.fit.unknowns import FRICTION_LAWS
     from axbridge.jit import COMPILED
     from axbridge.recording.stored import open_recording
 
-    check_new(out, report, png, force=force, sources=(*recordings, *(holdout or ()), ks_pairs, rig or None))
-    if model == "lag":
-        if any((report, png, fail_if, holdout, servo, friction, method, load, executor)):
-            raise UsageError("--model lag takes --out, --json and nothing else", "leave the other options out")
-        return _lags(recordings, out, json=json)
-    if not rig:
-        raise UsageError("--rig is missing: what the servo moves", "name it; without one there is --model lag")
+    check_new(out, report, force=force, sources=(*recordings, *(holdout or ()), ks_pairs, rig))
     for condition in fail_if or ():
         parse_condition(condition, CONDITIONS)  # a mistake in it should not cost a fit
     kept = {path.resolve() for path in holdout or ()}
@@ -126,14 +118,12 @@ def identify(
     with progress("writing the report", quiet=json):
         if report is not None:
             write_page(fit, report)
-        if png is not None:
-            write_picture(fit, png)
     failed = [found for condition in fail_if or () for found in check(fit, condition)]
     if json:
         emit_json("identify-1", summary(fit) | {"out": str(out), "failed": failed})
     else:
         _print(fit)
-        for path in (out, report, png):
+        for path in (out, report):
             if path is not None:
                 print(f"wrote {path}")
     for line in failed:
@@ -160,30 +150,6 @@ def _print(fit: Fit) -> None:
         print(chance)
     for warning in (fit.condition, *([fit.laws.note] if fit.laws is not None and fit.laws.note else ()), *fit.warnings):
         print(f"note: {warning}")
-
-
-def _lags(recordings: list[Path], out: Path, *, json: bool) -> int:
-    """Delay and lag of the joints of one recording."""
-    from axbridge.comparison.lag import lags
-    from axbridge.comparison.page import table_text
-    from axbridge.fit.lag_result import ends, lag_table, lags_document, write_lags
-    from axbridge.recording.stored import open_recording
-
-    if len(recordings) != 1:
-        raise UsageError("--model lag takes one recording", "give one")
-    with progress("reading", quiet=json) as show:
-        found = lags(open_recording(recordings[0]), show)
-    write_lags(found, out, source=recordings[0].name)
-    if json:
-        emit_json("lag-1", lags_document(found) | {"out": str(out)})
-        return DONE
-    print(table_text(lag_table(found)))
-    if found.still:
-        print(f"\nhad hardly a goal: {', '.join(found.still)}")
-    for line in ends(found):
-        print(f"note: {line}")
-    print(f"wrote {out}")
-    return DONE
 
 
 def _searching(show: Show, starts: int, laws: int = 1) -> Callable[[str, StartOutcome | None], None]:

@@ -13,28 +13,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.arm import Arm, arm_of, stops_of
+from axbridge.comparison.arm import stops_of
 from axbridge.comparison.intervals import sent_at, spans
-from axbridge.comparison.joint_load import CarriedRecording
-from axbridge.comparison.loop_settings import settings_of, speed_limits, written_in
-from axbridge.comparison.metrics import between
+from axbridge.comparison.recorded_runs import only_track, runs_of, unseen
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RecordingError
 from axbridge.jit import start_work
-from axbridge.recording import coarse_clock
 from axbridge.recording.provenance import describe
-from axbridge.recording.recording import AGAIN, TOO_BUSY, Recording, Track
+from axbridge.recording.recording import Recording, Track
 from axbridge.recording.samples import COMMANDS
 from axbridge.rotations import roll_pitch_yaw
-from axbridge.servo.columns import Command, Param, Passive, pack
+from axbridge.servo.columns import pack
 from axbridge.sim.engines.choice import chosen
 from axbridge.sim.rollout import rollouts
-from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs
+from axbridge.sim.runs import Regime
 from axbridge.sim.support import Hand
 
 if TYPE_CHECKING:
@@ -42,15 +38,12 @@ if TYPE_CHECKING:
     from axbridge.robot.servo import Servo
 
 
-_GRAVITY = 9.81
 _LIGHT = 30.0  # s of a recording that plain Python runs in a few seconds
-_RESTING = 0.1  # rad/s: two steps of an AX-12's Present Speed
 _SEEN = ("position", "velocity", "load", "voltage", "torque")  # what is kept of a simulated sample
 _TOGETHER = 0.25  # periods: goals that went out within that went out at once
 _PAST = 0.018  # s of what was that a simulation remembers
 _SAME = 1e-9  # s
 _GET_UP = "get up"  # the part of a recorded walk in which a hand holds the robot
-_EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
 
 
 def simulate(
@@ -85,114 +78,15 @@ def visible(recording: Recording, rig: Rig) -> Recording:
     """The recording without the positions that its sensor could not see, as `simulate` leaves them out as well."""
     if len(rig.servos) != 1:
         return recording
-    track = _only(recording, rig)
-    position = np.where(_unseen(track, rig), np.nan, track.position)
+    track = only_track(recording, rig)
+    position = np.where(unseen(track, rig), np.nan, track.position)
     return replace(recording, tracks={track.name: replace(track, position=position)})
-
-
-def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
-    """Commands and measurements of recordings of a one-servo rig, ready for `rollouts`: angles are the servo's own.
-
-    The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names, or what it carried as
-    one servo of a robot (`comparison.joint_load`); likewise supply voltage and registers. Times of samples whose
-    stamps are known to be coarse are restored (`axbridge.recording.coarse_clock`). While an arm that turns endlessly is
-    where its sensor cannot see it, the run is `Regime.FOLLOWED`: there is nothing to compare. While a virtual bus stood
-    still, it is, too.
-
-    Raises:
-        RecordingError: more than one servo in a recording, or another than the rig's, no commands, fewer than two
-            samples, or all of them taken while a virtual bus stood still.
-        RigError: the rig is not one arm on a fixed base.
-    """
-    servo = rig.servos[0]
-    side, count = servo.direction, rig.profile_of(servo).units.position  # goals arrive in whole counts
-    rig_arm = None
-    samples: list[dict[str, Any]] = []
-    facts: list[dict[str, Any]] = []
-    loads: list[FloatArray] = []
-    for recording in recordings:
-        track = _only(recording, rig)
-        known = ~np.isnan(track.position)
-        if not known.all():
-            position, speed = (between(track.time, one, track.time) for one in (track.position, track.velocity))
-            track = replace(track, position=position, velocity=speed)
-        pendulum = recording.metadata.get("pendulum")
-        if pendulum:
-            mass, length = float(pendulum["mass"]), float(pendulum["length"])
-            arm = Arm(mass * length**2, mass * _GRAVITY * length)
-        elif isinstance(recording, CarriedRecording):
-            arm = Arm(0.0, 0.0, stops=stops_of(rig, servo))
-        elif recording.metadata.get("load"):
-            arm = Arm(float(recording.metadata["load"]["inertia"]), 0.0)
-        else:
-            rig_arm = rig_arm or arm_of(rig, servo)
-            arm = rig_arm
-        driven = (track.enabled & ~(np.isnan(track.command) & np.isnan(track.duty))).astype(np.int64)
-        driven[track.torque_enabled == Regime.HELD] = Regime.HELD
-        sent = sent_at(track)
-        if _starts_at_rest(track):  # its first command has yet to arrive
-            driven[0] = Regime.HELD
-            if _goes_on(track):
-                sent[1] = sent[0]
-        spoilt = recording.within_standstill(track.time)
-        if spoilt.all():
-            raise RecordingError(recording.path, f"nothing of it can be used: {TOO_BUSY}", AGAIN)
-        driven[_unseen(track, rig) | spoilt] = Regime.FOLLOWED
-        if isinstance(recording, CarriedRecording):
-            loads.append(recording.load_at(track.time) * [1.0, 1.0, side, side])
-            driven[~recording.known_at(track.time)] = Regime.FOLLOWED
-        time, spread = _sampled(recording, track)
-        samples.append({
-            "time": time,
-            "sent": sent,
-            "goal": count * np.round(side * np.nan_to_num(track.command) / count),
-            "driven": driven,
-            "speed_limit": speed_limits(rig, servo, track),
-            "duty": np.nan_to_num(side * track.duty, nan=JOINT_MODE),
-            "cap": _caps(recording, track),
-            "position": side * track.position,
-            "velocity": side * np.nan_to_num(track.velocity),
-            "known": known,
-        })  # fmt: skip
-        facts.append({
-            "supply": _supply(recording, track, rig),
-            "inertia": arm.inertia,
-            "gravity": arm.gravity,
-            "phase": side * arm.phase,
-            "temperature": _temperature(track),
-            "passive": _passive(servo, arm),
-            "settings": settings_of(rig, servo, written_in(recording, track.name)),
-            "adrift": bool(recording.metadata.get("goal", {}).get("time_estimated")),
-            "spread": spread,
-        })  # fmt: skip
-    start = np.cumsum([0, *(len(part["time"]) for part in samples)]).astype(np.int64)
-    joined: dict[str, Any] = {key: np.concatenate([part[key] for part in samples]) for key in samples[0]}
-    alike: dict[str, Any] = {key: np.array([fact[key] for fact in facts], dtype=np.float64) for key in facts[0]}
-    if joined["known"].all():
-        del joined["known"]
-    if loads:
-        joined["load"] = np.concatenate(loads)
-    return Runs(start=start, **joined, **alike)
-
-
-def packed(model: ServoModel, rig: Rig) -> FloatArray:
-    """A model of the rig's only servo as a parameter set (len(Param),), for a fit to turn.
-
-    Slope and punch that the model leaves to the registers in force are those of the rig's.
-    """
-    row = pack(model, rig.profile_of(rig.servos[0]).units.position)
-    settings = settings_of(rig, rig.servos[0], {})
-    if row[Param.SLOPE] <= 0:
-        row[Param.SLOPE] = settings[Command.SLOPE_CW]
-    if row[Param.PUNCH] < 0:
-        row[Param.PUNCH] = settings[Command.PUNCH]
-    return row
 
 
 def _in_closed_form(recording: Recording, rig: Rig, chosen_model: str | None) -> Recording:
     servo = rig.servos[0]
     model = rig.model_of(servo, chosen_model)
-    track = _only(recording, rig)
+    track = only_track(recording, rig)
     runs = runs_of([recording], rig)
     unseen = runs.driven == Regime.FOLLOWED
     if unseen.all():
@@ -340,101 +234,3 @@ def _metadata(recording: Recording, rig: Rig, model: ServoModel, engine: str) ->
     dumped = model.model_dump(mode="json", exclude={"path"})
     facts |= {key: recording.metadata[key] for key in ("gait",) if key in recording.metadata}
     return facts | {"models": facts["models"] | ({next(iter(recording)): dumped} if len(rig.servos) == 1 else {})}
-
-
-def _only(recording: Recording, rig: Rig) -> Track:
-    if not len(recording):
-        raise RecordingError(recording.path, "holds no samples", "record it again")
-    if len(recording) != 1:
-        raise RecordingError(
-            recording.path,
-            f"holds {len(recording)} servos, the rig has one",
-            "use the rig it was recorded on; to identify one of them, say which: --servo NAME",
-        )
-    track = next(iter(recording.values()))
-    if recording.metadata.get("rig") and track.name != rig.servos[0].name:  # imported logs have names of their own
-        raise RecordingError(
-            recording.path,
-            f"is of servo {track.name}, the rig's is {rig.servos[0].name}",
-            "use the rig it was recorded on",
-        )
-    if len(track) < 2:
-        raise RecordingError(recording.path, "holds fewer than two samples", "record it again")
-    if np.isnan(track.command).all() and np.isnan(track.duty).all() and track.enabled.any():
-        raise RecordingError(recording.path, "holds no commands", "import it with --column command=…")
-    known = np.flatnonzero(~np.isnan(track.position))
-    if not len(known):
-        raise RecordingError(recording.path, "holds no positions", "look at the servo's cable and id; record it again")
-    return track.between(float(track.time[known[0]]), math.inf)  # where a run starts must be known
-
-
-def _sampled(recording: Recording, track: Track) -> tuple[FloatArray, float]:
-    """When the samples were taken (n,), s, and the standard deviation of what is left of their error."""
-    if not recording.metadata.get("stamps"):
-        return track.time, 0.0
-    found = coarse_clock.restored(track.time)
-    return found.time, found.spread
-
-
-def _starts_at_rest(track: Track) -> bool:
-    """Whether the joint rests at the first sample, when it is known that its command was still on the way then."""
-    return bool(track.commanded[0] > track.time[0] and abs(track.velocity[0]) < _RESTING)
-
-
-def _goes_on(track: Track) -> bool:
-    """Whether the second sample has the command of the first."""
-    kept = (track.command, track.duty, track.torque_enabled, track.speed_limit)
-    return all(np.array_equal(column[0], column[1], equal_nan=True) for column in kept)
-
-
-def _unseen(track: Track, rig: Rig) -> npt.NDArray[np.bool_]:
-    """Samples in wheel mode with the arm at an end of the sensor's range, beyond it, or round past it, (n,).
-
-    Out there an AX-12 reads either end, or anything; the samples on both sides of a jump are not trusted, either.
-    """
-    servo = rig.servos[0]
-    units = rig.profile_of(servo).units
-    turning = ~np.isnan(track.duty)
-    counts = servo.zero + servo.direction * track.position / units.position
-    out = turning & ((counts < _EDGE) | (counts > units.counts - _EDGE))
-    jump = np.abs(np.diff(counts)) > units.counts / 4
-    out[1:] |= jump & turning[1:]
-    out[:-1] |= jump & turning[:-1]
-    return out
-
-
-def _caps(recording: Recording, track: Track) -> FloatArray:
-    """The torque limit in force at each sample, as a share of full duty, (n,)."""
-    caps = np.ones(len(track))
-    if not np.isnan(track.torque_limit).all():
-        return np.nan_to_num(track.torque_limit, nan=1.0)
-    for segment in recording.segments:
-        if "limit" in segment.data and segment.data.get("servo", track.name) == track.name:
-            caps[(track.time >= segment.start - 1e-9) & (track.time < segment.end)] = float(segment.data["limit"])
-    return caps
-
-
-def _supply(recording: Recording, track: Track, rig: Rig) -> float:
-    """What the log says the supply was, else what the servo measured, else the rig's, V."""
-    pendulum = recording.metadata.get("pendulum") or {}
-    if "vin" in pendulum:
-        return float(pendulum["vin"])
-    if not np.isnan(track.voltage).all():
-        return float(np.nanmedian(track.voltage))
-    return rig.supply_of(rig.servos[0])
-
-
-def _temperature(track: Track) -> float:
-    """Mean of what the servo reported, degC; NaN when it reported none."""
-    known = track.temperature[~np.isnan(track.temperature)]
-    return float(known.mean()) if len(known) else math.nan
-
-
-def _passive(servo: ServoConfig, arm: Arm) -> FloatArray:
-    """What acts on the joint beside its servo, (len(Passive),)."""
-    row = FREE.copy()
-    row[[Passive.SPRING, Passive.DAMPING, Passive.FRICTION]] = (
-        servo.spring_constant, servo.damping_constant, servo.static_friction,
-    )  # fmt: skip
-    row[[Passive.LOW, Passive.HIGH]] = sorted(servo.direction * stop for stop in arm.stops)
-    return row

@@ -115,16 +115,16 @@ def picture_panels(sides: Sequence[WalkSide]) -> list[Panel]:
 
 def lag_table(sides: Sequence[WalkSide]) -> Table | None:
     """Delay, first-order lag and their sum of each joint, ms, latest first; None where no goals are recorded."""
-    found = [(side.label, {one.name: one for one in late.joints}) for side in sides if (late := lags_of(side))]
+    found = [(side.label, late) for side in sides if (late := lags_of(side))]
     if not found:
         return None
     first = found[0][1]
-    names = sorted(first, key=lambda name: -first[name].total[0])
+    names = sorted(first, key=lambda name: -first[name].total)
     rows = tuple(
         (
             name,
             *(
-                f"{1e3 * one.delay[0]:.0f} + {1e3 * one.lag[0]:.0f} = {1e3 * one.total[0]:.0f}"
+                f"{1e3 * one.delay:.0f} + {1e3 * one.lag:.0f} = {1e3 * one.total:.0f}"
                 if (one := lag.get(name)) is not None
                 else "-"
                 for _, lag in found

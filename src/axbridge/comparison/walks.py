@@ -20,7 +20,7 @@ from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.current_draw import drawn
 from axbridge.comparison.footing import Footing, footing, measured_zmp
 from axbridge.comparison.gait_phase import beats, walk_span
-from axbridge.comparison.lag import Lags, lags
+from axbridge.comparison.lag import Lag, lags
 from axbridge.comparison.metrics import deviation, resample
 from axbridge.comparison.recorded_robot import Standing, standing_robot
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
@@ -286,7 +286,7 @@ def zmp_apart(one: Zmp, other: Zmp) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def lags_of(side: WalkSide) -> Lags | None:
+def lags_of(side: WalkSide) -> dict[str, Lag] | None:
     """Delay and first-order lag of each joint behind its goals; None where no goals are recorded.
 
     Of each joint the walk itself is taken, and of a walk without such a part all of it.
@@ -294,7 +294,7 @@ def lags_of(side: WalkSide) -> Lags | None:
     begin, end = side.span
     parts = {name: track.between(begin, end) for name, track in side.recording.items()}
     try:
-        return lags(replace(side.recording, tracks=parts), intervals=False)
+        return lags(replace(side.recording, tracks=parts))
     except RecordingError:  # nothing got a goal
         return None
 
@@ -308,7 +308,7 @@ def document(sides: Sequence[WalkSide]) -> dict[str, Any]:
         late = lags_of(side)
         facts: dict[str, Any] = {"steps": len(side.steps)}
         if late is not None:
-            facts["lag_s"] = {one.name: one.total[0] for one in late.joints}
+            facts["lag_s"] = {name: one.total for name, one in late.items()}
         if len(power.joules):
             facts |= {
                 "mean_power_w": float(power.watt.mean()),

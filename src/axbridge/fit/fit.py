@@ -12,7 +12,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.condition import parse_condition
-from axbridge.comparison.simulate import packed, runs_of
+from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.simulate import packed, runs_of
+from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.file_reading import reading, regular

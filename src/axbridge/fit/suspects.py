@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.simulate import packed, runs_of
+from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit.clocks import predicted
 from axbridge.fit.fit import base_model
