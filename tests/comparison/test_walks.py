@@ -119,7 +119,7 @@ def test_walks_without_a_rig_have_knees_loads_and_lags(tmp_path):
     assert len(sides[0].steps) == 3
     assert sides[0].zmp is None
     assert sides[0].power.volts.mean() == pytest.approx(2.4)
-    totals = [{one.name: one.total[0] for one in lags_of(side).joints} for side in sides]
+    totals = [{name: one.total for name, one in lags_of(side).items()} for side in sides]
     assert totals[1]["l_knee_y"] - totals[0]["l_knee_y"] == pytest.approx(0.1, abs=0.03)
     assert "load · voltage" in table_text(walk_table(sides))
     assert lag_table(sides).header == ("joint", "first", "second")
