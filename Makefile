@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test collected side-by-side long check quick lint style types kernels wheel site bench figures clean
 
-demo: kernels
+demo: .venv/ready
 	$(BIN)/axbridge demo --out out/demo --force
 
 # Many tests wait for a served bus, not for the processor: four at a time keep two cores busy.

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,59 +17,35 @@ SOURCE = Path(__file__).parents[1] / "src"
 CALL = """
 import json, sys
 from axbridge import jit
-sys.executable = "{python}"
-{before}
 from axbridge.servo.motor import warmed
 value = warmed(6.0, 0.004, 10.0)
 print(json.dumps([value, "numba" in sys.modules, jit.kernels()[0], str(jit.cache_folder())]))
 """
-LIGHT, HEAVY = (f"jit.start_work('swing', light={light})" for light in (True, False))
 
 
 @pytest.fixture
 def call(tmp_path):
     """Run a kernel in a process of its own: what came out, whether numba was needed, how many it compiled, where."""
-    python = tmp_path / "python"  # in the place of the interpreter that would compile beside
-    python.write_text(f'#!/bin/sh\necho "$PWD" >> {tmp_path / "beside"}\n')
-    python.chmod(0o755)
 
-    def run(before, source=SOURCE):
+    def run(source=SOURCE):
         env = {
             **os.environ,
             "XDG_CACHE_HOME": str(tmp_path / "cache"),
             "PYTHONPATH": str(source),
             "NUMBA_CACHE_DIR": "",
         }
-        code = CALL.format(python=python, before=before)
-        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+        done = subprocess.run([sys.executable, "-c", CALL], env=env, capture_output=True, text=True, check=True)
         assert done.stderr == ""
         return json.loads(done.stdout)
 
     return run
 
 
-def test_light_work_begins_at_once_and_is_compiled_beside_once(call, tmp_path):
-    first, second = call(LIGHT), call(LIGHT)
-    assert first[1:3] == second[1:3] == [False, 0]
-    assert first[0] == pytest.approx(6.24)
-    beside, end = tmp_path / "beside", time.monotonic() + 60
-    while not beside.exists():  # whoever compiles begins a process for that
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    assert len(beside.read_text().splitlines()) == 1  # the first is still at it
-
-
-def test_light_work_is_done_by_kernels_once_they_are_compiled(call, tmp_path):
-    assert call(f"jit.warmed('swing'); {HEAVY}")[1:3] == [True, 1]
-    assert call(LIGHT)[1:3] == [True, 0]
-    assert not (tmp_path / "beside").exists()
-
-
 @pytest.mark.ci
 def test_kernels_are_found_again_from_another_place_and_after_a_reinstall(call, tmp_path):
-    before = call(HEAVY)
+    before = call()
     shutil.copytree(SOURCE, tmp_path / "elsewhere", copy_function=shutil.copyfile)  # with times of its own
-    after = call(HEAVY, tmp_path / "elsewhere")
+    after = call(tmp_path / "elsewhere")
     assert before[2] == 1
     assert after[2] == 0
     assert after[3] == before[3]
@@ -80,20 +55,14 @@ def test_other_kernels_have_a_folder_of_their_own(call, tmp_path):
     shutil.copytree(SOURCE, tmp_path / "changed")
     kernel = tmp_path / "changed" / "axbridge" / "servo" / "motor.py"
     kernel.write_text(kernel.read_text() + "# another")
-    assert call(LIGHT, tmp_path / "changed")[3] != call(LIGHT)[3]
-
-
-def test_work_begun_anew_changes_over_when_kernels_have_become_ready(call):
-    twice = f"{LIGHT}\nfrom axbridge.servo.motor import warmed\nwarmed(1.0, 0.0, 0.0)\njit.warmed('swing')\n{LIGHT}"
-    assert call(twice)[1:3] == [True, 1]
+    assert call(tmp_path / "changed")[3] != call()[3]
 
 
 def test_whoever_waits_for_kernels_sees_it_on_a_terminal(tmp_path):
-    code = CALL.format(python="", before=HEAVY)
     env = {"XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(SOURCE), "NUMBA_CACHE_DIR": ""}
     ours, theirs = os.openpty()
     with subprocess.Popen(
-        [sys.executable, "-c", code], env={**os.environ, **env}, stdout=subprocess.DEVNULL, stderr=theirs
+        [sys.executable, "-c", CALL], env={**os.environ, **env}, stdout=subprocess.DEVNULL, stderr=theirs
     ):
         os.close(theirs)
         seen = os.read(ours, 4096).decode()

@@ -24,7 +24,6 @@ import numpy.typing as npt
 import axbridge
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
-from axbridge.jit import thorough
 from axbridge.motion.experiments import Options, conduct
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import walk
@@ -145,8 +144,7 @@ def main() -> None:
     comparing.add_argument("after", type=Path)
     given = parser.parse_args()
     if given.action == "record":
-        with thorough():
-            record(given.folder)
+        record(given.folder)
     elif compare(given.before, given.after):
         sys.exit(1)
 

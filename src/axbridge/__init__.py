@@ -194,7 +194,6 @@ def _show(robot: Robot, **choices: Any) -> Any:
 
 
 above.show = _show
-above.warm_up = "axbridge", "warmup"
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,6 @@
 
 Attributes:
     show: Shows a robot on its page: `axbridge.view.attach.attach`.
-    warm_up: The program that compiles every kernel: a module, and its arguments.
 """
 
 from __future__ import annotations
@@ -11,4 +10,3 @@ from collections.abc import Callable
 from typing import Any
 
 show: Callable[..., Any]
-warm_up: tuple[str, ...]

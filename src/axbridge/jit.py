@@ -1,9 +1,7 @@
 """Compile numeric kernels with numba when it is installed; run them as plain Python when it is not.
 
 A kernel is compiled when it is called first; numba is imported then. That takes seconds once a machine: it is said on
-a terminal. Light work does not wait for it: it runs as plain Python, and the kernels are compiled beside it, in a
-process of their own, for the next piece of work (`start_work`). Within one piece nothing changes over, because compiled
-kernels round differently in the last bit, and the same seed is to give the same numbers.
+a terminal.
 
 Machine code is kept per user, in a folder named after the content of all kernels, numba and Python: it survives a
 reinstall, and environments share it.
@@ -14,17 +12,14 @@ passing rows of arrays around costs more than the arithmetic otherwise.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import hashlib
 import importlib.util
 import os
 import stat
-import subprocess
 import sys
 import tempfile
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,7 +28,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from axbridge import above, memory
+from axbridge import memory
 
 _OLDEST = (0, 68)  # numba: older ones cannot index by the names of a row's columns
 
@@ -53,20 +48,6 @@ def _usable() -> bool:
 COMPILED = _usable()
 _NUMBA = 350  # MB that it takes with LLVM at work, and scipy's linear algebra beside it
 _FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels do meet infinities, and look for NaN
-_LOCK = "warming"  # file that is there while a warm-up goes on beside
-_STALE = 900.0  # s after which that is taken for left over
-_PATIENCE = 1.0  # s for it to end when it is told to
-_WARM_UP = """
-import os, runpy, sys
-lock = sys.argv.pop()
-del sys.argv[0]
-try:
-    if hasattr(os, "nice"):
-        os.nice(19)
-    runpy.run_module(sys.argv[0], run_name="__main__")
-finally:
-    os.unlink(lock)
-"""
 _ONCE = "axbridge-once-"  # a folder of this process alone
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -99,20 +80,10 @@ class _Kernel:
                 self._inner = self._compiler("inner", no_cpython_wrapper=True)
         return self._inner._numba_type_
 
-    def undecide(self) -> None:
-        """Choose anew, at the next call, how it runs."""
-        self._run = self._first
-
     def _first(self, *arguments: Any) -> Any:
         with _lock:
             if self._run == self._first:
-                if _plain_now[0]:
-                    _by_choice.append(self)
-                    self._run = self.py_func
-                elif _numba() is None:
-                    self._run = self.py_func
-                else:
-                    self._run = self._compiler("outer")
+                self._run = self.py_func if _numba() is None else self._compiler("outer")
         return self._run(*arguments)
 
     def _compiler(self, kind: str, **more: bool) -> Any:
@@ -125,10 +96,6 @@ class _Kernel:
 
 _lock = threading.RLock()
 _registered: list[_Kernel] = []
-_by_choice: list[_Kernel] = []  # that run as plain Python, because the work is light
-_plain_now = [False]
-_thorough = [False]
-_beside: list[subprocess.Popen[bytes]] = []
 
 
 def plain(kernel: F) -> F:
@@ -167,99 +134,6 @@ def kernels() -> tuple[int, int]:
     return sum(kernel.done for kernel in _registered), len(_registered)
 
 
-# -- light work -------------------------------------------------------------------------------------------------------
-
-
-def start_work(kind: str, *, light: bool) -> None:
-    """A piece of work begins: choose how its kernels run.
-
-    Args:
-        kind: What it needs kernels for; a word that `warmed` gets, too.
-        light: Whether plain Python does it in a moment. Then nobody waits for kernels that this machine has not
-            compiled yet: they are compiled beside it.
-    """
-    _plain_now[0] = COMPILED and light and not _thorough[0] and not _ready(kind)
-    if not _plain_now[0]:
-        _end_beside()
-        while _by_choice:
-            _by_choice.pop().undecide()
-
-
-def _ready(kind: str) -> bool:
-    """Whether this machine has compiled what `kind` needs; if not, that begins, beside this process."""
-    if not COMPILED:
-        return False
-    if Path(cache_folder(), f"{kind}.ready").exists():
-        return True
-    _warm_up_beside()
-    return False
-
-
-def warmed(kind: str) -> None:
-    """This machine has compiled what `kind` needs."""
-    Path(cache_folder(), f"{kind}.ready").touch()
-
-
-@contextmanager
-def thorough() -> Iterator[None]:
-    """In this block no work is light: all kernels that it needs are compiled."""
-    _thorough[0] = True
-    try:
-        yield
-    finally:
-        _thorough[0] = False
-
-
-def _warm_up_beside() -> None:
-    """Start `above.warm_up` behind everything else that the machine does; one at a time."""
-    folder = cache_folder()
-    lock = folder / _LOCK
-    if _beside or not sys.executable or hasattr(sys, "frozen") or folder.name.startswith(_ONCE):
-        return
-    with contextlib.suppress(OSError):
-        if time.time() - lock.stat().st_mtime > _STALE:
-            lock.unlink()
-    settings: dict[str, Any] = {"start_new_session": True}  # Ctrl-C is not for it
-    if sys.platform == "win32":
-        settings = {"creationflags": subprocess.CREATE_NO_WINDOW | subprocess.BELOW_NORMAL_PRIORITY_CLASS}
-    here = str(Path(__file__).resolve().parents[1])
-    path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
-    try:
-        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        one = subprocess.Popen(
-            [sys.executable, "-c", _WARM_UP, *above.warm_up, str(lock)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": path},
-            **settings,
-        )
-    except OSError:  # somebody else is at it, or no process is to be had
-        return
-    _beside.append(one)
-    atexit.register(_let_go, one)
-
-
-def _let_go(one: subprocess.Popen[bytes]) -> None:
-    """It goes on when this process has ended."""
-    if one.poll() is None:
-        one.returncode = 0  # or it is complained about
-
-
-def _end_beside() -> None:
-    """What is compiled here need not be compiled there, too."""
-    while _beside:
-        one = _beside.pop()
-        if one.poll() is None:
-            one.terminate()
-            try:
-                one.wait(_PATIENCE)
-            except subprocess.TimeoutExpired:  # it is in a library's call
-                one.kill()
-                one.wait()
-            Path(cache_folder(), _LOCK).unlink(missing_ok=True)
-
-
 # -- what is said -----------------------------------------------------------------------------------------------------
 
 
@@ -292,18 +166,12 @@ _tell: list[Telling] = [_on_terminal]
 
 @lru_cache(maxsize=1)
 def _numba() -> Any:
-    """The package; None where it cannot be imported.
-
-    Raises:
-        MemoryError: there is too little memory for it, and kernels are to be compiled whatever it takes.
-    """
+    """The package; None where it cannot be imported."""
     try:
         memory.need("numba", _NUMBA, blas="scipy.linalg" not in sys.modules)
         import numba
         from numba.core import event
     except (ImportError, MemoryError) as failure:
-        if _thorough[0] and isinstance(failure, MemoryError):
-            raise
         warnings.warn(f"kernels run as plain Python: {failure}", RuntimeWarning, stacklevel=4)
         return None
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from axbridge.cli.app import app
@@ -20,22 +18,20 @@ _PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}  # backlash takes other
 def warmup() -> None:
     """Compile what simulations and fits need; once for a user, on each machine and Python.
 
-    Without it that happens when it is needed first: beside a simulation of a few servos, before one of many.
+    Without it that happens when it is needed first.
     """
-    from axbridge.jit import COMPILED, cache_folder, kernels, thorough, warmed
+    from axbridge.jit import COMPILED, cache_folder, kernels
     from axbridge.sim.engines.choice import installed
 
     if not COMPILED:
         print("nothing to compile: without numba kernels run as plain Python (pip install numba)")
         return
-    jobs: dict[str, Callable[[], None]] = {"rollouts": _rollouts, "pendulums": partial(_step, "bare_horn")}
-    for engine in installed():
-        jobs[engine] = partial(_step, "bioloid", engine)
     began = time.monotonic()
-    with thorough(), progress("looking for compiled kernels"):
-        for kind, job in jobs.items():
-            job()
-            warmed(kind)
+    with progress("looking for compiled kernels"):
+        _rollouts()
+        _step("bare_horn")
+        for engine in installed():
+            _step("bioloid", engine)
     done, _ = kernels()
     took = f"{done} kernels compiled in {time.monotonic() - began:.0f} s" if done else "all kernels are compiled"
     print(f"{took}: {cache_folder()}")

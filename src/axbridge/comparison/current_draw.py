@@ -27,7 +27,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import AxBridgeError
-from axbridge.jit import jit, start_work
+from axbridge.jit import jit
 from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording, Track
 from axbridge.servo.columns import Command, Joint, Param, motor_of, pack
@@ -80,7 +80,6 @@ def drawn(recording: Recording) -> Drawn | None:
     for track in plain:
         known = ~np.isnan(track.power)
         watt += np.interp(time, track.time[known], track.power[known], left=0.0, right=0.0)
-    start_work("loops", light=not modelled)
     servos = [_DrawnServo.of(recording, rig, servo, model, time) for rig, servo, model in modelled.values()]
     age = _lowest([sum(one.misfit(age) for one in servos) for age in _AGES]) if servos else np.nan
     return Drawn(time, watt + sum(one.power(age) for one in servos), age)

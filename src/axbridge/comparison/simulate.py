@@ -22,7 +22,6 @@ from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RecordingError
-from axbridge.jit import start_work
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track
 from axbridge.recording.samples import COMMANDS
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from axbridge.robot.servo import Servo
 
 
-_LIGHT = 30.0  # s of a recording that plain Python runs in a few seconds
 _SEEN = ("position", "velocity", "load", "voltage", "torque")  # what is kept of a simulated sample
 _TOGETHER = 0.25  # periods: goals that went out within that went out at once
 _PAST = 0.018  # s of what was that a simulation remembers
@@ -94,7 +92,6 @@ def _in_closed_form(recording: Recording, rig: Rig, chosen_model: str | None) ->
             recording.path, "has the arm where its sensor cannot see it all the time", "record it with smaller duties"
         )
     row = pack(model, rig.profile_of(servo).units.position)
-    start_work("rollouts", light=runs.time[-1] - runs.time[0] < _LIGHT)
     position = np.where(unseen, np.nan, servo.direction * rollouts(row[None], runs)[0])
     simulated = Track.of(
         track.name, track.time, command=track.command, position=position, torque_enabled=track.torque_enabled

@@ -25,7 +25,6 @@ from axbridge.fit.search import SHARPENED, Job, Mapper, StartOutcome, executor, 
 from axbridge.fit.stages import LENGTHS, parts
 from axbridge.fit.uncertainty import Uncertainty, left_alone, misfits, polish, reaching, uncertainty
 from axbridge.fit.unknowns import MODELS, Space, space_of
-from axbridge.jit import start_work
 from axbridge.recording.provenance import origin_of
 from axbridge.recording.recording import Recording
 from axbridge.sim.runs import JOINT_MODE, Runs
@@ -77,7 +76,6 @@ def fit_model(
         RigError: the rig is not one arm on a fixed base.
     """
     began = time.monotonic()
-    start_work("rollouts", light=False)
     runs = runs_of(recordings, rig)
     every = runs_of([*recordings, *held_out], rig)
     base, space = _posed(rig, model, friction, runs)

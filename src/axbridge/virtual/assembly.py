@@ -8,16 +8,14 @@ from collections.abc import Sequence
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RigError, RigWarning
-from axbridge.jit import start_work
 from axbridge.servo.columns import Passive, pack
 from axbridge.servo.steady import SteadyServo
 from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Engine, Scene
-from axbridge.sim.engines.choice import build_engine, chosen
+from axbridge.sim.engines.choice import build_engine
 from axbridge.sim.engines.ideal_joints import IdealBank, IdealJoint
 
 _PENDULUM_STEP = 1 / 240  # s
-_FEW = 6  # servos that plain Python simulates faster than they move
 
 
 def build_bank(rig: Rig, *, seed: int = 0, ideal: IdealBank | None = None) -> ServoBank:
@@ -84,9 +82,7 @@ def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: Sequence[ServoConfig], 
 
 
 def _engine(rig: Rig, configs: Sequence[ServoConfig], ideal: IdealBank) -> Engine:
-    light = len(configs) <= _FEW
     if rig.world is None and not ideal.joints:
-        start_work("pendulums", light=light)
         from axbridge.sim.engines.pendulums import Pendulums
 
         return Pendulums(
@@ -96,5 +92,4 @@ def _engine(rig: Rig, configs: Sequence[ServoConfig], ideal: IdealBank) -> Engin
         )
     if rig.world is None:
         raise RigError(rig.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
-    start_work(chosen(rig.world.engine, ideal=bool(ideal.joints)), light=light)
     return build_engine(rig.world.engine, Scene.of(rig, list(ideal.joints.values())))

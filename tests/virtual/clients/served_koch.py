@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from axbridge.config.rig import Rig
-from axbridge.jit import thorough
 from axbridge.servo.columns import Command
 from axbridge.sim.bank_process import RemoteBank
 from axbridge.virtual.assembly import build_bank
@@ -46,8 +45,7 @@ class Held:
 
 
 rig = Rig.load("koch")
-with thorough():
-    world = World(rig, bank=RemoteBank(Held(build_bank(rig), Path(sys.argv[1]))))
+world = World(rig, bank=RemoteBank(Held(build_bank(rig), Path(sys.argv[1]))))
 channel = PtyChannel(1_000_000)
 try:
     serve(
