@@ -129,7 +129,6 @@ class StepReport:
         events: What changed on the buses: a servo missing, returned, with a fault or beyond a limit; a port lost, back.
             On a twin also why a servo does not do as its model says: blocked, slipping, extra load, …
         late: How late it was, ms; 0 = on time.
-        stood_still: For how long the servos of a virtual bus had stood still by then, s: its machine was too busy.
     """
 
     requested: float
@@ -139,7 +138,6 @@ class StepReport:
     errors: Mapping[str, BusError] = field(default_factory=dict)
     events: tuple[BusEvent, ...] = ()
     late: float = 0.0
-    stood_still: float = 0.0
 
 
 Observer = Callable[[StepReport, Mapping[str, ServoState]], None]

@@ -19,7 +19,7 @@ class FakeBank:
         self.state[:, State.VOLTAGE] = voltage
         self.supply = np.array([voltage])
         self.stall = np.zeros(n, dtype=bool)
-        self.time = self.foresight = 0.0
+        self.time = self.foresight = self.behind = 0.0
         self.closed = False
         self.ambient = 25.0
         self.temperature_offset = np.zeros(n)

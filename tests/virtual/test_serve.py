@@ -17,6 +17,7 @@ import serial
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import app
 from axbridge.cli import serve as serve_verb  # noqa: F401 - registers it
+from axbridge.config.registers import Address
 from axbridge.errors import BusTimeout, CorruptPacket, PortError
 from axbridge.virtual import background
 from axbridge.virtual.pty import PtyChannel
@@ -318,22 +319,31 @@ def test_no_fault_makes_the_serial_bus_answer_wrongly(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the motors' process by /proc")
-def test_a_server_whose_servos_stood_still_says_so_to_who_started_it(capfd):
-    with background.serving("bench_arm"):
-        (server,) = (one for one in children(os.getpid()) if b"bench_arm" in Path(f"/proc/{one}/cmdline").read_bytes())
-        (motors,) = children(server)
+def test_a_bus_whose_motors_fall_behind_is_silent_until_they_have_caught_up_and_says_so_at_the_end(capfd):
+    with background.serving("bench_arm") as port, SerialBus(port) as bus:
+        motors = served_by(served_by(os.getpid()))
+        until(lambda: answers(bus))
         os.kill(motors, signal.SIGSTOP)
         time.sleep(0.3)
+        bus.sync_write(Address.GOAL_POSITION, {1: bytes((44, 1, 0, 0))})  # dropped: nobody carries it out later
+        with pytest.raises(BusTimeout):
+            bus.read(1, Address.PRESENT_POSITION, 2)
         os.kill(motors, signal.SIGCONT)
-        time.sleep(0.1)
-    assert "servos stood still for 0." in capfd.readouterr().err
+        until(lambda: answers(bus))
+        assert bus.read(1, Address.TORQUE_ENABLE, 1).data == b"\0"
+    assert "this machine was too busy" in capfd.readouterr().err
 
 
-def children(process):
-    """Ids of the processes that it has started."""
-    return [
-        int(one) for task in Path(f"/proc/{process}/task").iterdir() for one in (task / "children").read_text().split()
-    ]
+def answers(bus):
+    with suppress(BusTimeout):
+        return bus.ping(1).error == 0
+
+
+def served_by(process):
+    """The child of a process that serves bench_arm."""
+    children = (task / "children" for task in Path(f"/proc/{process}/task").iterdir())
+    found = (one for child in children for one in child.read_text().split())
+    return int(next(one for one in found if b"bench_arm" in Path(f"/proc/{one}/cmdline").read_bytes()))
 
 
 def test_the_engine_of_the_shell_is_the_one_that_serves(tmp_path, monkeypatch, capsys):

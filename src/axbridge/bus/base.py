@@ -242,13 +242,6 @@ class Bus(ABC):
         frame = v2.encode(BROADCAST, Instruction.BULK_WRITE, v2.bulk_write_params(blocks))
         return self._transfer(frame, BROADCAST, None)[1]
 
-    def stood_still(self) -> float:
-        """For how long the servos had stood still by now, s, if that was noted since the last call; else 0.
-
-        Only those of a virtual bus do, when its machine is too busy.
-        """
-        return 0.0
-
     def _with_retries(self, id: int, ask: Callable[[], Reply]) -> Reply:
         """Ask again, and wait longer each time: these questions are rare, unlike those of a control cycle."""
         try:

@@ -27,7 +27,6 @@ from axbridge.bus.protocols.answers import SUM_OK
 from axbridge.bus.protocols.packet import BROADCAST, Packet, byte_seconds
 from axbridge.bus.protocols.v1 import encode
 from axbridge.bus.replies import LateReplies, expected
-from axbridge.bus.standstill import StandstillReader
 from axbridge.bus.stats import LineStats
 from axbridge.clock import WallClock
 from axbridge.config.instructions import Instruction
@@ -35,7 +34,6 @@ from axbridge.config.registers import TABLE_SIZE, X_BLOCKS, Address
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
 LATE_WINDOW = 0.25  # s: so long may a reply come after its question was given up and a later one answered
-_BUSY = 6  # `more_patience` with a virtual bus, whose computer may not get round to answer for a tenth of a second
 _REMOTE_LATE_WINDOW = 2.0
 TWIN_WINDOW = 0.005  # s: so long may a reply be delivered once more after it came
 _QUIET = 0.001  # s: a pause that ends a damaged reply
@@ -76,15 +74,11 @@ class SerialBus(GroupReadingBus):
         self.port = Port(self.port_name, baud)
         self.latency = self.port.latency
         self._late = LateReplies(_REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW)
-        self._standstills = StandstillReader(self.port_name)
-        if self._standstills.served:
-            self.more_patience = _BUSY
         self._twins: dict[tuple[int, int], float] = {}  # until when a reply may come again, by id and length
         try:
             self._start()
         except BaseException:
             self.port.close()
-            self._standstills.close()
             raise
 
     @property
@@ -108,7 +102,6 @@ class SerialBus(GroupReadingBus):
         self._ended = True
         mine = self.turn.lock.acquire(timeout=_CLOSING)
         self.port.close()
-        self._standstills.close()
         self.turn.reserve(None)  # whoever waits to write finds it closed
         if mine:
             self.turn.lock.release()
@@ -128,8 +121,6 @@ class SerialBus(GroupReadingBus):
             if self._ended:
                 raise PortError(self.port_name, "the port is closed")
             self.port.setupPort(self.baud)
-            self._standstills.close()
-            self._standstills = StandstillReader(self.port_name)
             self._late.forgive()
             self.stats.reopened += 1
             try:
@@ -153,11 +144,6 @@ class SerialBus(GroupReadingBus):
             self._byte = byte_seconds(baud)
             self._late.forgive()
             self.port.drain(_QUIET)
-
-    def stood_still(self) -> float:
-        """See `Bus.stood_still`; an `axbridge serve` on this machine notes it."""
-        begin = self._standstills.begin()
-        return 0.0 if begin is None else time.monotonic() - begin
 
     def _start(self) -> None:
         self.port.drain(_QUIET)

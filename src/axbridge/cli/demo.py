@@ -22,7 +22,6 @@ from axbridge.cli.options import (
     shared,
 )
 from axbridge.cli.progress import Show, progress
-from axbridge.cli.recording import note_standstills
 from axbridge.cli.serve import MEASURED, served
 
 if TYPE_CHECKING:
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from axbridge.config.rig_tables import ServoConfig
 
 TAUGHT = (35.0, 65.0)  # degrees: the steps and falls that the model is identified from; the one to 90 it never sees
-TRIES = 3  # of a recording in which the virtual bus stood still, because this computer was too busy
-SPOILT = 0.2  # of a recording's time: a model is not identified from what is left
+TRIES = 3  # of a recording with a gap: the virtual bus is silent while this computer is too busy
+TOO_BUSY = "this computer was too busy: {path} lacks {gap:.2f} s. Close other programs, and run it again"
 _FILES = (
     "real.mcap", *(f"real-{angle:.0f}.mcap" for angle in TAUGHT), "sim.mcap", "identified.toml", "identified.mcap",
     "report.html", "report.png",
@@ -115,18 +114,17 @@ def _demo_arm(
     hardware = serving(rig, *options) if port is None else nullcontext(port)
     with progress(f"starting the {measured}", quiet=json) as show, hardware as device:
         for path, angle in zip((files["real"], *taught), (90.0, *TAUGHT), strict=False):
-            for _ in range(TRIES):
+            for _ in range(TRIES if port is None else 1):
                 record(loaded, "real", path, angle, device, behind, show=show)
-                if not open_recording(path).stood_still:
+                if not (gap := _gap(path, name)):
                     break
-    note_standstills(files["real"])
-    spoilt = max(map(note_standstills, taught), default=0.0)
+            if gap and port is None:
+                typer.echo(f"warning: {TOO_BUSY.format(path=path, gap=gap)}", err=True)
     with progress(f"starting the simulator, {published}", quiet=json) as show:
         record(loaded, "sim", files["sim"], 90.0, show=show)
     real = open_recording(files["real"])
     before = compare(real, open_recording(files["sim"]), labels=(measured, published))
     after = None
-    teaches = teaches and spoilt < SPOILT
     if teaches:
         files |= {"model": out / "identified.toml", "identified": out / "identified.mcap"}
         with progress("identifying a model", quiet=json):
@@ -148,8 +146,6 @@ def _demo_arm(
             print(f"{name:<10} {path}")
         if alone and not COMPILED:
             print("\nThe third act, a model identified from recordings, needs numba: pip install numba")
-        if alone and COMPILED and not teaches:
-            print("\nno model was identified: this computer was too busy. Close other programs, and run it again")
         _next(rig, files, taught if teaches else [])
     if open_page:
         typer.launch(str(files["report"].resolve()))
@@ -186,6 +182,14 @@ def _record(
             robot, servo, recorder, target=math.radians(angle),
             progress=lambda part, share: show(f"{side} {part} to {angle:.0f}°", share),
         )  # fmt: skip
+
+
+def _gap(path: Path, servo: str) -> float:
+    """The longest gap in a recording, s; 0 without any."""
+    from axbridge.recording.stored import open_recording
+
+    known = open_recording(path)[servo].facts()
+    return known.longest_gap if known.gaps else 0.0
 
 
 def _measured(rig: Rig, servo: ServoConfig) -> str:

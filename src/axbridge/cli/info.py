@@ -24,7 +24,6 @@ def info(
     json: JsonOption = False,
 ) -> None:
     """Say what is in a recording: servos, samples, segments, its source, and whether it is whole."""
-    from axbridge.recording.recording import TOO_BUSY
     from axbridge.recording.stored import open_recording
 
     with progress("reading", quiet=json):
@@ -37,7 +36,6 @@ def info(
         "lost": list(found.lost),
         "segments": [{**s.data, "name": s.name, "start_s": s.start, "end_s": s.end} for s in found.segments],
         "events": [{**e.data, "time_s": e.time, "name": e.name} for e in found.events if e.name != "segment"],
-        "stood_still": [{"start_s": begin, "end_s": end} for begin, end in found.stood_still],
         "cycles": len(found.cycles.get("time", ())),
         "metadata": found.metadata,
     }
@@ -57,8 +55,6 @@ def info(
         print(f"  segment {printable(segment.name)}: {segment.start:.3f} to {segment.end:.3f} s")
     if len(found.segments) > 20:
         print(f"  and {len(found.segments) - 20} more segments (--json lists them)")
-    for begin, end in found.stood_still:
-        print(f"  {TOO_BUSY}: {begin:.3f} to {end:.3f} s tell nothing")
     for event in facts["events"]:
         print(f"  {printable(event['name'])} at {event['time_s']:.3f} s")
 

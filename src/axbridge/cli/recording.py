@@ -33,8 +33,6 @@ def interruptible(path: Path | None, rig: Rig | None, asked: Callable[[], bool] 
     before = _stamp(path)
     with stopping(rig, lambda: _kept(path, before)):
         yield
-    if path is not None and _stamp(path) != before:
-        note_standstills(path)
     if asked():
         typer.echo(f"stopped: {motors_after(rig)}; {_kept(path, before)}", err=True)
 
@@ -118,22 +116,6 @@ class ScriptRecording:
         recorder = self._held.enter_context(Recorder(self._path, facts))
         self._held.enter_context(robot)
         self._log = self._held.enter_context(RobotRecorder(robot, recorder))
-
-
-def note_standstills(path: Path) -> float:
-    """Say so if a virtual bus stood still in this recording; returns the share of its time that tells nothing."""
-    from axbridge.recording.recording import STOOD_STILL, TOO_BUSY
-    from axbridge.recording.stored import open_recording
-
-    found = open_recording(path)
-    times = [event.data.get("seconds", 0.0) for event in found.events if event.name == STOOD_STILL]
-    if not times:
-        return 0.0
-    typer.echo(
-        f"warning: {TOO_BUSY} for up to {max(times):.2f} s; {path} marks where; that is neither compared nor fitted",
-        err=True,
-    )
-    return sum(end - begin for begin, end in found.stood_still) / max(found.end - found.start, 1e-9)
 
 
 def _stamp(path: Path | None) -> tuple[int, int] | None:

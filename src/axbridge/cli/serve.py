@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 MEASURED = "ax12"  # the model of a real servo
 _STDIN = 0
-_STANDSTILL = 0.1  # s; what is measured on servos that stood still for longer means little
 
 
 @app.command()
@@ -93,9 +92,8 @@ def serve(
     if sys.stdout.isatty():
         print("stopped: the port is closed, and nothing was written")
     print(lateness.summary(sum(line.counters.packets for line in world.lines.values())), file=sys.stderr)
-    standstill = getattr(world.bank, "standstill", 0.0)
-    if standstill > _STANDSTILL:
-        print(f"warning: the machine was too busy: served servos stood still for {standstill:.2f} s", file=sys.stderr)
+    if lateness.unanswered:
+        print(f"warning: this machine was too busy: {lateness.unanswered} packets got no answer", file=sys.stderr)
     return DONE
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from axbridge.comparison.condition import parse_condition
 from axbridge.comparison.side_by_side import HOLE, Pair, Sides, pair_of
 from axbridge.errors import RecordingError
-from axbridge.recording.recording import AGAIN, TOO_BUSY, Recording, Track
+from axbridge.recording.recording import Recording, Track
 from axbridge.recording.sample_quality import findings
 from axbridge.recording.tables import wide_table, with_pandas
 
@@ -97,7 +97,6 @@ def compare(
             f"has none of the servos {', '.join(reference)}",
             f"it has {', '.join(other) or 'none'}; compare recordings of the same rig",
         )
-    reference, other = _without_standstills(reference), _without_standstills(other)
     missing: dict[str, str] = {}
     for side, label, against in ((reference, labels[1], other), (other, labels[0], reference)):
         if len(names) < len(side):
@@ -111,20 +110,17 @@ def compare(
             track = side[name]
             found.extend(_unsound(track))
             if not np.isfinite(track.position).any():
-                missing[mine] = TOO_BUSY if side.stood_still else f"{label} knows not one position of it"
+                missing[mine] = f"{label} knows not one position of it"
         if mine in missing:
             continue
         pair = pair_of(sides, mine, theirs, limit)
         if pair.plain.samples:
             pairs.append(pair)
         else:
-            apart = f"{labels[0]} and {labels[1]} know no position of it at the same time"
-            missing[mine] = TOO_BUSY if reference.stood_still or other.stood_still else apart
+            missing[mine] = f"{labels[0]} and {labels[1]} know no position of it at the same time"
     if not pairs:
         facts = "; ".join(f"{name}: {why}" for name, why in missing.items())
-        busy = [side for side in (reference, other) if side.stood_still]
-        again = AGAIN if busy else "compare the same experiment"
-        raise RecordingError((busy or [other])[0].path, f"nothing can be compared: {facts}", again)
+        raise RecordingError(other.path, f"nothing can be compared: {facts}", "compare the same experiment")
     pairs.sort(key=lambda pair: -pair.plain.rmse)
     return Comparison(reference, other, labels, limit, tuple(pairs), missing, (tuple(doubts[0]), tuple(doubts[1])))
 
@@ -150,17 +146,6 @@ def following(
     return compare(commanded, followers, labels=labels, same_clock=True, progress=progress)
 
 
-def _without_standstills(recording: Recording) -> Recording:
-    """The same without the positions that were read while a virtual bus stood still."""
-    if not recording.stood_still:
-        return recording
-
-    def blank(track: Track) -> Track:
-        return replace(track, position=np.where(recording.within_standstill(track.time), np.nan, track.position))
-
-    return recording.changed(list(recording), blank)
-
-
 def _is_commanded(track: Track) -> bool:
     """Whether a goal is in force in some sample."""
     return bool((~np.isnan(track.command) & track.enabled).any())
@@ -176,10 +161,6 @@ def lacks(comparison: Comparison) -> list[str]:
     """What was not compared, in words: servos that are missing, and motions that end early or have holes."""
     found = [f"{name}: not compared: {why}" for name, why in comparison.missing.items()]
     first, second = comparison.labels
-    for side, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):
-        if side.stood_still:
-            begin, seconds = side.stood_still[0][0], sum(end - begin for begin, end in side.stood_still)
-            found.append(f"{TOO_BUSY}: {seconds:.2f} s of {label}, from {begin:.2f} s on, not compared")
     for pair in comparison.pairs:
         covered = pair.coverage
         if not covered.whole:

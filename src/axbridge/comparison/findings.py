@@ -99,8 +99,6 @@ def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
         beside: Of the same reference with another candidate: how much nearer or farther that one is.
     """
     text = _in_words(comparison)
-    if comparison.reference.stood_still or comparison.other.stood_still:
-        text = f"Part of it was not compared, because this computer was too busy. In the rest: {text}"
     if beside is None:
         return text
     one, other = comparison.pairs[0].plain.rmse, beside.pairs[0].plain.rmse

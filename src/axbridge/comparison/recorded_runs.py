@@ -20,7 +20,7 @@ from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RecordingError
 from axbridge.recording import coarse_clock
-from axbridge.recording.recording import AGAIN, TOO_BUSY, Recording, Track
+from axbridge.recording.recording import Recording, Track
 from axbridge.servo.columns import Command, Param, Passive, pack
 from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs
 
@@ -35,12 +35,11 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names, or what it carried as
     one servo of a robot (`comparison.joint_load`); likewise supply voltage and registers. Times of samples whose
     stamps are known to be coarse are restored (`axbridge.recording.coarse_clock`). While an arm that turns endlessly is
-    where its sensor cannot see it, the run is `Regime.FOLLOWED`: there is nothing to compare. While a virtual bus stood
-    still, it is, too.
+    where its sensor cannot see it, the run is `Regime.FOLLOWED`: there is nothing to compare.
 
     Raises:
-        RecordingError: more than one servo in a recording, or another than the rig's, no commands, fewer than two
-            samples, or all of them taken while a virtual bus stood still.
+        RecordingError: more than one servo in a recording, or another than the rig's, no commands, or fewer than two
+            samples.
         RigError: the rig is not one arm on a fixed base.
     """
     servo = rig.servos[0]
@@ -73,10 +72,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             driven[0] = Regime.HELD
             if _goes_on(track):
                 sent[1] = sent[0]
-        spoilt = recording.within_standstill(track.time)
-        if spoilt.all():
-            raise RecordingError(recording.path, f"nothing of it can be used: {TOO_BUSY}", AGAIN)
-        driven[unseen(track, rig) | spoilt] = Regime.FOLLOWED
+        driven[unseen(track, rig)] = Regime.FOLLOWED
         if isinstance(recording, CarriedRecording):
             loads.append(recording.load_at(track.time) * [1.0, 1.0, side, side])
             driven[~recording.known_at(track.time)] = Regime.FOLLOWED

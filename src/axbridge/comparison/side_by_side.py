@@ -203,10 +203,6 @@ class Sides:
         """Both sides of a servo."""
         return _finite(self._reference[mine]), _finite(self._other[theirs])
 
-    def stood_still(self, mine: FloatArray, theirs: FloatArray) -> bool:
-        """Whether a virtual bus stood still at one of these times, s, of the reference or of the other."""
-        return bool(self._reference.within_standstill(mine).any() or self._other.within_standstill(theirs).any())
-
     def clock(self, mine: Track, theirs: Track) -> TimeMap:
         """The other's clock."""
         zero = self.zero
@@ -360,11 +356,10 @@ def _part(
         sent = segment.start if sent is None else sent
         begin, then, over = clock.other(np.array([segment.start - 0.5, sent, segment.end]))
         first, second = a.between(segment.start - 0.5, segment.end), b.between(float(begin), float(over))
-        if not sides.stood_still(first.time, second.time):
-            results = (
-                measure.of(SegmentMotion(first.time, first.command, first.position, sent, segment.data)),
-                measure.of(SegmentMotion(second.time, second.command, second.position, float(then), segment.data)),
-            )
+        results = (
+            measure.of(SegmentMotion(first.time, first.command, first.position, sent, segment.data)),
+            measure.of(SegmentMotion(second.time, second.command, second.position, float(then), segment.data)),
+        )
     return ComparedSegment(
         segment.name, kind, start, end, deviation(both.reference[inside], both.other[inside]), results
     )

@@ -184,7 +184,7 @@ def _parts(recordings: Sequence[Recording], kind: str) -> list[Recording]:
     parts = []
     for recording in recordings:
         for segment in recording.segments:
-            if segment.data.get("kind") != kind or recording.within_standstill(np.array([segment.end - 1e-6])).any():
+            if segment.data.get("kind") != kind:
                 continue
             for name, track in recording.items():
                 before = track.between(segment.start - 0.5, segment.start - 1e-6)

@@ -22,12 +22,6 @@ from axbridge.state import SERVO_COLUMNS
 
 SERVO_FIELDS = tuple(name for name in SERVO_COLUMNS if name != "time")
 
-STOOD_STILL = "stood still"  # event: for how many ``seconds`` a virtual bus had stood still by then
-TOO_BUSY = "this computer was too busy, and the virtual bus stood still"
-AGAIN = "close other programs and record it again"
-_CAUGHT_UP = 0.2  # s; `axbridge.sim.bank_process` gives up a little later
-_RECOVERS = 0.5  # s
-
 
 @dataclass(frozen=True)
 class Track:
@@ -275,40 +269,6 @@ class Recording(Mapping[str, Track]):
             Segment(str(mark.data.get("name", "segment")), mark.time, float(end), mark.data)
             for mark, end in zip(marks, ends, strict=True)
         )
-
-    @property
-    def stood_still(self) -> tuple[tuple[float, float], ...]:
-        """Stretches that tell nothing, s: a virtual bus stood still, because its machine was too busy.
-
-        It catches up with a short standstill. After a longer one all that follows is late: such a stretch lasts to the
-        end of the part of the experiment that it is in, or half a second longer where there are no parts.
-        """
-        ends = [segment.end for segment in self.segments]
-        standstills = [event for event in self.events if event.name == STOOD_STILL]
-        spans = [
-            (
-                event.time - seconds,
-                min((end for end in ends if end > event.time), default=event.time + _RECOVERS)
-                if seconds > _CAUGHT_UP
-                else event.time,
-            )
-            for event in standstills
-            for seconds in (float(event.data.get("seconds", 0.0)),)
-        ]
-        found: list[tuple[float, float]] = []
-        for begin, end in sorted(spans):
-            if found and begin <= found[-1][1]:
-                begin, end = found[-1][0], max(end, found[-1][1])  # noqa: PLW2901 - one stretch with the one before
-                found.pop()
-            found.append((begin, end))
-        return tuple(found)
-
-    def within_standstill(self, time: FloatArray) -> npt.NDArray[np.bool_]:
-        """Which of these times, s, (n,), are in such a stretch: bool, (n,)."""
-        inside = np.zeros(len(time), dtype=bool)
-        for begin, end in self.stood_still:
-            inside |= (time >= begin) & (time < end)
-        return inside
 
 
 class _ChangedTracks(TrackSource):

@@ -17,7 +17,6 @@ import numpy as np
 
 from axbridge.errors import ErrorFlag, RecordingError
 from axbridge.recording.recorder import Recorder, wall_clock_of_zero
-from axbridge.recording.recording import STOOD_STILL
 from axbridge.state import SERVO_ROW, Goals, Observer, ServoState, StepReport, Truth
 
 
@@ -169,8 +168,6 @@ class RobotRecorder:
             if report.requested > 0:
                 times = {"requested_ms": report.requested, "actual_ms": report.actual, "late_ms": report.late}
                 self._recorder.cycle(self.time, **times, errors=len(report.errors), **self._cycle())
-            if report.stood_still:
-                self.event(STOOD_STILL, seconds=report.stood_still)
             for event in report.events:
                 why = "" if event.error is None else event.error.message
                 flags = [flag.name for flag in ErrorFlag if flag & event.flags]

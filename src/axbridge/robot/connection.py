@@ -49,7 +49,6 @@ class Connection:
         sensors: Those of the rig that this backend has, by name.
         cycles: By bus name, for buses that have servos; empty before `open`.
         events: What the latest `receive` noticed.
-        stood_still: See `StepReport`.
         closed: Whether it was let go of.
 
     Raises:
@@ -62,7 +61,6 @@ class Connection:
         self.backend = backend
         self.cycles: dict[str, Cycle] = {}
         self.events: tuple[BusEvent, ...] = ()
-        self.stood_still = 0.0
         self.closed = False
         self._threads: ThreadPoolExecutor | None = None
         self._lost_sensors: set[str] = set()
@@ -173,7 +171,6 @@ class Connection:
             samples.update(result.states)
             faults.update(result.faults)
             self.events += result.events
-        self.stood_still = max((cycle.bus.stood_still() for cycle in self.cycles.values()), default=0.0)
         self._read_at = self.backend.clock.now()
         self._say_lost_ports(faults)
         return samples, faults

@@ -210,10 +210,7 @@ class Robot(Servos):
         events = self._connection.events
         if self._twin is not None and self._simulation is not None:
             events += self._twin.look(self.time, self._start, self._simulation.hand, late=late > _LATE * requested)
-        still = self._connection.stood_still
-        self.last_step = StepReport(
-            requested, actual * 1000, commanded - self._start, sampled, faults, events, late, still
-        )
+        self.last_step = StepReport(requested, actual * 1000, commanded - self._start, sampled, faults, events, late)
         if self._observers:
             states = {name: servo.state for name, servo in self._servos.items()}
             for one in tuple(self._observers):

@@ -59,6 +59,10 @@ class Bank(Motors, Protocol):
     time: float
     foresight: float
 
+    @property
+    def behind(self) -> float:
+        """How old the states are, s; 0 unless something else than `advance` moves the motors."""
+
     def advance(self, until: float) -> None:
         """Run loops, motors and the engine until `time >= until` (s)."""
 
@@ -141,6 +145,7 @@ class ServoBank:
         self._supply[1] = supply_resistance if supply_resistance is not None else 0.0
         self.supply: FloatArray = self._supply[0]
         self.time: float = 0.0
+        self.behind = 0.0
         self.before: Callable[[], None] = lambda: None
         params = np.array([pack(s.model, s.count) for s in servos]).reshape(len(servos), len(Param))
         self._latency = [s.model.sensor.latency_ms / 1000 for s in servos]

@@ -22,11 +22,10 @@ from axbridge.sim.substep import recall
 _ROW = struct.Struct(f"={2 + len(Command)}d")  # index, time, the row
 _STEP, _IDLE_STEP = 0.002, 0.01  # s between two advances while something moves, and while all is limp and still
 _STILL = 1e-3  # rad/s
-_BEHIND = 0.25  # s of lag after which the simulation gives up catching up
+_BEHIND = 1.0  # s of lag after which the simulation gives up catching up
+_LEASH = 0.03  # s that the motors may go on after the latest `advance`: its caller may be suspended
 _AHEAD = 0.01  # s that the motors are ahead of the clock, where commands take longer than that to act
 _MARGIN = 0.01  # s that a command may take from the line to the process
-_STANDSTILL = 0.05  # s between two advances from which on clients hear of it
-_AT_ONCE = 32  # latest standstills that are kept for them
 _GRID = 0.0005  # s between two states that are kept
 _KEPT = 64  # of them
 _PIECE = 0.02  # s: the longest time in one go: a bank remembers little more
@@ -41,11 +40,13 @@ class RemoteBank:
     Where commands take their time to act, nobody can tell what it already knows of the next milliseconds: so it goes
     ahead, and keeps states for `sampled`. Where they act at once, reads get the latest state.
 
+    Its clock follows the times it is advanced to. It catches up with what it has missed, unless that is too much.
+
     Args:
         bank: The motors; not to be used here any more.
 
     Attributes:
-        state: Rows of `State`, at most a few milliseconds old.
+        state: Rows of `State`, at most a few milliseconds old, unless it is `behind`.
         foresight: See `Bank`.
         supply: Volts of each bus; writable.
     """
@@ -54,19 +55,16 @@ class RemoteBank:
         bank.advance(_PIECE)  # kernels are compiled, and all readings are there, before the process starts
         rows, buses = len(bank.state), len(bank.supply)
         self.foresight = bank.foresight
-        count = (1 + _KEPT) * rows * len(State) + buses + 2 * _AT_ONCE + 5
+        count = (1 + _KEPT) * rows * len(State) + buses + 3
         self._memory = mmap.mmap(-1, count * 8 + _NOTE)
         shared = np.frombuffer(self._memory, dtype=np.float64, count=count)
         self.state: FloatArray = shared[: rows * len(State)].reshape(rows, len(State))
         self._past = shared[rows * len(State) : (1 + _KEPT) * rows * len(State)].reshape(_KEPT, rows, len(State))
         self.supply: FloatArray = shared[(1 + _KEPT) * rows * len(State) :][:buses]
-        self._standstills = shared[-2 * _AT_ONCE - 5 : -5].reshape(_AT_ONCE, 2)  # begin and end (`time.monotonic`)
-        self._noted = shared[-5:-4]  # how many so far
-        self._reported = 0
-        self._latest = shared[-4:-3]  # number of the latest of them; it is kept `_GRID` times that, on the bank's clock
-        self._lost = shared[-3:-2]  # s that the bank's clock is behind the line's
-        self._standstill = shared[-2:-1]
-        self._origin = shared[-1:]  # monotonic time at which simulated time was 0; NaN: not started
+        self._latest = shared[-3:-2]  # number of the latest of them; it is kept `_GRID` times that, on the bank's clock
+        self._origin = shared[-2:-1]  # monotonic time at which the bank's clock was 0; NaN: not started
+        self._leash = shared[-1:]  # s on the bank's clock: no further
+        self._lost = 0.0  # s that the bank's clock is behind the line's
         self.state[:] = self._past[:] = bank.state
         self.supply[:] = bank.supply
         self._every = np.arange(rows)
@@ -87,7 +85,7 @@ class RemoteBank:
         """See `ServoBank.set_command`."""
         self._rows[index] = list(row)
         with contextlib.suppress(BrokenPipeError):  # it has died: `advance` says so
-            os.write(self._commands, _ROW.pack(index, time, *row))
+            os.write(self._commands, _ROW.pack(index, time - self._lost, *row))
 
     def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
         """See `ServoBank.set_goal`."""
@@ -96,14 +94,16 @@ class RemoteBank:
         self.set_command(index, row, time)
 
     def advance(self, until: float) -> None:
-        """Time passes by itself; the first call tells what the time is now.
+        """Time passes by itself; this says what the time is now.
 
         Raises:
             AxBridgeError: the simulation has stopped; says why.
         """
-        if np.isnan(self._origin[0]):
-            self._origin[0] = time.monotonic() - until
         self.time = until
+        if self.behind > _BEHIND:  # this machine is too slow, or was suspended
+            self._lost += self.behind
+        self._origin[0] = time.monotonic() - until + self._lost
+        self._leash[0] = until - self._lost + _LEASH
         if until >= self._next_check:
             self._next_check = until + _CHECK
             if self._child and os.waitpid(self._child, os.WNOHANG)[0]:
@@ -111,25 +111,17 @@ class RemoteBank:
                 note = self._memory[-_NOTE:].rstrip(b"\0").decode(errors="replace")
                 raise AxBridgeError(f"the simulation stopped: {note or 'no reason given'}", "start the server again")
 
+    @property
+    def behind(self) -> float:
+        """See `Bank.behind`; a few milliseconds unless the machine is busy, and negative where it is ahead."""
+        return float(self.time - self._lost - self._latest[0] * _GRID)
+
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
         """Rows of `State` of these servos, each as it was at its own time (s), or the latest there is."""
         states = np.empty((len(rows), len(State)))
-        known = np.minimum(np.array(times) - self._lost[0], self._latest[0] * _GRID)
+        known = np.minimum(np.array(times) - self._lost, self._latest[0] * _GRID)
         recall(self._past, rows, np.maximum(known, 0.0), _GRID, states)
         return states
-
-    @property
-    def standstill(self) -> float:
-        """The longest time the motors stood still between two advances, s: a few ms unless the machine is busy."""
-        return float(self._standstill[0])
-
-    def standstills(self) -> list[tuple[float, float]]:
-        """Begin and end (s, `time.monotonic`) of standstills since the last call; of the short ones none."""
-        noted = int(self._noted[0])
-        if noted == self._reported:
-            return []
-        first, self._reported = max(self._reported, noted - _AT_ONCE), noted
-        return [(float(begin), float(end)) for begin, end in self._standstills[np.arange(first, noted) % _AT_ONCE]]
 
     def close(self) -> None:
         """End the process; may be called twice."""
@@ -148,13 +140,9 @@ class RemoteBank:
                 signal.signal(number, signal.SIG_IGN)
             os.set_blocking(commands, False)
             os.nice(2)  # the line answers first
-            while True:
-                now = self._now()
-                if not self._obey(bank, commands):
-                    break
-                if now is not None:
-                    self._follow(bank, now)
-                select.select([commands], [], [], self._pause())
+            while self._obey(bank, commands):
+                caught_up = np.isnan(self._origin[0]) or self._follow(bank)
+                select.select([commands], [], [], self._pause() if caught_up else 0.0)
             code = 0
         except BaseException as failure:  # noqa: BLE001  # the parent reports it
             note = f"{type(failure).__name__}: {failure}".encode()[:_NOTE]
@@ -172,36 +160,23 @@ class RemoteBank:
             if len(packed) < _ROW.size:
                 return False
             index, when, *row = _ROW.unpack(packed)
-            bank.set_command(int(index), row, when - self._lost[0])  # the bank's clock stood still while time was lost
+            bank.set_command(int(index), row, when)
 
-    def _now(self) -> float | None:
-        """The line's time; None before it has started."""
-        if np.isnan(self._origin[0]):
-            return None
-        origin = float(self._origin[0])
-        now = time.monotonic() - origin
-        if now - self.time > _STANDSTILL:
-            self._standstills[int(self._noted[0]) % _AT_ONCE] = origin + self.time, origin + now
-            self._noted[0] += 1  # not before it is there
-        self._standstill[0] = max(self._standstill[0], now - self.time)
-        if now - self.time > _BEHIND:  # this machine is too slow, or was suspended: that time is lost
-            self._lost[0] += now - self.time - _STEP
-        self.time = now
-        return now
-
-    def _follow(self, bank: Bank, now: float) -> None:
-        """Advance, and keep the states on the way."""
+    def _follow(self, bank: Bank) -> bool:
+        """Advance by one piece at most, and keep the states on the way; whether that was all there is to do."""
         bank.supply[:] = self.supply
-        ahead = min(_AHEAD, max(0.0, self.foresight - _MARGIN))
-        due = now - self._lost[0]
-        last = int((due + ahead) / _GRID)
-        while (begin := int(self._latest[0])) < last:
-            end = min(last, begin + int(_PIECE / _GRID))
+        due = min(time.monotonic() - self._origin[0], self._leash[0])
+        begin = int(self._latest[0])
+        last = int((due + min(_AHEAD, max(0.0, self.foresight - _MARGIN))) / _GRID)
+        end = min(last, begin + int(_PIECE / _GRID))
+        if end > begin:
             bank.advance(end * _GRID)
             for number in range(begin + 1, end + 1):
                 self._past[number % _KEPT] = bank.sampled(self._every, [number * _GRID] * len(self._every))
             self._latest[0] = end  # not before they are there
-        self.state[:] = self.sampled(self._every, [now] * len(self._every))
+        now = np.full(len(self._every), max(min(due, self._latest[0] * _GRID), 0.0))
+        recall(self._past, self._every, now, _GRID, self.state)
+        return end >= last
 
     def _pause(self) -> float:
         quiet = not self.state[:, State.DUTY].any() and abs(self.state[:, State.SPEED]).max(initial=0.0) < _STILL

@@ -39,9 +39,6 @@ class Channel(Protocol):
     def write(self, data: bytes) -> None:
         """Hand bytes to the client."""
 
-    def note_standstill(self, begin: float, end: float) -> None:
-        """Tell clients that the servos stood still, from when to when (s on the monotonic clock)."""
-
     def plug(self) -> None:
         """Be there, again after `unplug`."""
 

@@ -20,7 +20,6 @@ else:
     _MISSING = ""
 
 from axbridge.bus.port_name import lock_of
-from axbridge.bus.standstill import notes_of
 from axbridge.errors import PortError, UsageError
 from axbridge.virtual.channel import Arrival
 from axbridge.virtual.pty_listener import TERMIOS2, Listener
@@ -67,7 +66,7 @@ class PtyChannel:
             raise PortError("pty", f"no pseudo-terminal: {_MISSING}", _OTHERWISE)
         self._initial_baud = int(baud)
         self._link = link
-        self._lock = self._notes = -1
+        self._lock = -1
         self._ends: _Ends | None = None
         self.address = ""
         self.transit = self._delay = 0.0  # out and in
@@ -96,7 +95,6 @@ class PtyChannel:
         self._delay = _transit(slave, listener)
         self._ends = _Ends(master, slave, listener)
         self.address = os.ttyname(slave)
-        self._open_notes()
         if self._link is not None:
             temporary = self._link.with_name(f".{self._link.name}.{os.getpid()}")
             temporary.symlink_to(self.address)
@@ -108,11 +106,6 @@ class PtyChannel:
         if ends is not None:
             if self._link is not None:
                 self._link.unlink(missing_ok=True)  # the number may be another's next
-            if self._notes >= 0:
-                os.close(self._notes)
-                self._notes = -1
-                if notes := notes_of(self.address):
-                    notes.unlink(missing_ok=True)
             ends.listener.close(ends.slave)
             os.close(ends.master)
             os.close(ends.slave)
@@ -128,19 +121,6 @@ class PtyChannel:
         if self._ends is not None and _unread(self._ends.slave) < _MOST_UNREAD:
             with contextlib.suppress(OSError):
                 os.write(self._ends.master, data)
-
-    def note_standstill(self, begin: float, end: float) -> None:
-        """See `Channel.note_standstill`; clients on this machine read it (`axbridge.bus.standstill`)."""
-        if self._notes >= 0:
-            with contextlib.suppress(OSError):  # a full disk
-                os.write(self._notes, f"{begin!r} {end!r}\n".encode())
-
-    def _open_notes(self) -> None:
-        notes = notes_of(self.address)
-        if notes is not None:
-            with contextlib.suppress(OSError):  # then clients do not hear of it
-                notes.unlink(missing_ok=True)  # of a server that was killed
-                self._notes = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
     def close(self) -> None:
         """Close the pseudo-terminal and take the link away; may be called twice."""

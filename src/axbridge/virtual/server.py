@@ -18,6 +18,7 @@ from axbridge.virtual.world import World
 _SPIN = 60e-6  # s before a reply is due: from then on the loop does not sleep
 _SUSPENDED = 1.0  # s: the servos' time leaves out longer pauses of the whole process
 _LATE = 100e-6  # s after which a reply counts as late
+_SILENT = 0.05  # s: whatever comes, leaves or is known later than that gets no answer
 _QUIET = 0.2  # s without a packet after which the machine may sleep between two of them
 
 
@@ -57,11 +58,13 @@ class Lateness:
 
     Attributes:
         worst: s.
+        unanswered: What was dropped because the machine was too busy.
     """
 
     def __init__(self) -> None:
         self._bins = [0] * 2000  # the last one takes all above
         self.worst = 0.0
+        self.unanswered = 0
 
     def add(self, late: float) -> None:
         """Count one reply that left `late` seconds after its due time."""
@@ -118,17 +121,15 @@ def serve(
     offset = time.monotonic() - world.now()
     world.sleep_until(time.monotonic() - offset)
     awake, asked = Awake(), 0.0
-    standstills = getattr(world.bank, "standstills", tuple)  # of motors in a process of their own
     ready()
     while not stopping():
         now = time.monotonic() - offset
         if now - world.now() > _SUSPENDED:
             offset += now - world.now()
             now = world.now()
+            for line, _ in pairs:
+                line.drop_replies()
         world.sleep_until(now)
-        for begin, end in standstills():
-            for _, channel in pairs:
-                channel.note_standstill(begin, end)
         due = math.inf
         for line, channel in pairs:
             if line.plugged != bool(channel.descriptors()):
@@ -136,7 +137,7 @@ def serve(
             due = min(due, _deliver(line, channel, now, offset, lateness))
         now = time.monotonic() - offset
         if due - now > _SPIN:
-            if _listen(pairs, console, min(due - _SPIN, world.next_watch) - now, offset):
+            if _listen(world, pairs, console, min(due - _SPIN, world.next_watch) - now, offset, lateness):
                 awake.hold()
                 asked = now
             elif now - asked > _QUIET:
@@ -153,13 +154,24 @@ def serve(
 def _deliver(line: Line, channel: Channel, now: float, offset: float, lateness: Lateness) -> float:
     """Write what is due; return when the line wants attention next."""
     for delivery in line.collect(now + channel.transit):
-        lateness.add(time.monotonic() - offset + channel.transit - delivery.due)
+        late = time.monotonic() - offset + channel.transit - delivery.due
+        if late > _SILENT:
+            lateness.unanswered += 1
+            continue
+        lateness.add(late)
         channel.write(delivery.data)
     due = line.next_due
     return math.inf if due is None else due - channel.transit
 
 
-def _listen(pairs: list[tuple[Line, Channel]], console: Console | None, wait: float, offset: float) -> bool:
+def _listen(
+    world: World,
+    pairs: list[tuple[Line, Channel]],
+    console: Console | None,
+    wait: float,
+    offset: float,
+    lateness: Lateness,
+) -> bool:
     """Wait for bytes at most `wait` seconds (if that is positive) and put them on their line; whether any came."""
     open_ = {number: (line, channel) for line, channel in pairs for number in channel.descriptors()}
     waiting = [*open_, console.descriptor] if console is not None and console.descriptor >= 0 else list(open_)
@@ -174,6 +186,9 @@ def _listen(pairs: list[tuple[Line, Channel]], console: Console | None, wait: fl
             continue
         line, channel = open_[descriptor]
         for arrival in channel.receive():
+            if max(time.monotonic() - arrival.time, world.bank.behind) > _SILENT:
+                lateness.unanswered += 1
+                continue
             line.baud = arrival.baud or line.baud
             line.send(arrival.data, arrival.time - offset)
         # Executing early (by the frame's own length) saves a wake-up; the answer still leaves when it is due.

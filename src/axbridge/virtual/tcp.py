@@ -139,9 +139,6 @@ class TcpChannel:
             with contextlib.suppress(OSError):
                 self._client.send(data)
 
-    def note_standstill(self, begin: float, end: float) -> None:
-        """Clients may be on other machines: nothing can be said beside the line."""
-
     def _hang_up(self) -> None:
         if self._client is not None:
             self._client.close()
