@@ -94,6 +94,7 @@ class FrictionParams(toml_tables.TomlTable):
         load_external: M5: N·m per N·m of external torque alone; `load` is then of the motor's alone.
         load_external_stribeck: M5: added at rest to `load_external`.
         quadratic: M6: N·m·s²/rad².
+        output: Dry friction of the output shaft, on the joint's side of `backlash`, N·m; with any law.
     """
 
     law: Literal["M1", "M2", "M3", "M4", "M5", "M6"] = "M1"
@@ -107,6 +108,7 @@ class FrictionParams(toml_tables.TomlTable):
     load_external: float = Field(default=0.0, ge=0)
     load_external_stribeck: float = Field(default=0.0, ge=0)
     quadratic: float = Field(default=0.0, ge=0)
+    output: float = Field(default=0.0, ge=0)
 
 
 class ControllerParams(toml_tables.TomlTable):

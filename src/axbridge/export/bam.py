@@ -117,6 +117,7 @@ def to_bam(model: ServoModel, kind: str) -> tuple[dict[str, Any], list[str]]:
         "motor.resistance": (motor.resistance + motor.resistance_per_duty) / motor.efficiency,
         "motor.armature": motor.armature,
         **{f"friction.{key}": value for key, value in friction.model_dump().items() if key != "law"},
+        "friction.coulomb": friction.coulomb + friction.output,
     }
     document: dict[str, Any] = {key: values[name] for key, name in _keys(friction.law).items()}
     if friction.law == "M6":

@@ -165,7 +165,7 @@ def _drive(mujoco: Any, spec: Any, rig: Rig, servo: ServoConfig) -> None:
     joint = spec.joint(servo.joint)
     joint.armature = motor.armature
     joint.damping[0] += friction.viscous + servo.damping_constant
-    joint.frictionloss += friction.coulomb + servo.static_friction
+    joint.frictionloss += friction.coulomb + friction.output + servo.static_friction
     joint.stiffness[0] = servo.spring_constant
     constant, resistance = motor.output_constant, loop.resistance / motor.efficiency
     torque = constant / resistance  # N·m per V

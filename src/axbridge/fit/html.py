@@ -184,7 +184,7 @@ def _surface_panel(surface: Surface) -> Panel:
 
 def _friction_panel(fit: Fit) -> Panel:
     speed = np.linspace(-6, 6, 241)
-    torque = fit.row[Param.COULOMB] * np.sign(speed) + fit.row[Param.VISCOUS] * speed
+    torque = (fit.row[Param.COULOMB] + fit.row[Param.OUTPUT]) * np.sign(speed) + fit.row[Param.VISCOUS] * speed
     return Panel((Curve(speed, torque, "", "reference"),), "speed, rad/s", "friction torque, N·m")
 
 

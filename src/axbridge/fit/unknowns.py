@@ -58,6 +58,9 @@ _DEAD_DUTY = Unknown("motor.dead_duty", Param.DEAD_DUTY, 0.0, 0.2, False, HOLD, 
 _ARMATURE = Unknown("motor.armature", Param.ARMATURE, 3e-4, 0.03, True, _FALLS, usual=0.3)
 _ARMATURE_FROM_NONE = replace(_ARMATURE, low=0.0, logarithmic=False, usual=math.inf)  # the logarithm has no 0
 _COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-5, 0.4, True, _FALLS, usual=0.5)
+_OUTPUT = Unknown("friction.output", Param.OUTPUT, 0.0, 0.2, False, STEPS, usual=0.02)
+_BACKLASH = Unknown("motor.backlash", Param.BACKLASH, 0.0, math.radians(2), False, STEPS, usual=math.radians(0.3))
+_MAX_CURRENT = Unknown("motor.max_current", Param.MAX_CURRENT, 0.5, 6.0, True, STEPS, usual=0.5)
 _VISCOUS = Unknown("friction.viscous", Param.VISCOUS, 1e-4, 0.1, True, _FALLS, usual=1.0)
 _STRIBECK = Unknown("friction.stribeck", Param.STRIBECK, 1e-4, 0.4, True, _SLOW)
 _STRIBECK_SPEED = Unknown("friction.stribeck_speed", Param.STRIBECK_SPEED, 0.05, 3.0, True, _SLOW)

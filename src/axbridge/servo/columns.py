@@ -157,6 +157,7 @@ class Param(IntEnum):
     LAG = 39  # s, of the position that the loop sees
     DEAD_DUTY = 40  # share of full duty
     LOAD_EXTERNAL_STRIBECK = 41
+    OUTPUT = 42  # N·m: dry friction of the output shaft, on the joint's side of the backlash
 
 
 _LAWS = {"state_feedback": Law.STATE_FEEDBACK, "compliance": Law.COMPLIANCE, "pid": Law.PID}
@@ -192,6 +193,7 @@ def pack(model: ServoModel, count: float) -> FloatArray:
     row[Param.LOAD_EXTERNAL] = friction.load_external if "load_external" in has else -1.0
     row[Param.LOAD_EXTERNAL_STRIBECK] = friction.load_external_stribeck if "load_external_stribeck" in has else 0.0
     row[Param.QUADRATIC] = friction.quadratic if "quadratic" in has else 0.0
+    row[Param.OUTPUT] = friction.output
     row[Param.LAW] = float(_LAWS[controller.law])
     row[Param.K_THETA] = controller.k_theta
     row[Param.K_OMEGA] = controller.k_omega

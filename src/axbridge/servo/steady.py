@@ -42,7 +42,7 @@ class SteadyServo:
 
     Attributes:
         motor: Its winding is as warm as its surroundings.
-        friction: Dry friction; friction of the joint itself may be added to its Coulomb friction.
+        friction: Dry friction, the output shaft's in its Coulomb friction, to which the joint's own may be added.
         viscous: N·m·s/rad.
         dead: Share of full duty that the bridge swallows.
         warming: Share of the resistance a kelvin above `ambient`.
@@ -60,9 +60,10 @@ class SteadyServo:
     def of(cls, row: FloatArray) -> SteadyServo:
         """From a packed model (len(Param),), or one for each servo, (servos, len(Param))."""
         columns: Any = row.tolist() if row.ndim == 1 else row.T
+        friction = plain(friction_of)(columns)
         return cls(
             plain(motor_of)(columns, columns[Param.RESISTANCE]),
-            plain(friction_of)(columns),
+            friction._replace(coulomb=friction.coulomb + columns[Param.OUTPUT]),
             columns[Param.VISCOUS],
             columns[Param.DEAD_DUTY],
             columns[Param.RESISTANCE_PER_KELVIN],

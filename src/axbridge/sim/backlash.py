@@ -1,16 +1,29 @@
-"""Play between gear and output shaft: in it the rotor turns on its own, and the joint swings freely.
+"""Play between gear and output shaft: in it the rotor turns on its own, and the joint coasts against its own friction.
 
-The rotor (armature, motor, friction of the gear) rests on one flank of the play or on the other; then it and the joint
-move as one, and the equations are those without play. It leaves the flank when it would have to pull the joint instead
-of pushing it. Free, it meets a flank again as two bodies that do not bounce, whose momentum is kept, so play never adds
-energy. All angles and speeds are seen at the output.
+Two bodies, seen at the output: the rotor (armature A, torque T of the motor less what the gear rubs away) and the joint
+(inertia J, torque G of gravity and all else, dry friction of at most F on its own side: that of the output shaft's
+bearing, `Param.OUTPUT`, and what a rig adds). With the flank s = 1 or -1 on which the rotor rests, and the force P on
+it, in N·m,
+
+    A·ω_r' = T - P          J·ω' = G + P - f,   |f| ≤ F against the motion          P·s ≥ 0: a flank pushes only
+
+*On a flank* ω_r = ω, so they move as one body of A + J, with the friction of both sides; the equations are those
+without play. P follows from the rotor alone: P = T - A·ω'. Where P·s would be negative, the rotor would have to pull,
+and leaves the flank (`rest`).
+
+*In the play* P = 0, each goes its own way. While the motor brakes, A slows down by T, and J by no more than G - f. So a
+bar with a large J runs ahead through the play and is caught at the other flank later, with more of its speed left; a
+bare horn, J = 0, is held to the driving flank by its friction: P = f there.
+
+*They meet* without a bounce: an impulse passes that makes their speeds one, and keeps their momentum. So play never
+adds energy (`meeting`).
 """
 
 from __future__ import annotations
 
 from axbridge.arrays import FloatArray
 from axbridge.jit import jit
-from axbridge.servo.columns import Joint, Param
+from axbridge.servo.columns import Joint
 
 
 @jit
@@ -44,21 +57,22 @@ def meeting(gap: float, rotor: float, joint: float, play: float, armature: float
 
 
 @jit
-def rest(params: FloatArray, joint: FloatArray, pushed: float, gained: float) -> float:
+def rest(joint: FloatArray, armature: float, play: float, pushed: float, gained: float) -> float:
     """After a substep of a rotor on its flank: whether it still pushes.
 
     Args:
-        params: The servo's row.
         joint: The joint's row, changed in place.
-        pushed: Impulse of motor and gear, N·m·s.
+        armature: kg·m².
+        play: Width, rad.
+        pushed: Impulse of motor and gear, the gear's own friction included, N·m·s.
         gained: Speed that joint and rotor gained, rad/s.
 
     Returns:
         What of the impulse the rotor kept; the rest passed on to the joint, N·m·s.
     """
-    kept: float = params[Param.ARMATURE] * gained
+    kept: float = armature * gained
     if (pushed - kept) * joint[Joint.FLANK] < 0.0:
         joint[Joint.LOOSE] = 1.0
-        joint[Joint.ROTOR] = joint[Joint.ANGLE] + 0.5 * joint[Joint.FLANK] * params[Param.BACKLASH]
+        joint[Joint.ROTOR] = joint[Joint.ANGLE] + 0.5 * joint[Joint.FLANK] * play
         joint[Joint.ROTOR_SPEED] = joint[Joint.SPEED]
     return kept

@@ -38,7 +38,7 @@ from axbridge.jit import jit
 from axbridge.servo.columns import Command, Joint, Mode, Param, Passive
 from axbridge.servo.motor import fitted_weight
 from axbridge.servo.position_laws import lagging
-from axbridge.sim.backlash import meeting
+from axbridge.sim.backlash import meeting, rest
 from axbridge.sim.one_body import spin, stopped
 from axbridge.sim.runs import Regime, Runs
 from axbridge.sim.substep import DriveTrain, drive_train, drive_train_of, settle
@@ -78,6 +78,7 @@ class _Trial(NamedTuple):
         noise: rad.
         armature: kg·m².
         play: rad.
+        output: N·m.
     """
 
     train: DriveTrain
@@ -86,6 +87,7 @@ class _Trial(NamedTuple):
     noise: float
     armature: float
     play: float
+    output: float
 
 
 @jit
@@ -107,7 +109,10 @@ def _begin(params: FloatArray, runs: Runs, m: int, work: FloatArray, out: FloatA
         joint[Joint.LOOSE], joint[Joint.ROTOR], joint[Joint.ROTOR_SPEED] = 1.0, reading - offset, velocity
     out[a] = reading
     place[_NOW], place[_OBEYED], place[_NEXT] = runs.time[a], a, a + 1
-    return _Trial(train, params[Param.LATENCY] + _LOOP, offset, params[Param.NOISE], params[Param.ARMATURE], play)
+    return _Trial(
+        train, params[Param.LATENCY] + _LOOP, offset, params[Param.NOISE], params[Param.ARMATURE], play,
+        params[Param.OUTPUT],
+    )  # fmt: skip
 
 
 @jit
@@ -127,7 +132,7 @@ def _advance(trial: _Trial, runs: Runs, m: int, h: float, work: FloatArray, out:
     if k >= n:
         return False
     time, sent, position, velocity, driven = runs.time, runs.sent, runs.position, runs.velocity, runs.driven
-    train, latency, offset, noise, armature, play = trial
+    train, latency, offset, noise, armature, play, output = trial
     inertia, passive = runs.inertia[m], runs.passive[m]
     total, carried = inertia + armature, runs.load.shape[0] > 0
     if j + 1 < n and sent[j + 1] + latency <= now + 1e-9:
@@ -168,14 +173,16 @@ def _advance(trial: _Trial, runs: Runs, m: int, h: float, work: FloatArray, out:
         pull = runs.gravity[m] * math.sin(midway + runs.phase[m])
     loose = joint[Joint.LOOSE] != 0.0
     torque, damping, limit = drive_train(1.0, train, command, joint, angle + offset, runs.supply[m], step, pull, noise)
-    spring, turned, moved = -passive[Passive.SPRING] * midway, 0.0, total
+    spring, turned, moved, gear = -passive[Passive.SPRING] * midway, 0.0, total, limit
+    drive, drag = torque, damping
     if loose:
         turned, joint[Joint.ROTOR_SPEED] = spin(joint[Joint.ROTOR_SPEED], armature, torque, damping, limit, step)
         joint[Joint.ROTOR] += step * turned
         torque, damping, limit, moved = 0.0, 0.0, 0.0, inertia
     damping += passive[Passive.DAMPING]
-    limit += step * passive[Passive.FRICTION]
+    limit += step * (passive[Passive.FRICTION] + output)
     mean, speed = spin(omega, moved, torque + spring - pull, damping, limit, step)
+    unstopped_mean, unstopped = mean, speed
     following, mean, speed = stopped(angle, mean, speed, passive[Passive.LOW], passive[Passive.HIGH], step)
     if loose:
         mobility = 1.0 / (moved + step * fitted_weight(step * damping / moved) * damping)
@@ -188,10 +195,10 @@ def _advance(trial: _Trial, runs: Runs, m: int, h: float, work: FloatArray, out:
     else:
         settle(joint, train.motor.constant, mean)
         if play > 0.0:  # does the rotor push its joint, or would it have to pull?
-            passed = inertia * (speed - omega) + step * (pull - spring + passive[Passive.DAMPING] * mean)
-            if passed * joint[Joint.FLANK] < 0.0:
-                joint[Joint.LOOSE], joint[Joint.ROTOR_SPEED] = 1.0, speed
-                joint[Joint.ROTOR] = following + 0.5 * joint[Joint.FLANK] * play
+            rubbed = total * (unstopped - omega) - step * (torque + spring - pull - damping * unstopped_mean)
+            pushed = step * (drive - drag * mean) + (rubbed * gear / limit if limit > 0.0 else 0.0)
+            joint[Joint.ANGLE], joint[Joint.SPEED] = following, speed
+            rest(joint, armature, play, pushed, speed - omega)
     if not abs(following) < 1e3:
         out[k:n] = 1e3
         place[_NEXT] = n

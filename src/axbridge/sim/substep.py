@@ -118,6 +118,7 @@ def gather(index: int, step: float, drives: Drives) -> None:
         limit[j] = step * passive[j, Passive.FRICTION]
         loose[j] = joint[j, Joint.LOOSE]
         if row >= 0:
+            limit[j] += step * params[row, Param.OUTPUT]
             hiss = params[row, Param.NOISE] * noise[(index * 31 + row * 977) % NOISE]
             state[row, State.READING] = side[j] * angle + params[row, Param.OFFSET] + hiss
             moving, drag, dry = drive_train(
@@ -192,10 +193,14 @@ def account(
         if loose[j] != 0.0:
             turned, kept[j] = rotor[j], 0.0
         elif params[row, Param.BACKLASH] > 0.0:
-            beside_it = passive[j, Passive.FRICTION] * step / limit[j] if limit[j] > 0.0 else 0.0
+            beside_it = (passive[j, Passive.FRICTION] + params[row, Param.OUTPUT]) * step
+            beside_it = beside_it / limit[j] if limit[j] > 0.0 else 0.0  # share of friction on the joint's side
             pushed = step * (used[j] + passive[j, Passive.SPRING] * (joint[j, Joint.ANGLE] - 0.5 * step * mean[j]))
             pushed += step * passive[j, Passive.DAMPING] * mean[j] - beside_it * impulse[j]
-            kept[j] = rest(params[row], joint[j], pushed, joint[j, Joint.SPEED] - before[j])
+            kept[j] = rest(
+                joint[j], params[row, Param.ARMATURE], params[row, Param.BACKLASH], pushed,
+                joint[j, Joint.SPEED] - before[j],
+            )  # fmt: skip
         _book(side[j], turned, used[j], params[row], state[row], joint[j], step)
         supply[2, bus_of[row]] += abs(state[row, State.DUTY] * state[row, State.CURRENT])
         supply[3, bus_of[row]] += state[row, State.DUTY] ** 2 / params[row, Param.RESISTANCE]
