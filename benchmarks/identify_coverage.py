@@ -25,9 +25,9 @@ from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.fit import identify
-from axbridge.fit.fit import base_model, with_noise
-from axbridge.fit.fixed_constants import allowing, held_in
-from axbridge.fit.uncertainty import left_alone, polish, uncertainty
+from axbridge.fit.intervals import allowing, held_in, uncertainty
+from axbridge.fit.least_squares import left_alone, polish
+from axbridge.fit.prepare import base_model, with_noise
 from axbridge.fit.unknowns import space_of
 from axbridge.motion.experiments import PROTOCOL, Options, conduct
 from axbridge.recording.provenance import describe

@@ -19,9 +19,9 @@ import numpy as np
 
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
-from axbridge.fit.fit import base_model
+from axbridge.fit.intervals import uncertainty
+from axbridge.fit.prepare import base_model
 from axbridge.fit.search import executor
-from axbridge.fit.uncertainty import uncertainty
 from axbridge.fit.unknowns import space_of
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track

@@ -18,9 +18,9 @@ from axbridge.comparison.joint_load import joint_of_robot
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
-from axbridge.fit.fit import base_model, with_noise
-from axbridge.fit.fixed_constants import allowing, held_in
-from axbridge.fit.uncertainty import left_alone, polish, uncertainty
+from axbridge.fit.intervals import allowing, held_in, uncertainty
+from axbridge.fit.least_squares import left_alone, polish
+from axbridge.fit.prepare import base_model, with_noise
 from axbridge.fit.unknowns import space_of
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import walk

@@ -21,7 +21,7 @@ import numpy as np
 
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
-from axbridge.fit.fit import base_model
+from axbridge.fit.prepare import base_model
 from axbridge.fit.unknowns import space_of
 from axbridge.jit import COMPILED
 from axbridge.recording.import_logs import import_log

@@ -16,10 +16,9 @@ import numpy as np
 
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
-from axbridge.fit.clocks import predicted
-from axbridge.fit.fit import base_model
-from axbridge.fit.loads import loaded_with
-from axbridge.fit.uncertainty import polish
+from axbridge.fit.least_squares import polish
+from axbridge.fit.prepare import base_model, loaded_with
+from axbridge.fit.residuals import predicted
 from axbridge.fit.unknowns import space_of
 from axbridge.recording import coarse_clock
 from axbridge.recording.import_logs import import_log

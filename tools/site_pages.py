@@ -41,7 +41,7 @@ API = {
         "axbridge.recording.robot_recorder.RobotRecorder",
         "axbridge.recording.sample_logs",
     ),
-    "Compare and identify": ("axbridge.comparison.comparison", "axbridge.fit.fit"),
+    "Compare and identify": ("axbridge.comparison.comparison", "axbridge.fit.pipeline"),
     "Moves and walking": (
         "axbridge.motion.moves",
         "axbridge.motion.player",
@@ -60,7 +60,7 @@ HEADINGS = {  # where the last name says too little, or is not what people write
     "axbridge.recording.stored": "Reading and writing recordings",
     "axbridge.recording.sample_logs": "Recordings that come along",
     "axbridge.comparison.comparison": "Comparing",
-    "axbridge.fit.fit": "Fitting",
+    "axbridge.fit.pipeline": "Fitting",
     "axbridge.motion.moves": "Moves",
     "axbridge.motion.player": "Playing moves",
     "axbridge.motion.teaching": "Teaching by hand",

@@ -42,7 +42,7 @@ def test_json_shows_nothing_even_on_a_terminal(tmp_path):
 
 
 def test_the_fit_knows_nothing_of_terminals():
-    code = "import sys, axbridge.fit.fit, axbridge.fit.friction_laws; print('rich' in sys.modules)"
+    code = "import sys, axbridge.fit.pipeline, axbridge.fit.friction_laws; print('rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

@@ -13,7 +13,7 @@ from axbridge.comparison.recorded_robot import standing_robot
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, RigError, UsageError
-from axbridge.fit.uncertainty import polish
+from axbridge.fit.least_squares import polish
 from axbridge.fit.unknowns import space_of
 from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.recorder import Recorder

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.recorded_runs import runs_of
-from axbridge.fit.fit import fit_model
 from axbridge.fit.friction_laws import chosen_law, compare_laws
+from axbridge.fit.pipeline import fit_model
 from axbridge.fit.result import LawComparison, LawScore
 from axbridge.fit.unknowns import FRICTION_LAWS
 from axbridge.recording.stored import write_recording

@@ -13,13 +13,15 @@ from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.fit import identify
-from axbridge.fit.fit import base_model, doubts, resting_noise
 from axbridge.fit.html import trace_panels, write_page
 from axbridge.fit.identify import beforehand
+from axbridge.fit.intervals import uncertainty
+from axbridge.fit.least_squares import left_alone, misfits, polish
 from axbridge.fit.lima2009 import ks_line, paper_procedure
+from axbridge.fit.pipeline import doubts
+from axbridge.fit.prepare import base_model, resting_noise
 from axbridge.fit.result import Score
 from axbridge.fit.search import executor
-from axbridge.fit.uncertainty import left_alone, misfits, polish, uncertainty
 from axbridge.fit.unknowns import Space, space_of
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track

@@ -23,7 +23,8 @@ from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.fit import identify, write_params
-from axbridge.fit.fit import base_model, check
+from axbridge.fit.pipeline import check
+from axbridge.fit.prepare import base_model
 from axbridge.fit.result import Score
 from axbridge.fit.search import Job, StartOutcome, executor, minimise
 from axbridge.fit.unknowns import space_of

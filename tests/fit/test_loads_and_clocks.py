@@ -9,10 +9,10 @@ import pytest
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
-from axbridge.fit.clocks import predicted, shifts
-from axbridge.fit.fit import base_model, fit_model
-from axbridge.fit.loads import inertia_of, loaded_with
-from axbridge.fit.uncertainty import misfits, polish
+from axbridge.fit.least_squares import misfits, polish
+from axbridge.fit.pipeline import fit_model
+from axbridge.fit.prepare import base_model, inertia_of, loaded_with
+from axbridge.fit.residuals import predicted, shifts
 from axbridge.fit.unknowns import space_of
 from axbridge.recording import coarse_clock
 from axbridge.recording.import_logs import import_log

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.recorded_runs import runs_of
-from axbridge.fit.fit import allowing_for, fit_model
+from axbridge.fit.least_squares import polish
+from axbridge.fit.pipeline import allowing_for, fit_model
 from axbridge.fit.richer_laws import independent, richer_law
-from axbridge.fit.uncertainty import polish
 from axbridge.fit.unknowns import enriched, richer_than, space_of
 from axbridge.servo.columns import Param
 from tests.fit.test_identify import RIG, ax12_truth, motion

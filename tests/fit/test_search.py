@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.recorded_runs import runs_of
+from axbridge.fit.intervals import GROUPS, uncertainty
 from axbridge.fit.search import (
     COARSE,
     IDLE,
@@ -20,7 +21,6 @@ from axbridge.fit.search import (
     search,
 )
 from axbridge.fit.stages import parts
-from axbridge.fit.uncertainty import GROUPS, uncertainty
 from axbridge.fit.unknowns import Space
 from axbridge.servo.columns import Param
 from tests.fit.test_identify import RIG, ax12_data, ax12_space, ax12_truth

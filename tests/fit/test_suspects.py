@@ -10,11 +10,13 @@ import pytest
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit import Fit, identify
-from axbridge.fit.fit import base_model, scores_of
+from axbridge.fit.intervals import Uncertainty
+from axbridge.fit.least_squares import polish
+from axbridge.fit.pipeline import scores_of
+from axbridge.fit.prepare import base_model, prepare
 from axbridge.fit.result import Estimate
 from axbridge.fit.search import COARSE
 from axbridge.fit.suspects import import_again, looks_like, mirrored, sampling
-from axbridge.fit.uncertainty import Uncertainty, polish
 from axbridge.fit.unknowns import space_of
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track
@@ -69,7 +71,7 @@ def told(recordings, volts=VOLTS):
     seen = rollouts(row[None], runs)[0]
     fit = Fit(
         "ax12", "M1", tuple(Estimate(one, float(row[one.column]), 0.0, 0.0) for one in space.unknowns), row, base,
-        scores_of(recordings, (), runs, seen), unsure, (), (), 0, 0.0, 0, runs, seen, rig,
+        scores_of(prepare(recordings, rig, "ax12"), seen), unsure, (), (), 0, runs, seen, rig,
     )  # fmt: skip
     return "\n".join((*sampling(recordings), *looks_like(fit, recordings)))
 

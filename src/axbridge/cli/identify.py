@@ -77,11 +77,11 @@ def identify(
     from axbridge.comparison.condition import parse_condition
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
-    from axbridge.fit.fit import CONDITIONS, check
     from axbridge.fit.html import write_page
     from axbridge.fit.identify import COMPARE, beforehand
     from axbridge.fit.identify import identify as fit_to
     from axbridge.fit.params_file import summary, write_params
+    from axbridge.fit.pipeline import CONDITIONS, check
     from axbridge.fit.unknowns import FRICTION_LAWS
     from axbridge.jit import COMPILED
     from axbridge.recording.stored import open_recording

@@ -19,7 +19,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError
-from axbridge.fit.fit import allowing_for, fit_model
+from axbridge.fit.pipeline import allowing_for, fit_model
 from axbridge.fit.result import Fit, LawComparison, LawScore
 from axbridge.fit.richer_laws import Richer, begun_from, criterion, independent
 from axbridge.fit.search import Mapper, StartOutcome, executor

@@ -9,14 +9,14 @@ from pathlib import Path
 from axbridge.comparison.joint_load import joint_of_robot
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, UsageError
-from axbridge.fit.fit import fit_model
 from axbridge.fit.friction_laws import compare_laws
+from axbridge.fit.least_squares import NOTHING_CHANGES
 from axbridge.fit.lima2009 import ks_line, paper_procedure
-from axbridge.fit.loads import loaded_with
+from axbridge.fit.pipeline import fit_model
+from axbridge.fit.prepare import loaded_with
 from axbridge.fit.result import Fit
 from axbridge.fit.search import Mapper, StartOutcome
 from axbridge.fit.suspects import looks_like, mirrored, sampling
-from axbridge.fit.uncertainty import NOTHING_CHANGES
 from axbridge.recording.recording import Recording
 
 COMPARE = "compare"  # in place of a friction law
@@ -62,7 +62,7 @@ def identify(
         method: ``cma``: search; ``grid``: the paper's scans, for lima2009 alone. By default the paper's for its model.
         friction: ``M1`` to ``M6``, or ``compare``: all are tried, and the data choose; None = the model's own.
         servo: One servo of a robot, whose load comes from the recorded motion of all; None: the rig has only one.
-        loads: Balanced bars that recordings' servos turned, see `axbridge.fit.loads`.
+        loads: Balanced bars that recordings' servos turned, see `axbridge.fit.prepare`.
         held_out: Never fitted, only scored.
         ks_pairs: For ``grid``: CSV with columns speed (motor, rad/s) and volts (open).
         starts: Independent searches, at most; two that agree are enough.

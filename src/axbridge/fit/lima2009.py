@@ -22,11 +22,13 @@ from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.file_reading import reading, regular
-from axbridge.fit.clocks import predicted
-from axbridge.fit.fit import base_model, doubts, inputs_of, scores_of, with_noise
+from axbridge.fit.intervals import Uncertainty, uncertainty
+from axbridge.fit.least_squares import polish
+from axbridge.fit.pipeline import doubts, inputs_of, scores_of
+from axbridge.fit.prepare import prepare
+from axbridge.fit.residuals import predicted
 from axbridge.fit.result import Estimate, Fit, KsLine, Surface
 from axbridge.fit.search import COARSE, losses
-from axbridge.fit.uncertainty import Uncertainty, polish, uncertainty
 from axbridge.fit.unknowns import Space, space_of
 from axbridge.recording.recording import Recording
 from axbridge.servo.columns import Param
@@ -80,7 +82,8 @@ def paper_procedure(
         RigError: the rig is not one arm on a fixed base.
     """
     began = time.monotonic()
-    base = with_noise(base_model(rig, "lima2009"), runs_of(recordings, rig))
+    problem = prepare(recordings, rig, "lima2009", held_out=held_out)
+    base, every = problem.base, problem.every
     if line is not None:
         base = base.model_copy(update={"motor": base.motor.model_copy(update={"torque_constant": line.ks})})
     whole = space_of("lima2009", None, packed(base, rig))
@@ -95,9 +98,8 @@ def paper_procedure(
     only = replace(friction.without(["sensor.latency_ms"]), base=friction.sets(friction_at[None])[0])
     sure = _joined(uncertainty(only, falls, only.point(row)), uncertainty(gains, steps, gains_at))
     order = only.unknowns + gains.unknowns
-    every = runs_of([*recordings, *held_out], rig)
     simulated = predicted(row[None], every)[0]
-    scores = scores_of(recordings, held_out, every, simulated)
+    scores = scores_of(problem, simulated)
     return Fit(
         kind="lima2009",
         friction="M1",
@@ -122,7 +124,7 @@ def paper_procedure(
         runs=every,
         simulated=simulated,
         rig=rig,
-        inputs=inputs_of(recordings, held_out, rig),
+        inputs=inputs_of(problem),
         line=line,
         surfaces=(fallen, stepped),
     )

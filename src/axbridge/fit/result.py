@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from axbridge.arrays import FloatArray
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
-from axbridge.fit.uncertainty import Uncertainty
+from axbridge.fit.intervals import Uncertainty
 from axbridge.fit.unknowns import KNOWN, Space, Unknown
 from axbridge.sim.runs import Runs
 
@@ -113,11 +113,11 @@ class Fit:
     starts: tuple[float, ...]
     warnings: tuple[str, ...]
     rollouts: int
-    seconds: float
-    seed: int
     runs: Runs
     simulated: FloatArray
     rig: Rig
+    seconds: float = 0.0
+    seed: int = 0
     ends: tuple[End, ...] = ()
     inputs: tuple[Input, ...] = ()
     allowed: str | None = None

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.fit.clocks import predicted
+from axbridge.fit.intervals import Uncertainty, flat_of, uncertainty
+from axbridge.fit.least_squares import misfits, polish
+from axbridge.fit.residuals import predicted
 from axbridge.fit.search import COARSE, Job, Mapper, minimise
-from axbridge.fit.uncertainty import Uncertainty, flat_of, misfits, polish, uncertainty
 from axbridge.fit.unknowns import Space, enriched, richer_than
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs

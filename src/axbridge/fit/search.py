@@ -24,7 +24,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import AxBridgeError
-from axbridge.fit.clocks import predicted
+from axbridge.fit.residuals import predicted
 from axbridge.fit.stages import STAGES, parts
 from axbridge.fit.unknowns import Space
 from axbridge.pool import APART, workers

@@ -17,8 +17,8 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
-from axbridge.fit.clocks import predicted
-from axbridge.fit.fit import base_model
+from axbridge.fit.prepare import base_model
+from axbridge.fit.residuals import predicted
 from axbridge.fit.result import Fit
 from axbridge.fit.search import COARSE, losses
 from axbridge.fit.unknowns import Space

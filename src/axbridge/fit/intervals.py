@@ -8,9 +8,11 @@ makes them, which errs alike in all readings of a joint at rest and does not sho
 servo: whatever raises the squared error by less than `TOLERANCE` of it counts as possible, too. What the simulation's
 own step does to the estimates, and the millisecond in which the servo's loop may pick up a command, are added.
 
-For the same reason an unknown leaves the value of a model of its kind only for a squared error that is worth it: to be
-off by the usual distance (`Space.usual`) costs what the tolerance allows one standard error. What the data tell
-moves hardly less far for it; what they do not tell stays. The intervals are those of the data alone.
+*Constants that a fit holds* (`allowing`): another servo, gear or supply has others. Each is moved to either side, and
+the unknowns are fitted again from where they are. As far as they go, they may be off, and the intervals allow for it:
+no fit of this data shows it. Where the squared error grows, the data tell the constant, too; it then counts only as far
+as the error stays within `TOLERANCE` of the least (a parabola through the three fits). Of several constants the squares
+add up. But any one of them may be off that far by itself, and what the data leave open then comes on top.
 """
 
 from __future__ import annotations
@@ -23,26 +25,25 @@ from functools import partial
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.errors import AxBridgeError
-from axbridge.fit.clocks import predicted
-from axbridge.fit.rounding import shared, weights
-from axbridge.fit.search import FINE, HUBER, Mapper
-from axbridge.fit.unknowns import Space
+from axbridge.fit.least_squares import QUANTILE, STEPS, TOLERANCE, misfits, polish, residuals, slopes
+from axbridge.fit.residuals import predicted, shared, weights
+from axbridge.fit.search import FINE, Mapper
+from axbridge.fit.unknowns import DUTY, HOLD, Space
+from axbridge.fit.unknowns import STEPS as FULL_STEPS
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs
 
 BLOCK = 0.25  # s
 GROUPS = 12  # of recordings, which the jackknife leaves out in turn: its cost grows as they do, not as their square
-STEPS = (0.004, 0.012)  # of the range: two sizes of difference, averaged, because stick-slip makes the motion jagged
 WIDENED, WIDTHS = 2, (0.004, 0.25)  # how often slopes are taken again, and how wide their differences are
 LOOP = 0.5e-3  # s: standard deviation of the moment within the servo's loop at which a command acts
-TOLERANCE = 0.05
-QUANTILE = 1.96
-PULL = TOLERANCE / QUANTILE**2
 CAPPED = 3.0  # residuals beyond so many median deviations are held there: they tell of the model, not of the noise
 FLAT = 0.2  # the data do not tell an unknown when its standard error is this share of its range
-NOTHING_CHANGES = "the servo's parameters change nothing in these recordings"
 ALIKE = 0.95  # the data do not tell two unknowns apart when they correlate more
+OFF = 0.3  # share by which a constant may be off
+ROUNDS = 8  # of each fit with a constant moved
+BETTER = 4 * TOLERANCE  # of the squared error: a constant that saves so much is likely another
+_TRIED = np.linspace(-1.0, 1.0, 201)
 
 
 @dataclass(frozen=True)
@@ -68,52 +69,6 @@ class Uncertainty:
     at_end: tuple[str, ...]
 
 
-def polish(space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: float = FINE) -> FloatArray:
-    """Robust least squares from a point that is close: damped Gauss-Newton steps (Levenberg) as long as they help.
-
-    The squares are weighed by how far the point is from the space's base, where that is a model of the servo's kind.
-
-    Raises:
-        AxBridgeError: no unknown changes anything.
-    """
-    best = point.copy()
-    error = _robust(space, runs, best[None], step)[0]
-    square, apart, damping = float(error @ error), _apart(space, best[None])[0], 1e-3
-    home, pull = space.point(space.base), PULL / space.usual**2
-    for _ in range(rounds):
-        slope = _slopes(space, runs, best, step, _robust)
-        if not slope.any():
-            raise AxBridgeError(NOTHING_CHANGES, "record other motions")
-        normal = apart * slope.T @ slope + square * np.diag(pull)
-        gradient = apart * slope.T @ error + square * pull * (best - home)
-        scale = np.diag(np.maximum(np.diag(normal), 1e-9 * np.trace(normal)))
-        trials = [damping * factor for factor in (0.01, 1.0, 30.0, 1e3)]
-        points = np.array([np.clip(best - np.linalg.solve(normal + d * scale, gradient), 0, 1) for d in trials])
-        errors = _robust(space, runs, points, step)
-        squares, ways = np.einsum("kl,kl->k", errors, errors), _apart(space, points)
-        chosen, before = int(np.argmin(squares * ways)), square * apart
-        if not squares[chosen] * ways[chosen] < before:
-            break
-        best, error, damping = points[chosen], errors[chosen], trials[chosen]
-        square, apart = float(squares[chosen]), ways[chosen]
-        if before - square * apart < 1e-5 * square * apart:
-            break
-    return best
-
-
-def misfits(space: Space, runs: Runs, points: FloatArray) -> FloatArray:
-    """What `polish` minimises, (k,), of points (k, n), deg²."""
-    result: FloatArray = np.sum(_robust(space, runs, points) ** 2, axis=1) * _apart(space, points)
-    return result
-
-
-def _apart(space: Space, points: FloatArray) -> FloatArray:
-    """What squared errors are multiplied by, (k,), for points (k, n) that are away from the base."""
-    away = (points - space.point(space.base)) / space.usual
-    result: FloatArray = 1 + PULL * np.sum(away**2, axis=1)
-    return result
-
-
 def flat_of(space: Space, share: FloatArray) -> tuple[str, ...]:
     """Names of what the data do not tell, by standard errors (n,): they know no more than the base does, or nothing."""
     limits = np.minimum(FLAT, space.usual)
@@ -126,25 +81,6 @@ def reaching(sure: Uncertainty, space: Space, point: FloatArray, other: FloatArr
     share = np.maximum(sure.share, np.abs(other - point) / QUANTILE)
     low, high = np.minimum(sure.low, values), np.maximum(sure.high, values)
     return replace(sure, low=low, high=high, share=share, flat=flat_of(space, share))
-
-
-def left_alone(space: Space, runs: Runs, point: FloatArray, flat: Sequence[str]) -> FloatArray:
-    """The point with what the data do not tell (`flat`) as the model has it, and the rest polished again.
-
-    Where that would follow the data worse than `TOLERANCE` allows, as many of them as it does, in the order given.
-    """
-    worst = (1 + TOLERANCE) * misfits(space, runs, point[None])[0]
-    kept: tuple[str, ...] = ()
-    for names in (tuple(flat), *((name,) for name in flat)):
-        free = np.array([unknown.name not in kept + names for unknown in space.unknowns])
-        found = space.point(space.base)
-        if free.any():
-            found[free] = polish(space.without(kept + names), runs, point[free])
-        if misfits(space, runs, found[None])[0] <= worst:
-            point, kept = found, kept + names
-            if names == tuple(flat):
-                break
-    return point
 
 
 def uncertainty(
@@ -163,10 +99,10 @@ def uncertainty(
         spread: What runs the jackknife's fits; see `axbridge.fit.search.executor`.
         report: Called after each of them, with how many are done and how many there are.
     """
-    error = _residuals(space, runs, point[None])[0]
+    error = residuals(space, runs, point[None])[0]
     bound = CAPPED * 1.4826 * float(np.median(np.abs(error[runs.judged]))) + 1e-9
     error = np.clip(error, -bound, bound)
-    slope = _slopes(space, runs, point)
+    slope = slopes(space, runs, point)
     for _ in range(WIDENED):
         covariance, inverse = _covariance(runs, slope, error)
         slope = _wide_slopes(space, runs, point, slope, covariance + _tolerated(error) * inverse)
@@ -253,22 +189,6 @@ def _refitted(space: Space, runs: Runs, point: FloatArray, kept: list[int]) -> F
     return polish(space, runs.only(kept), point, rounds=3)
 
 
-def _residuals(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
-    """Errors in degrees, (k, l), each recording weighted alike."""
-    error = np.degrees(runs.errors(predicted(space.sets(points), runs, step)))
-    result: FloatArray = error * weights(space, runs)
-    return result
-
-
-def _robust(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
-    """The same, with errors beyond `HUBER` counted as the search does: the squares grow linearly there."""
-    error = np.degrees(runs.errors(predicted(space.sets(points), runs, step)))
-    size = np.maximum(np.abs(error), HUBER)
-    far = np.copysign(np.sqrt(HUBER * (2 * size - HUBER)), error)
-    result: FloatArray = np.where(np.abs(error) > HUBER, far, error) * weights(space, runs)
-    return result
-
-
 def _delayed(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
     """What a second of latency adds to the residuals, (l,)."""
     rows = np.repeat(space.sets(point[None]), 2, axis=0)
@@ -310,24 +230,142 @@ def _wide_slopes(space: Space, runs: Runs, point: FloatArray, slope: FloatArray,
         above = min(width, float(np.min(np.where(direction > 0, 1 - point, point) / reach)))
         if below + above < STEPS[0]:  # in a corner of the ranges
             continue
-        errors = _residuals(space, runs, np.array([point - below * direction, point + above * direction]))
+        errors = residuals(space, runs, np.array([point - below * direction, point + above * direction]))
         columns[:, index] = (errors[1] - errors[0]) / (below + above)
     result: FloatArray = columns @ directions.T
     return result
 
 
-def _slopes(
-    space: Space, runs: Runs, point: FloatArray, size: float = FINE, residuals: Callable[..., FloatArray] = _residuals
-) -> FloatArray:
-    """Derivatives of the residuals, (l, n)."""
-    columns = []
-    for index in range(len(space)):
-        parts = []
-        for step in STEPS:
-            ends = np.repeat(point[None], 2, axis=0)
-            ends[0, index] = max(0.0, point[index] - step)
-            ends[1, index] = min(1.0, point[index] + step)
-            below, above = residuals(space, runs, ends, size)
-            parts.append((above - below) / (ends[1, index] - ends[0, index]))
-        columns.append(np.mean(parts, axis=0))
-    return np.stack(columns, axis=1)
+@dataclass(frozen=True)
+class Held:
+    """A constant that a fit holds.
+
+    Attributes:
+        name: In words.
+        columns: Of a parameter set; none = the supply, or what the joint carries.
+        best_experiment: Recording it tells this constant best.
+        load: Columns of `Runs.load`, where it is of those.
+        off: Share by which it may be off.
+    """
+
+    name: str
+    columns: tuple[Param, ...]
+    best_experiment: str
+    load: tuple[int, ...] = ()
+    off: float = OFF
+
+
+_CONSTANTS = (
+    Held("resistance", (Param.RESISTANCE, Param.RESISTANCE_PER_DUTY), HOLD),
+    Held("torque constant", (Param.CONSTANT,), DUTY),
+    Held("dead duty", (Param.DEAD_DUTY,), HOLD),
+    Held("lag", (Param.LAG,), FULL_STEPS),
+    Held("supply", (), "a voltmeter at the servo"),
+)
+
+
+_CARRIED = (
+    Held("inertia carried", (), "the same servo with a known load", load=(0,)),
+    Held("weight carried", (), "the same servo with a known load", load=(1, 2, 3), off=0.1),
+)
+
+
+def held_in(space: Space, runs: Runs) -> tuple[Held, ...]:
+    """The constants that a fit with this space holds, and that do something."""
+    searched = {unknown.column for unknown in space.unknowns}
+    found = [one for one in _CONSTANTS if not searched & {*one.columns}]
+    found = [one for one in found if not one.columns or any(space.base[column] > 0 for column in one.columns)]
+    return (*found, *_CARRIED) if len(runs.load) else tuple(found)
+
+
+def _with_moved(space: Space, runs: Runs, point: FloatArray, move: tuple[Held, float]) -> tuple[FloatArray, float]:
+    """Where a point (n,) goes when a constant is multiplied, and the squared error there."""
+    one, factor = move
+    if one.columns:
+        base = space.base.copy()
+        base[list(one.columns)] *= factor
+        space = replace(space, base=base)
+    elif one.load:
+        load = runs.load.copy()
+        load[:, list(one.load)] *= factor
+        runs = runs._replace(load=load)
+    else:
+        runs = runs._replace(supply=runs.supply * factor)
+    found = polish(space, runs, point, rounds=ROUNDS)
+    return found, float(misfits(space, runs, found[None])[0])
+
+
+def allowing(
+    sure: Uncertainty,
+    space: Space,
+    runs: Runs,
+    point: FloatArray,
+    constants: Sequence[Held],
+    spread: Mapper = map,
+) -> tuple[Uncertainty, tuple[str, ...]]:
+    """Intervals of a point (n,) that allow for held constants, and in words which of them the data want otherwise.
+
+    Args:
+        sure: The intervals without.
+        space: The unknowns.
+        runs: What was fitted.
+        point: Where the fit ended.
+        constants: See `held_in`.
+        spread: What runs the fits; see `axbridge.fit.search.executor`.
+    """
+    if not constants:
+        return sure, ()
+    moves = [(one, 1 + sign * one.off) for one in constants for sign in (-1, 1)]
+    found = list(spread(partial(_with_moved, space, runs, point), moves))
+    least = float(misfits(space, runs, point[None])[0])
+    down, up, wanted = [], [], []
+    for one, below, above in zip(constants, found[::2], found[1::2], strict=True):
+        rises = np.array([below[1], least, above[1]]) / least - 1
+        rise, possible = _parabola(rises), _possible(rises)
+        ways = _parabola(np.array([below[0] - point, np.zeros(len(space)), above[0] - point]))
+        ways = ways[(possible.min() <= _TRIED) & (possible.max() >= _TRIED)]
+        down.append(-ways.min(axis=0))
+        up.append(ways.max(axis=0))
+        off = one.off * float(_TRIED[int(np.argmin(rise))])
+        if rise.min() < -BETTER and _with_moved(space, runs, point, (one, 1 + off))[1] < (1 - BETTER) * least:
+            wanted.append(
+                f"the recordings would suit a {one.name} about {abs(off):.0%} {'larger' if off > 0 else 'smaller'} "
+                f"than the model's; what would tell: {one.best_experiment}"
+            )
+    return _wider(sure, space, point, np.array(down), np.array(up)), tuple(wanted)
+
+
+def _possible(rises: FloatArray) -> FloatArray:
+    """Which of `_TRIED` a constant may be, from what the squared error rises by (3,) at -1, 0 and 1; 0 is always one.
+
+    Measured against the least of the three: a parabola may dip where the error does not.
+    """
+    return np.append(_TRIED[_parabola(rises) <= rises.min() + TOLERANCE], 0.0)
+
+
+def _parabola(values: FloatArray) -> FloatArray:
+    """Through values (3, …) at -1, 0 and 1: at `_TRIED`."""
+    x = _TRIED.reshape(-1, *[1] * (values.ndim - 1))
+    result: FloatArray = values[1] + x * (values[2] - values[0]) / 2 + x**2 * ((values[2] + values[0]) / 2 - values[1])
+    return result
+
+
+def _wider(sure: Uncertainty, space: Space, point: FloatArray, down: FloatArray, up: FloatArray) -> Uncertainty:
+    """The intervals wider by what each constant does (c, n); what the data tell with constants as they are stays."""
+    columns = [unknown.column for unknown in space.unknowns]
+    ends = np.repeat(space.base[None], 2, axis=0)
+    ends[:, columns] = sure.low, sure.high
+    below, above = _reach(point - space.point(ends[0]), down), _reach(space.point(ends[1]) - point, up)
+    low, high = (space.sets(end[None])[0][columns] for end in (point - below, point + above))
+    return replace(sure, low=low, high=high)
+
+
+def _reach(own: FloatArray, moved: FloatArray) -> FloatArray:
+    """How far an interval reaches (n,), given what it does by itself, and what each constant adds (c, n)."""
+    result: FloatArray = np.maximum(np.sqrt(own**2 + np.sum(moved**2, axis=0)), own + moved.max(axis=0))
+    return result
+
+
+def in_words(constants: Sequence[Held]) -> str:
+    """For a sentence: what the intervals allow for."""
+    return ", ".join(f"{one.name} (±{one.off:.0%})" for one in constants)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.recorded_runs import runs_of
-from axbridge.fit.fixed_constants import _possible, allowing, held_in, in_words
-from axbridge.fit.uncertainty import polish, uncertainty
+from axbridge.fit.intervals import _possible, allowing, held_in, in_words, uncertainty
+from axbridge.fit.least_squares import polish
 from axbridge.servo.columns import Param
 from tests.fit.test_identify import RIG, ax12_data, ax12_space, ax12_truth
 

@@ -1,0 +1,123 @@
+"""Robust least squares on the errors of a simulation, from a point that is close.
+
+An unknown leaves the value of a model of its kind only for a squared error that is worth it: to be off by the usual
+distance (`Space.usual`) costs what `TOLERANCE` allows one standard error. What the data tell moves hardly less far for
+it; what they do not tell stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.errors import AxBridgeError
+from axbridge.fit.residuals import predicted, weights
+from axbridge.fit.search import FINE, HUBER
+from axbridge.fit.unknowns import Space
+from axbridge.sim.runs import Runs
+
+STEPS = (0.004, 0.012)  # of the range: two sizes of difference, averaged, because stick-slip makes the motion jagged
+TOLERANCE = 0.05  # of the squared error: what it may rise by for an unknown to stay as the model has it
+QUANTILE = 1.96
+PULL = TOLERANCE / QUANTILE**2
+NOTHING_CHANGES = "the servo's parameters change nothing in these recordings"
+
+
+def polish(space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: float = FINE) -> FloatArray:
+    """Robust least squares from a point that is close: damped Gauss-Newton steps (Levenberg) as long as they help.
+
+    The squares are weighed by how far the point is from the space's base, where that is a model of the servo's kind.
+
+    Raises:
+        AxBridgeError: no unknown changes anything.
+    """
+    best = point.copy()
+    error = _robust(space, runs, best[None], step)[0]
+    square, apart, damping = float(error @ error), _apart(space, best[None])[0], 1e-3
+    home, pull = space.point(space.base), PULL / space.usual**2
+    for _ in range(rounds):
+        slope = slopes(space, runs, best, step, _robust)
+        if not slope.any():
+            raise AxBridgeError(NOTHING_CHANGES, "record other motions")
+        normal = apart * slope.T @ slope + square * np.diag(pull)
+        gradient = apart * slope.T @ error + square * pull * (best - home)
+        scale = np.diag(np.maximum(np.diag(normal), 1e-9 * np.trace(normal)))
+        trials = [damping * factor for factor in (0.01, 1.0, 30.0, 1e3)]
+        points = np.array([np.clip(best - np.linalg.solve(normal + d * scale, gradient), 0, 1) for d in trials])
+        errors = _robust(space, runs, points, step)
+        squares, ways = np.einsum("kl,kl->k", errors, errors), _apart(space, points)
+        chosen, before = int(np.argmin(squares * ways)), square * apart
+        if not squares[chosen] * ways[chosen] < before:
+            break
+        best, error, damping = points[chosen], errors[chosen], trials[chosen]
+        square, apart = float(squares[chosen]), ways[chosen]
+        if before - square * apart < 1e-5 * square * apart:
+            break
+    return best
+
+
+def misfits(space: Space, runs: Runs, points: FloatArray) -> FloatArray:
+    """What `polish` minimises, (k,), of points (k, n), deg²."""
+    result: FloatArray = np.sum(_robust(space, runs, points) ** 2, axis=1) * _apart(space, points)
+    return result
+
+
+def _apart(space: Space, points: FloatArray) -> FloatArray:
+    """What squared errors are multiplied by, (k,), for points (k, n) that are away from the base."""
+    away = (points - space.point(space.base)) / space.usual
+    result: FloatArray = 1 + PULL * np.sum(away**2, axis=1)
+    return result
+
+
+def left_alone(space: Space, runs: Runs, point: FloatArray, flat: Sequence[str]) -> FloatArray:
+    """The point with what the data do not tell (`flat`) as the model has it, and the rest polished again.
+
+    Where that would follow the data worse than `TOLERANCE` allows, as many of them as it does, in the order given.
+    """
+    worst = (1 + TOLERANCE) * misfits(space, runs, point[None])[0]
+    kept: tuple[str, ...] = ()
+    for names in (tuple(flat), *((name,) for name in flat)):
+        free = np.array([unknown.name not in kept + names for unknown in space.unknowns])
+        found = space.point(space.base)
+        if free.any():
+            found[free] = polish(space.without(kept + names), runs, point[free])
+        if misfits(space, runs, found[None])[0] <= worst:
+            point, kept = found, kept + names
+            if names == tuple(flat):
+                break
+    return point
+
+
+def residuals(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
+    """Errors in degrees, (k, l), each recording weighted alike."""
+    error = np.degrees(runs.errors(predicted(space.sets(points), runs, step)))
+    result: FloatArray = error * weights(space, runs)
+    return result
+
+
+def _robust(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
+    """The same, with errors beyond `HUBER` counted as the search does: the squares grow linearly there."""
+    error = np.degrees(runs.errors(predicted(space.sets(points), runs, step)))
+    size = np.maximum(np.abs(error), HUBER)
+    far = np.copysign(np.sqrt(HUBER * (2 * size - HUBER)), error)
+    result: FloatArray = np.where(np.abs(error) > HUBER, far, error) * weights(space, runs)
+    return result
+
+
+def slopes(
+    space: Space, runs: Runs, point: FloatArray, size: float = FINE, error_of: Callable[..., FloatArray] = residuals
+) -> FloatArray:
+    """Derivatives of the residuals, (l, n)."""
+    columns = []
+    for index in range(len(space)):
+        parts = []
+        for step in STEPS:
+            ends = np.repeat(point[None], 2, axis=0)
+            ends[0, index] = max(0.0, point[index] - step)
+            ends[1, index] = min(1.0, point[index] + step)
+            below, above = error_of(space, runs, ends, size)
+            parts.append((above - below) / (ends[1, index] - ends[0, index]))
+        columns.append(np.mean(parts, axis=0))
+    return np.stack(columns, axis=1)

@@ -1,0 +1,325 @@
+"""A fit by search with one friction law: prepare, search, polish, judge, describe."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.comparison.condition import parse_condition
+from axbridge.config.rig import Rig
+from axbridge.fit.intervals import Held, Uncertainty, allowing, held_in, in_words, reaching, uncertainty
+from axbridge.fit.least_squares import left_alone, misfits, polish
+from axbridge.fit.prepare import Problem, prepare
+from axbridge.fit.residuals import predicted
+from axbridge.fit.result import End, Estimate, Fit, Input, Score
+from axbridge.fit.richer_laws import Richer, richer_law, widened
+from axbridge.fit.search import SHARPENED, Job, Mapper, StartOutcome, executor, opened, search
+from axbridge.fit.stages import LENGTHS, parts
+from axbridge.fit.unknowns import Space
+from axbridge.recording.provenance import origin_of
+from axbridge.recording.recording import Recording
+from axbridge.sim.runs import Runs
+
+APART = 1.0  # degrees: between predictions of the best starts, above which a fit says so
+ASTRAY = 5.0  # degrees: what a model is worth that predicts no better, its intervals do not tell
+CONDITIONS = "mae", "rmse", "held_out_mae", "held_out_rmse"
+_ADRIFT = ("nobody wrote down when some commands went out: each moment is fitted, and nothing tells sensor.latency_ms",)
+Report = Callable[[str, StartOutcome | None], None]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where search and polish ended.
+
+    Attributes:
+        space: The unknowns; its armature may be 0 where the problem's may not.
+        point: The fit, (n,).
+        free: The same if no model of the servo's kind held it, (n,).
+        outcomes: The starts, best first.
+    """
+
+    space: Space
+    point: FloatArray
+    free: FloatArray
+    outcomes: tuple[StartOutcome, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a solution is worth.
+
+    Attributes:
+        solution: It, with what the data do not tell back at the model's values.
+        sure: Intervals and correlations.
+        constants: What the fit held, and the intervals allow to be off.
+        wanted: Which of them the recordings would have otherwise, in words.
+        richer: A law with more terms that the recordings do not rule out.
+        simulated: What it makes of all recordings, (l,).
+        others: What the best starts make of them, (k, l).
+    """
+
+    solution: Solution
+    sure: Uncertainty
+    constants: tuple[Held, ...]
+    wanted: tuple[str, ...]
+    richer: Richer | None
+    simulated: FloatArray
+    others: FloatArray
+
+
+def fit_model(
+    recordings: Sequence[Recording],
+    rig: Rig,
+    model: str,
+    *,
+    friction: str | None = None,
+    held_out: Sequence[Recording] = (),
+    starts: int = 8,
+    generations: int = 300,
+    budget: float = 150.0,
+    seed: int = 0,
+    near: FloatArray | None = None,
+    richer: bool = True,
+    where: str | Mapper | None = None,
+    report: Report = lambda _stage, _outcome: None,
+) -> Fit:
+    """Fit a model to recordings of a one-servo rig; arguments and errors are those of `prepare` and `identify`."""
+    began = time.monotonic()
+    problem = prepare(recordings, rig, model, friction=friction, held_out=held_out, near=near)
+    with executor(where) as running:
+        found = searched(problem, running, starts, generations, budget, seed, report)
+        solution = polished(problem, *found)
+        verdict = judge(problem, solution, running, generations // 2 if richer else None, seed, report)
+    fit = replace(describe(problem, verdict), seconds=time.monotonic() - began, seed=seed)
+    return allowing_for(fit, verdict.richer) if richer else fit
+
+
+def searched(
+    problem: Problem, running: Mapper, starts: int, generations: int, budget: float, seed: int, report: Report
+) -> tuple[Space, list[StartOutcome]]:
+    """Search: the unknowns, and where the starts ended, best first."""
+    job = Job(
+        problem.space,
+        problem.runs,
+        seed,
+        generations,
+        loss="huber" if problem.smooth else "mae",
+        parts=None if problem.smooth else parts(problem.runs, lengths=LENGTHS),
+    )
+    outcomes = search(job, starts=starts, budget=budget, near=problem.begin, where=running, report=report)
+    return opened(job, outcomes, running, report)
+
+
+def polished(problem: Problem, space: Space, outcomes: Sequence[StartOutcome]) -> Solution:
+    """Polish: least squares from the best start, where the errors are fit for that."""
+    point = free = outcomes[0].point
+    if problem.smooth:
+        begin = None if problem.begin is None else space.point(problem.space.sets(problem.begin[None])[0])
+        free = _best_polished(replace(space, near=False), problem.runs, [point, begin])
+        point = _best_polished(space, problem.runs, [free, space.point(space.base)]) if space.near else free
+    return Solution(space, point, free, tuple(outcomes))
+
+
+def _best_polished(space: Space, runs: Runs, points: Sequence[FloatArray | None]) -> FloatArray:
+    """The best of the points (n,) that there are, each polished."""
+    ends = np.array([polish(space, runs, one) for one in points if one is not None])
+    best: FloatArray = ends[int(np.argmin(misfits(space, runs, ends)))]
+    return best
+
+
+def judge(
+    problem: Problem, solution: Solution, running: Mapper, richer: int | None, seed: int, report: Report
+) -> Verdict:
+    """Judge: intervals, what they owe to constants and to the friction law, and what is left to chance.
+
+    Args:
+        problem: What was fitted.
+        solution: The fit.
+        running: What runs the fits that this takes.
+        richer: Generations of the search with each richer friction law; None: leave them out.
+        seed: Of those.
+        report: Told what is under way.
+    """
+    space, runs, point = solution.space, problem.runs, solution.point
+
+    def intervals() -> Uncertainty:
+        counted: Callable[[int, int], None] = lambda done, count: report(f"intervals: {done} of {count} fits", None)  # noqa: E731
+        return reaching(uncertainty(space, runs, point, running, counted), space, point, solution.free)
+
+    sure = intervals()
+    constants: tuple[Held, ...] = ()
+    wanted: tuple[str, ...] = ()
+    if problem.smooth:
+        if sure.flat:
+            point = left_alone(space, runs, point, sure.flat)
+            sure = intervals()
+        report("constants held", None)
+        constants = held_in(space, runs)
+        sure, wanted = allowing(sure, space, runs, point, constants, running)
+    more = None
+    if richer is not None:
+        report("richer friction laws", None)
+        more = richer_law(space, problem.friction, runs, point, generations=richer, seed=seed, spread=running)
+    best = [outcome for outcome in solution.outcomes if outcome.sharpened] or list(solution.outcomes[:SHARPENED])
+    rows = space.sets(np.array([point, *(outcome.point for outcome in best)]))
+    simulated, *others = predicted(rows, problem.every)
+    return Verdict(replace(solution, point=point), sure, constants, wanted, more, simulated, np.array(others))
+
+
+def describe(problem: Problem, verdict: Verdict) -> Fit:
+    """Describe: the facts and words of a fit."""
+    solution, sure, every = verdict.solution, verdict.sure, problem.every
+    space, row = solution.space, solution.space.sets(solution.point[None])[0]
+    scores = _with_chance(scores_of(problem, verdict.simulated), every, verdict.simulated, verdict.others)
+    return Fit(
+        kind=problem.kind,
+        friction=problem.friction,
+        estimates=tuple(
+            Estimate(unknown, float(row[unknown.column]), float(low), float(high))
+            for unknown, low, high in zip(space.unknowns, sure.low, sure.high, strict=True)
+        ),
+        row=row,
+        base=problem.base,
+        scores=scores,
+        uncertainty=sure,
+        starts=tuple(sorted(outcome.loss for outcome in solution.outcomes)),
+        warnings=(
+            *(_ADRIFT if every.adrift.any() else ()),
+            *_warnings(space, sure, solution.outcomes, row),
+            *verdict.wanted,
+            *_left_to_chance(scores),
+            *doubts(scores),
+        ),
+        rollouts=sum(outcome.rollouts for outcome in solution.outcomes),
+        runs=every,
+        simulated=verdict.simulated,
+        rig=problem.rig,
+        ends=_ends(every, len(problem.fitted), verdict.others),
+        inputs=inputs_of(problem),
+        held=in_words(verdict.constants),
+    )
+
+
+def allowing_for(fit: Fit, richer: Richer | None) -> Fit:
+    """The fit with intervals that hold under a richer friction law, too."""
+    if richer is None:
+        return replace(fit, allowed="")
+    sure = widened(fit.uncertainty, fit.space, richer)
+    lost = [name for name in sure.flat if name not in fit.uncertainty.flat]
+    return replace(
+        fit,
+        allowed=richer.law,
+        uncertainty=sure,
+        estimates=tuple(
+            replace(estimate, low=float(low), high=float(high))
+            for estimate, low, high in zip(fit.estimates, sure.low, sure.high, strict=True)
+        ),
+        warnings=fit.warnings
+        + tuple(f"this data can tell {name} under law {fit.friction} alone, not under {richer.law}" for name in lost),
+    )
+
+
+def _ends(every: Runs, fitted: int, others: FloatArray) -> tuple[End, ...]:
+    """The errors of the best starts, given what they predict; of the recordings so many were fitted."""
+    errors = every.means(np.degrees(np.abs(every.errors(others))))
+    ends = [End(float(e[:fitted].mean()), float(e[fitted:].mean()) if len(e) > fitted else math.nan) for e in errors]
+    return tuple(sorted(ends, key=lambda end: end.fitted))
+
+
+def _with_chance(scores: Sequence[Score], every: Runs, simulated: FloatArray, others: FloatArray) -> tuple[Score, ...]:
+    """The scores with how far from the prediction (l,) those of the best starts (k, l) are."""
+    if len(others) < 2:
+        return tuple(scores)
+    apart = np.where(every.judged, np.abs(np.degrees(others - simulated)), 0.0)
+    return tuple(
+        replace(score, chance=float(chance))
+        for score, chance in zip(scores, every.means(apart).max(axis=0), strict=True)
+    )
+
+
+def _left_to_chance(scores: Sequence[Score]) -> tuple[str, ...]:
+    """Where the best starts disagree by more than the fit errs, and by more than `APART`, in words."""
+    far = max(scores, key=lambda score: -1.0 if math.isnan(score.chance) else score.chance)
+    if not far.chance > max(APART, far.mae):
+        return ()
+    text = f"the best starts predict {far.name} differently, by {far.chance:.1f}° on average: other motions may be "
+    return (f"{text}as far off; what would help: holding out a motion like those the model is for, and more --starts",)
+
+
+def inputs_of(problem: Problem) -> tuple[Input, ...]:
+    """Names and hashes of a fit's files; of what is in no file there is none."""
+    paths = [
+        ("rig", problem.rig.path),
+        *(("fitted", one.path) for one in problem.fitted),
+        *(("held out", one.path) for one in problem.held_out),
+    ]
+    return tuple(
+        Input(role, path.name, str(origin_of(path)["source_sha256"])) for role, path in paths if path.is_file()
+    )
+
+
+def scores_of(problem: Problem, simulated: FloatArray) -> tuple[Score, ...]:
+    """How well a simulation (l,) predicts all recordings of a problem."""
+    every, count = problem.every, len(problem.fitted)
+    error = np.degrees(every.errors(simulated))
+    recordings = [*problem.fitted, *problem.held_out]
+    means = zip(recordings, every.means(np.abs(error)), every.means(error**2), strict=True)
+    return tuple(
+        Score(recording.path.name, float(mae), float(np.sqrt(mse)), held_out=index >= count)
+        for index, (recording, mae, mse) in enumerate(means)
+    )
+
+
+def check(fit: Fit, condition: str) -> list[str]:
+    """Recordings of which `condition` holds, each with the value in words.
+
+    Args:
+        fit: What to look at.
+        condition: ``rmse>2``, one of `CONDITIONS`, degrees; ``held_out_…`` looks at the recordings held out alone.
+
+    Raises:
+        UsageError: not of that form.
+    """
+    metric, holds = parse_condition(condition, CONDITIONS)
+    held = metric.startswith("held_out_")
+    scores = [score for score in fit.scores if score.held_out or not held]
+    if not scores:
+        return [f"{metric} cannot be told: no recording is held out"]
+    values = [(score.name, float(getattr(score, metric.removeprefix("held_out_")))) for score in scores]
+    return [f"{name}: {metric} = {value:.4g}" for name, value in values if holds(value)]
+
+
+def doubts(scores: Sequence[Score]) -> tuple[str, ...]:
+    """Recordings that the fitted model does not follow, in words: no interval allows for a model of another kind."""
+    return tuple(
+        f"the model does not follow {score.name} (RMSE {score.rmse:.1f}°): its values and intervals mean little; what "
+        "would help: a model or friction law with more to it, or a look at the recording"
+        for score in scores
+        if score.rmse > ASTRAY
+    )
+
+
+def _warnings(space: Space, sure: Uncertainty, outcomes: Sequence[StartOutcome], row: FloatArray) -> tuple[str, ...]:
+    best_experiment = {unknown.name: unknown.best_experiment for unknown in space.unknowns}
+    kept = {
+        u.name: ", so the model's value stays"
+        if math.isclose(row[u.column], space.base[u.column], rel_tol=1e-6)
+        else ""
+        for u in space.unknowns
+    }
+    found = [f"this data cannot tell {name}{kept[name]}; what would: {best_experiment[name]}" for name in sure.flat]
+    found += [
+        f"this data cannot tell {a} from {b} (correlation {value:+.2f}); what would: {best_experiment[a]}"
+        for a, b, value in sure.alike
+        if a not in sure.flat and b not in sure.flat
+    ]
+    found += [f"{name} ended at an end of its range" for name in sure.at_end if name not in sure.flat]
+    ended = sorted(outcome.loss for outcome in outcomes)
+    if len(ended) > 3 and ended[2] > 1.15 * ended[0]:
+        found.append("only few starts found the best solution: more --starts may find a better one")
+    return tuple(found)

@@ -1,0 +1,215 @@
+"""Prepare: recordings and a rig into a problem, which is runs of commands, a model to begin from, and unknowns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.comparison.recorded_runs import packed, runs_of
+from axbridge.config.model import ServoModel
+from axbridge.config.rig import Rig
+from axbridge.errors import RecordingError, UsageError
+from axbridge.fit.residuals import scatter
+from axbridge.fit.unknowns import MODELS, Space, space_of
+from axbridge.recording.recording import Recording
+from axbridge.sim.runs import JOINT_MODE, Runs
+
+WARMING = 3.0  # K between recordings from which they can tell what warmth does
+P_DUTY_XL330 = 1 / (256 * 885)  # raw PWM a count and unit of P gain, over full PWM: read off the `load` of the logs
+_FORMS = "write REC.mcap=bar:MASS,LENGTH,WIDTH in kg and m, or REC.mcap=inertia:J in kg·m²"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be fitted.
+
+    Attributes:
+        kind: ``pendulum-servo``, ``ax12`` or ``lima2009``.
+        friction: ``M1`` to ``M6``.
+        rig: The arm and its servo.
+        fitted: Recordings that are fitted.
+        held_out: Recordings that are only scored.
+        base: The model it begins from.
+        space: The unknowns, around it.
+        runs: Those of `fitted`.
+        every: Those of all recordings, the fitted ones first.
+        begin: A point (n,) to begin at, too; None where there is none.
+    """
+
+    kind: str
+    friction: str
+    rig: Rig
+    fitted: tuple[Recording, ...]
+    held_out: tuple[Recording, ...]
+    base: ServoModel
+    space: Space
+    runs: Runs
+    every: Runs
+    begin: FloatArray | None
+
+    @property
+    def smooth(self) -> bool:
+        """Whether squares suit its errors; those of ``pendulum-servo`` are a real servo's, and want robustness."""
+        return self.kind != "pendulum-servo"
+
+
+def prepare(
+    recordings: Sequence[Recording],
+    rig: Rig,
+    kind: str,
+    *,
+    friction: str | None = None,
+    held_out: Sequence[Recording] = (),
+    near: FloatArray | None = None,
+) -> Problem:
+    """The problem of fitting a model to recordings of a one-servo rig.
+
+    Args:
+        recordings: What is fitted.
+        rig: Its arm and its servo's profile.
+        kind: ``pendulum-servo``, ``ax12`` or ``lima2009``.
+        friction: ``M1`` to ``M6``; None = the model's own.
+        held_out: Never touched by the fit; only scored.
+        near: A parameter set (len(Param),) to begin at, too: that of a simpler model.
+
+    Raises:
+        UsageError: no such model or friction law.
+        RecordingError: recordings that do not fit the rig, move too little, or have no supply.
+        RigError: the rig is not one arm on a fixed base.
+    """
+    runs = runs_of(recordings, rig)
+    base = base_model(rig, kind)
+    if kind != "pendulum-servo":
+        base = with_noise(base, runs)
+    known = runs.temperature[~np.isnan(runs.temperature)]
+    if len(known):
+        motor = base.motor.model_copy(update={"ambient_temperature": float(known.mean())})
+        base = base.model_copy(update={"motor": motor})
+    space = space_of(
+        kind, friction, packed(base, rig), turning=bool((runs.duty < JOINT_MODE).any()),
+        warming=len(known) > 0 and bool(np.ptp(known) > WARMING), adrift=bool(runs.adrift.any()),
+    )  # fmt: skip
+    _check_sense(recordings, runs)
+    return Problem(
+        kind, friction or MODELS[kind], rig, tuple(recordings), tuple(held_out), base, space, runs,
+        runs_of([*recordings, *held_out], rig) if held_out else runs,
+        None if near is None else space.point(near),
+    )  # fmt: skip
+
+
+def base_model(rig: Rig, kind: str) -> ServoModel:
+    """What a fit starts from: profile constants and the controller law of the model.
+
+    Raises:
+        UsageError: the servo's firmware has another position loop.
+    """
+    servo = rig.servos[0]
+    profile = rig.profile_of(servo)
+    if kind == "ax12" and "cw_compliance_slope" not in profile.registers:
+        why = f"the loop of ax12 is that of an AX-12, which an {profile.name} does not have"
+        raise UsageError(why, "choose the model pendulum-servo")
+    if kind in {"ax12", "lima2009"}:
+        return ServoModel.load(kind, profile, servo.params if kind == servo.model else {})
+    own = rig.model_of(servo).controller
+    loop = own.model_dump() if own.law == "pid" else {"law": "pid", "p_duty": P_DUTY_XL330}
+    table: dict[str, Any] = {
+        "name": kind,
+        "motor": {**profile.motor, "inductance": 0.0},
+        "friction": {**profile.friction, "law": MODELS.get(kind, "M4")},
+        "controller": loop,
+        "sensor": {"quantised": True},
+    }
+    return ServoModel.model_validate(table)
+
+
+def with_noise(base: ServoModel, runs: Runs) -> ServoModel:
+    """The model with the noise that recordings show at rest."""
+    return base.model_copy(update={"sensor": base.sensor.model_copy(update={"position_noise": resting_noise(runs)})})
+
+
+def resting_noise(runs: Runs) -> float:
+    """Standard deviation of the position reading where the servo rests, rad, without what rounding adds to it.
+
+    0 when nothing rests, or when the reading never changes.
+    """
+    found = []
+    for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
+        position = runs.position[a:b]
+        for first in range(0, len(position) - 20, 20):
+            part = position[first : first + 20]
+            if np.ptp(part) < np.radians(1.2) and abs(part[:10].mean() - part[10:].mean()) < np.radians(0.1):
+                found.append(float(np.var(np.diff(part)) / 2))
+    if not found:
+        return 0.0
+    counts = np.abs(np.diff(np.unique(np.round(runs.position, 6))))
+    count = float(np.min(counts[counts > 1e-5], initial=1.0))
+    tried = np.linspace(0.0, math.radians(1.0), 2001)
+    return float(np.interp(np.mean(found), scatter(tried, count), tried))
+
+
+def _check_sense(recordings: Sequence[Recording], runs: Runs) -> None:
+    for recording, a, b, volts in zip(recordings, runs.start[:-1], runs.start[1:], runs.supply, strict=True):
+        if not 0.0 < volts < math.inf:
+            raise RecordingError(
+                recording.path, f"has a supply of {volts:g} V", "correct its voltages, or leave that column out"
+            )
+        if np.ptp(runs.position[a:b]) < np.radians(2):
+            raise RecordingError(
+                recording.path, "hardly moves: less than 2° in all", "leave it out, or record a motion"
+            )
+
+
+def inertia_of(text: str) -> float:
+    """Inertia of a balanced load about its shaft, kg·m²: ``bar:MASS,LENGTH,WIDTH`` about its centre, or ``inertia:J``.
+
+    Raises:
+        UsageError: not of that form.
+    """
+    kind, _, rest = text.partition(":")
+    try:
+        numbers = [float(part) for part in rest.split(",")]
+    except ValueError as failure:
+        raise UsageError(f"{text!r} is no load", _FORMS) from failure
+    if any(not 0 <= number < 1e3 for number in numbers):
+        raise UsageError(f"{text!r} has a number that no load has", _FORMS)
+    if kind == "bar" and len(numbers) == 3:
+        mass, length, width = numbers
+        return mass * (length**2 + width**2) / 12
+    if kind == "inertia" and len(numbers) == 1:
+        return numbers[0]
+    raise UsageError(f"{text!r} is no load", _FORMS)
+
+
+def loaded_with(items: Sequence[str], *groups: Sequence[Recording]) -> tuple[list[Recording], ...]:
+    """The groups of recordings with the loads that `items` give them: by path, or by file name where only one has it.
+
+    Raises:
+        UsageError: no such recording, or an item that is none.
+    """
+    loads: dict[Path, float] = {}
+    known = [recording.path for group in groups for recording in group]
+    for item in items:
+        name, equals, text = item.rpartition("=")
+        if not equals:
+            raise UsageError(f"{item!r} is no load of a recording", _FORMS)
+        meant = [path for path in known if path.resolve() == Path(name).resolve()]
+        meant = meant or [path for path in known if path.name == name]
+        if len(meant) != 1:
+            raise UsageError(
+                f"{name} is {'no' if not meant else 'more than one'} recording of this fit",
+                f"recordings: {', '.join(map(str, known))}",
+            )
+        loads[meant[0]] = inertia_of(text)
+    return tuple(
+        [
+            replace(one, metadata={**one.metadata, "load": {"inertia": loads[one.path]}}) if one.path in loads else one
+            for one in group
+        ]
+        for group in groups
+    )
