@@ -56,7 +56,6 @@ SMALLEST = {
     "plant_rollouts.py": ("--sets", "20"),
     "plant_soak.py": ("--seconds", "10"),
     "recording_memory.py": ("--minutes", "0.05", "--servos", "2"),
-    "safety_ends.py": ("1",),
     "safety_signals.py": ("--ends", "1"),
     "twin_causes.py": ("--runs", "1", "--minutes", "0", "--only", "blocked", "--json"),
     "view_cost.py": ("--minutes", "0.02", "--short", "1"),

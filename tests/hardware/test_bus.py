@@ -4,9 +4,6 @@ Nothing moves: torque comes on where a servo is. Changed registers get their val
 """
 
 import contextlib
-import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -21,6 +18,7 @@ from axbridge.bus.stats import percentile, wire_time
 from axbridge.cli import servo as servo_verb
 from axbridge.cli.app import run
 from axbridge.robot.safety.net import Safety
+from tests.support import ends
 
 pytestmark = pytest.mark.hardware
 assert servo_verb  # importing it registers it with `run`
@@ -135,44 +133,21 @@ def test_an_id_is_changed_and_given_back_and_none_is_given_twice(hardware_port, 
 
 # -- ends ------------------------------------------------------------------------------------------------------------
 
-CONTROLLER = """
-import sys, time
-from axbridge.bus.cycle import Cycle, CycleServo, Goal
-from axbridge.bus.serial import SerialBus
-from axbridge.robot.safety.net import Safety
-
-bus = SerialBus(sys.argv[1])
-cycle = Cycle(bus, [CycleServo("servo", int(sys.argv[2]))])
-here = cycle.receive().states["servo"].position
-with Safety([cycle], stale_command_ms=100 if sys.argv[3] == "hang" else None) as safety:
-    for _ in range(50):
-        safety.feed()
-        cycle.exchange({"servo": Goal(here, 100)})
-        time.sleep(0.005)
-    print(bus.read(int(sys.argv[2]), 24, 1).data[0], flush=True)
-    if sys.argv[3] == "exception":
-        raise ZeroDivisionError
-    while True:
-        if sys.argv[3] != "hang":
-            safety.feed()
-        time.sleep(0.01)
+ONE = """
+name = "one"
+[[servo]]
+name = "servo"
+joint = "servo"
+id = {}
 """
 
 
-@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, "exception", "hang"])
-def test_every_end_of_a_controller_leaves_the_torque_off(hardware_port, first, way):
-    command = [sys.executable, "-c", CONTROLLER, hardware_port, str(first[0]), str(way)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as controller:
-        try:
-            assert controller.stdout.readline() == b"1\n"  # the servo had torque
-            if isinstance(way, signal.Signals):
-                controller.send_signal(way)
-            time.sleep(0.5)
-        finally:
-            controller.kill()  # a hanging one holds the port
-    time.sleep(0.2)
-    with SerialBus(hardware_port) as bus:
-        assert bus.read(first[0], 24, 1).data == b"\0"
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM", "SIGINT", "exception"])
+def test_every_end_of_a_program_leaves_the_torque_off(hardware_port, first, tmp_path, how):
+    rig = tmp_path / "one.toml"
+    rig.write_text(ONE.format(first[0]))
+    ended = ends.end(ends.Line(str(rig), hardware_port), "robot that is stepped only", how, step_ms=8, moment=0.5)
+    assert not ended.wrong
 
 
 def test_an_adapter_that_is_pulled_and_put_back_does_not_end_the_loop(request, bus, first, capsys):

@@ -56,7 +56,7 @@ def drawn(rig, wanted):
 def test_it_takes_less_than_the_smoothest_way_between_the_same_ends_in_the_same_time():
     found = least_energy(ARM, swing(0.0, 1.5))
     assert found.saved > 0.05
-    assert found.seconds == found.asked == pytest.approx(1.0)
+    assert found.seconds == pytest.approx(1.0)
     assert found.move.single.keys[0].positions == {"shoulder": 0.0}
     assert found.move.single.keys[-1].positions["shoulder"] == pytest.approx(1.5, abs=1e-4)
     assert found.move.single.duration == pytest.approx(2.0)
@@ -82,15 +82,12 @@ def test_a_joint_keeps_its_top_speed_and_the_supply_its_voltage():
     assert np.abs(np.diff(samples(quick, "shoulder")[1]) / 0.005).max() < 7.0
 
 
-def test_what_no_voltage_reaches_in_its_time_is_refused_and_free_time_finds_a_time():
+def test_what_no_voltage_reaches_in_its_time_is_refused():
     with pytest.raises(
         UsageError, match=r"shoulder would have to be at .* V after .* s, and has -9.6 to 9.6 V"
     ) as said:
         least_energy(ARM, swing(0.0, 1.5, time=0.15))
     assert said.value.hint == "give the poses more time"
-    found = least_energy(ARM, swing(0.0, 1.5, time=0.15), free_time=True)
-    assert 0.3 < found.seconds < 0.46
-    assert found.asked == pytest.approx(0.15)
 
 
 def test_poses_on_the_way_are_passed_in_time_and_pauses_are_rests():

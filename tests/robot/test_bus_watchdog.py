@@ -9,13 +9,13 @@ import dynamixel_sdk as sdk
 import pytest
 
 from axbridge.bus.watchdogs import PERIOD
-from tests.support.waiting import until
+from tests.support import ends
 from tests.support.warm import Warm, serving
 
 pytestmark = pytest.mark.slow
 
 OPEN = """
-import math, os, signal, sys, time, warnings, axbridge
+import math, os, sys, time, warnings, axbridge
 warnings.simplefilter("ignore")
 robot = axbridge.open("koch", backend="real", port=sys.argv[1])
 roll, pan, elbow, gripper = (robot[name] for name in ("wrist_roll", "shoulder_pan", "elbow_flex", "gripper"))
@@ -72,12 +72,6 @@ for _ in range(99):
 print(roll.position, flush=True)
 robot.close()
 """
-ENDS = {
-    "close": "robot.close()",
-    "exception": "raise SystemError",
-    "SIGTERM": "os.kill(os.getpid(), signal.SIGTERM)",
-    "SIGKILL, guarded": "os.kill(os.getpid(), signal.SIGKILL)",
-}
 
 
 class Client:
@@ -160,16 +154,7 @@ def test_after_a_program_stood_still_its_motors_stay_off_until_they_are_asked(po
     assert out == "off 0 0\non 1 25\n", err
 
 
-@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-def test_no_way_out_leaves_it_armed_or_in_another_mode(port, end):
-    with Warm(
-        "-c",
-        OPEN + DRIVE + "for _ in range(5): robot.step(20)\nprint(roll.read('bus_watchdog'), flush=True)\n" + end,
-        port,
-    ) as driver:
-        out, err = driver.communicate(timeout=60)
-    assert out == "25\n", err
-    with client(port) as other:
-        until(lambda: [other.read(id_, 64, 1) for id_ in range(1, 7)] == [0] * 6)
-        until(lambda: [other.read(id_, 98, 1) for id_ in range(1, 7)] == [0] * 6)
-        until(lambda: [other.read(id_, 11, 1) for id_ in range(1, 7)] == [3] * 6)  # their own mode
+@pytest.mark.parametrize("how", ["script", "exception", "SIGTERM", "SIGKILL"])
+def test_no_way_out_leaves_it_armed_or_in_another_mode(port, how):
+    ended = ends.end(ends.Line("koch", port), "wheel", how, step_ms=20, moment=0.1)
+    assert not ended.wrong

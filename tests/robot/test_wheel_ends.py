@@ -1,42 +1,19 @@
 """A servo that was a wheel is a joint again, however the program ends, or it is said how to mend it."""
 
 import math
-import signal
-import textwrap
 from pathlib import Path
 
 import pytest
 
 import axbridge
-from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
-from axbridge.errors import BusTimeout, PortError
-from tests.support.waiting import until
-from tests.support.warm import Warm, serving
+from axbridge.errors import BusTimeout
+from tests.support import ends
+from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow
 
-WHEEL = """
-    import math, os, signal, sys, axbridge
-    robot = axbridge.open(sys.argv[1], backend="real", port=sys.argv[2])
-    servo = robot["shoulder"]
-    servo.set_position(math.inf)
-    servo.set_velocity(1.0)
-    for _ in range(5):
-        robot.step(20)
-    assert (servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")) == (0, 0)
-    print("wheel", flush=True)
-"""
-ENDS = {
-    "no close": "",
-    "exception": "raise SystemError",
-    "SIGTERM": "os.kill(os.getpid(), signal.SIGTERM)",
-    "SIGHUP while it steps": "signal.setitimer(signal.ITIMER_REAL, 0.05)\nwhile True: robot.step(20)",
-    "close": "robot.close()",
-}
-
-
-CASES = [(1, end) for end in ENDS if end != "close"] + [(2, "close")]
+CASES = [(1, how) for how in ("script", "exception", "SIGTERM", "SIGHUP", "SIGKILL")] + [(2, "sys.exit")]
 
 
 @pytest.fixture(scope="module")
@@ -51,42 +28,14 @@ def served(request, tmp_path_factory):
     assert "registers" in text
     rig.write_text(text)
     with serving(rig, "--faults", "deaf") as port:
-        yield rig, port
+        yield ends.Line(str(rig), port)
 
 
-@pytest.mark.parametrize(("served", "end"), CASES, indirect=["served"], ids=[f"level {n}, {end}" for n, end in CASES])
-def test_the_angle_limits_are_back(served, end):
-    rig, port = served
-    script = textwrap.dedent(WHEEL)
-    if "SIGHUP" in end:
-        script += "signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGHUP))\n"
-    with Warm("-c", script + ENDS[end], rig, port) as process:
-        out, err = process.communicate(timeout=60)
-    assert out == "wheel\n", err
-    assert "still be" not in err
-    with SerialBus(port) as bus:
-        assert bus.read(1, 6, 4).data == bytes((0, 0, 0xFF, 3)), err
-        assert bus.read(1, 24, 1).data == b"\0"
-    died_of = {"SIGTERM": signal.SIGTERM, "SIGHUP while it steps": signal.SIGHUP}.get(end)
-    assert died_of is None or process.returncode == -died_of
-
-
-@pytest.mark.parametrize("served", [1], indirect=True)
-def test_the_guard_gives_the_angle_limits_back(served):
-    rig, port = served
-    with Warm(
-        "-c", textwrap.dedent(WHEEL) + "robot.step(20)\nos.kill(os.getpid(), signal.SIGKILL)", rig, port
-    ) as process:
-        assert process.communicate(timeout=60)[0] == "wheel\n"
-
-    def is_a_joint():
-        try:
-            with SerialBus(port) as bus:  # when the guard has let go of it
-                return bus.read(1, 6, 4).data == bytes((0, 0, 0xFF, 3)) and bus.read(1, 24, 1).data == b"\0"
-        except (PortError, BusTimeout):
-            return False
-
-    until(is_a_joint)
+@pytest.mark.parametrize(("served", "how"), CASES, indirect=["served"], ids=str)
+def test_the_angle_limits_are_back(served, how):
+    ended = ends.end(served, "wheel", how, step_ms=20, moment=0.1)
+    assert not ended.wrong
+    assert set(map(tuple, served.before.values())) == {(0, 1023, -1, -1)}
 
 
 class Troubled:

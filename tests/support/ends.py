@@ -1,0 +1,557 @@
+"""Every end of a program that drives motors: one table, the program, and a runner that looks what it has left.
+
+`TABLE` has each way of driving with each end that makes sense for it. `end` starts a program on a line, lets it end,
+and says which servos are not as the rig's policy, or the guard, has to leave them. The tests run some rows,
+`make long` all, `benchmarks/safety_signals.py` hundreds at random moments.
+
+``python -m tests.support.ends WAY END STEP_MS GIVEN`` is the program; GIVEN is what `axbridge.open` gets, as JSON. It
+prints ``running`` when the motors move.
+"""
+
+import asyncio
+import ctypes
+import hashlib
+import itertools
+import json
+import math
+import multiprocessing
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import connection
+from pathlib import Path
+
+import axbridge
+from axbridge.bus.serial import SerialBus
+from axbridge.config.rig import Rig
+from axbridge.errors import PortError
+from axbridge.robot import connection as robot_connection
+from tests.support.hand import led
+from tests.support.warm import Warm
+
+SWING = 0.03  # rad
+LONGEST = 30.0  # s that an end may take, on a busy machine
+NEAR = {1: 3.0, 2: 15.0}  # degrees between goal and position of a servo that holds a load; X loops have no integral
+GIVEN_BACK = ("cw_angle_limit", "ccw_angle_limit", "operating_mode", "bus_watchdog")  # as they were before
+STILL_ON = "still powered"
+
+SENT = {name: signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL")}
+SENT |= {"caught": signal.SIGINT, "own handler": signal.SIGTERM}
+OWN = ("script", "exception", "sys.exit")
+SUDDEN = ("SIGKILL", "os._exit", "exec", "kernel killed")  # nothing of the program runs any more
+HANGS = ("hang", "hang with the interpreter locked", "SIGSTOP")  # it lives, and its command is stale
+CODES = {"script": 0, "exception": 1, "sys.exit": 5, "os._exit": 6, "exec": 0, "caught": 0, "own handler": 7}
+ALL = (*OWN, *SENT, "os._exit", "exec")
+KERNEL = ("restart", "interrupt, restart", "shutdown", "kernel killed")
+WAYS = {
+    "main thread": (*ALL, "hang", "hang with the interpreter locked"),
+    "wheel": ALL,
+    "daemon thread": ALL,
+    "thread": ALL,
+    "robot of a thread": (*OWN, "SIGINT", "caught", "own handler", "SIGKILL"),  # no signal that nobody takes reaches it
+    "asyncio": ALL,
+    "asyncio and threads": ALL,
+    "concurrent.futures": ALL,
+    "child that takes its parent's robot": (*OWN, *SENT),
+    "child by fork": (*OWN, "SIGINT", "SIGTERM", "SIGKILL"),
+    "child by spawn": (*OWN, "SIGINT", "SIGTERM", "SIGKILL"),
+    "long call into a library": ("SIGTERM", "SIGHUP", "SIGKILL"),
+    "loop without a step": ("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"),
+    "robot that is stepped only": ("exception", "SIGINT", "SIGTERM", "SIGHUP", "SIGKILL", "SIGSTOP"),
+    "handshake": ("SIGTERM", "SIGHUP"),  # of a robot whose motors are on
+    "notebook": KERNEL,
+    "notebook's thread": KERNEL,
+}
+TABLE = [(way, how) for way, ends in WAYS.items() for how in ends]
+
+
+def outcome(way, how, policy):
+    """The policy whose mark the end leaves: the rig's, or limp where only the guard is left. None: either is right."""
+    if (way, how) == ("child by fork", "SIGINT"):  # it ends by itself, or by the signal with which its parent ends it
+        return None
+    guarded = how in (*SUDDEN, *HANGS) or (way == "child by fork" and how not in {"SIGTERM", "sys.exit"})
+    return "limp" if guarded else policy
+
+
+# ---- the runner
+
+
+@dataclass
+class Line:
+    """Servos that programs drive.
+
+    Attributes:
+        rig: The name or path of their rig.
+        port: Where they are.
+        powered: Says which motors are on, without the bus; None: only the bus tells.
+        straighten: Leads all joints whose motors are off to 0.
+        before: The registers of `GIVEN_BACK`, by servo.
+    """
+
+    rig: str
+    port: str
+    powered: Callable[[], list[int]] | None = None
+    straighten: Callable[[], None] = lambda: None
+    before: dict[str, list[int]] = field(init=False)
+
+    def __post_init__(self):
+        self.loaded = Rig.load(self.rig)
+        self.before = self.registers(*GIVEN_BACK)
+
+    def registers(self, *names):
+        """Of each servo, as another client reads them when the program and its guard are gone; -1: it has none."""
+        with self.opened() as bus:
+            return {servo.name: [self._read(bus, servo, name) for name in names] for servo in self.loaded.servos}
+
+    def _read(self, bus, servo, name):
+        registers = self.loaded.profile_of(servo).registers
+        if name not in registers:
+            return -1
+        register = registers[name]
+        data = bus.read(servo.id, register.address, register.size).data
+        return int.from_bytes(data, "little", signed=register.signed)
+
+    def opened(self):
+        until = time.monotonic() + LONGEST
+        while True:
+            try:
+                bus = SerialBus(self.port)
+            except PortError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.002)
+            else:
+                bus.latency = 1.0  # s: a busy machine may stop virtual servos for a while
+                second = (s.id for s in self.loaded.servos if self.loaded.profile_of(s).protocol == 2)
+                bus.second = frozenset(second)
+                return bus
+
+    def wrong(self, policy):
+        """The servos that are not as the policy leaves them."""
+        found = []
+        asked = self.registers("torque_enable", "goal_position", "present_position", *GIVEN_BACK)
+        for servo in self.loaded.servos:
+            on, goal, present, *kept = asked[servo.name]
+            profile = self.loaded.profile_of(servo)
+            away = abs(goal - present) * profile.units.position if policy == "hold" else 0.0
+            if on != (policy == "hold"):
+                found.append(f"{servo.name}: {STILL_ON if on else 'limp'}")
+            if away > math.radians(NEAR[profile.protocol]):
+                found.append(f"{servo.name}: {math.degrees(away):.1f} degrees from its goal")
+            if kept != self.before[servo.name]:
+                found.append(f"{servo.name}: {GIVEN_BACK} are {kept}, not {self.before[servo.name]}")
+        return found
+
+
+@contextmanager
+def served(rig, model="own"):
+    """A line of virtual servos; without a model their shafts carry nothing. A robot hangs in the air, its joints at 0."""
+    with led(rig, "none", *([model] if model else [])) as (port, tell):
+        powered = partial(tell, "register torque_enable")
+        yield Line(rig, port, powered, partial(tell, "all 0") if model else lambda: None)
+
+
+@dataclass
+class Ended:
+    """What became of a program.
+
+    Attributes:
+        code: Its exit status.
+        said: What it wrote to stderr.
+        wrong: What it should not have left behind, and what it should not have said.
+        seconds: Until the motors were off, or held and the program was gone.
+        again: How often it had to be started again: a busy computer may lose its first packets.
+    """
+
+    code: int | None
+    said: str
+    wrong: list[str]
+    seconds: float
+    again: int
+
+
+def end(line, way, how, *, policy="limp", step_ms=1, moment=0.0):
+    """Start a program, and `moment` s after its motors move let it end; see what it has left."""
+    if way == "wheel" or how in HANGS:  # a wheel does not hold, and what hangs may hold as long as it lives
+        policy = "park" if policy == "park" else "limp"
+    pose = {s.name: min(max(0.0, s.soft_limits[0] + SWING), s.soft_limits[1] - SWING) for s in line.loaded.servos}
+    safety = {"on_exit": policy, "park": pose} | ({"stale_command_ms": 100} if how in HANGS else {})
+    given = {"rig": line.rig, "backend": "real", "port": line.port, "safety": safety}
+    if way == "handshake":
+        with axbridge.open(line.rig, backend="real", port=line.port, safety={"on_exit": "hold"}) as robot:
+            robot.set_positions([pose[name] for name in robot])
+            robot.step(20)
+    for again in range(3):  # noqa: B007 - it is told how often
+        with (kernel if how in KERNEL else program)(line, way, how, step_ms, given) as (begun, tell, leave):
+            if begun:
+                time.sleep(moment)
+                since = time.monotonic()
+                tell()
+                expected = outcome(way, how, policy)
+                while line.powered and expected in {"limp", "park"} and any(line.powered()):
+                    if time.monotonic() > since + LONGEST:
+                        break
+                    time.sleep(0.001)
+                off_after = time.monotonic() - since
+            code, said = leave()
+        if begun or "did not answer" not in said:
+            break
+    assert begun, said
+    took = off_after if expected in {"limp", "park"} and line.powered else time.monotonic() - since
+    wrong = line.wrong(expected or policy)
+    if wrong and expected is None:
+        wrong = line.wrong("limp")
+    wrong += [said] if is_wrong(way, how, code, said) else []
+    return Ended(code, said, wrong, took, again)
+
+
+def is_wrong(way, how, code, said):
+    """Whether its exit status or its words are not those of that end."""
+    if how == "SIGSTOP":
+        return "off until set_position or torque_on" not in said or "powered again" in said
+    expected = CODES.get(how, -SENT.get(how, signal.SIGKILL))
+    alone = "child" not in way and "of a thread" not in way and how not in KERNEL
+    silent = how in {"SIGTERM", "SIGHUP"} and alone
+    return "powered" in said or bool(silent and said) or (alone and code != expected)
+
+
+@contextmanager
+def program(line, way, how, step_ms, given):
+    """This file in a process of its own: whether its motors move, what ends it, and what waits for that."""
+    root = Path(__file__).parents[2]
+    with Warm("-m", __spec__.name, way, how, step_ms, json.dumps(given), cwd=root, start_new_session=True) as process:
+
+        def tell():
+            if how in SENT:
+                os.killpg(process.pid, SENT[how])  # as Ctrl-C does: the processes that it has started get it, too
+            elif how == "SIGSTOP":
+                process.send_signal(signal.SIGSTOP)
+            else:
+                process.stdin.write("end\n")
+                process.stdin.flush()
+
+        def leave():
+            woken = False
+            if how == "SIGSTOP":
+                process.send_signal(signal.SIGCONT)
+                until = time.monotonic() + 0.5
+                while time.monotonic() < until:
+                    woken |= any(line.powered())
+                process.terminate()
+            elif how in HANGS:
+                assert process.poll() is None
+                process.kill()
+            try:
+                said = process.communicate(timeout=LONGEST)[1]
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                said = f"powered? It did not end: {process.communicate()[1]}"
+            return process.returncode, f"powered again: {said}" if woken else said
+
+        try:
+            yield process.stdout.readline() == "running\n", tell, leave
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+CELL = """
+import threading, time, warnings, axbridge
+warnings.simplefilter("ignore")
+robot = axbridge.open(**{given!r})
+start = {{name: min(max(s.position, s.min_position + 0.03), s.max_position - 0.03) for name, s in robot.items()}}
+def drive():
+    count = 0
+    while robot.step({step_ms}) != -1:
+        count += 1
+        for name, servo in robot.items():
+            servo.set_position(start[name] + 0.03 * (-1) ** (count // 20))
+"""
+
+
+@contextmanager
+def kernel(_line, way, how, step_ms, given):
+    """The same for a notebook's kernel."""
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel()
+    aside = "threading.Thread(target=drive, daemon=True).start(); time.sleep(0.2)"
+    cells = [CELL.format(given=given, step_ms=step_ms), aside if "thread" in way else "robot.step(20)"]
+
+    def tell():
+        if how == "interrupt, restart":
+            manager.interrupt_kernel()
+        if how == "shutdown":
+            manager.shutdown_kernel()
+        else:
+            manager.restart_kernel(now=how == "kernel killed")
+
+    try:
+        replies = (client.execute_interactive(cell, timeout=LONGEST, output_hook=lambda _: None) for cell in cells)
+        contents = [reply["content"] for reply in replies]
+        failed = [content for content in contents if content["status"] != "ok"]
+        if way == "notebook" and not failed:
+            client.execute("drive()")
+        yield not failed, tell, lambda: (None, str(failed or ""))
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+# ---- the program
+
+
+def drive(robot, step_ms, go_on, *, wheel=False):
+    """Move every servo to and fro, as long as the robot and `go_on` allow it; or let the freest turn as a wheel.
+
+    Where servos have other modes, the next freest has one, too.
+    """
+    start = {
+        name: min(max(servo.position, servo.min_position + SWING), servo.max_position - SWING)
+        for name, servo in robot.items()
+    }
+    if wheel:
+        turned, pushed, *_ = sorted(robot, key=lambda name: robot[name].min_position - robot[name].max_position) * 2
+        del start[turned]
+        robot[turned].set_position(math.inf)
+        robot[turned].set_velocity(0.5)
+        if robot[pushed].capabilities["torque"] == "native":
+            start.pop(pushed, None)
+            robot[pushed].set_torque(0.02)
+    for count in itertools.count():
+        for name, middle in start.items():
+            robot[name].set_position(middle + SWING * (-1) ** (count // 20))
+        if robot.step(step_ms) == -1 or not go_on():
+            return
+
+
+_told = threading.Event()
+
+
+def running():
+    """Say so, in one piece whatever other threads print."""
+    _told.set()
+    os.write(1, b"running\n")
+
+
+def end_with_thread(failure):
+    """A thread that fails before its motors move ends the program: who started it waits for a word of it."""
+    threading.__excepthook__(failure)
+    if not _told.is_set():
+        os._exit(9)
+
+
+def end_with_task(driving):
+    """The same for a task of asyncio or of a pool, which keeps its failure to itself."""
+    if not driving.cancelled() and driving.exception() and not _told.is_set():
+        traceback.print_exception(driving.exception())
+        os._exit(9)
+
+
+def wait_for_motion(robot):
+    while not all(servo.torque_enabled for servo in robot.values()):
+        time.sleep(0.002)
+    running()
+
+
+def finish(how):
+    if how == "exception":
+        raise ZeroDivisionError
+    if how == "sys.exit":
+        sys.exit(5)
+    if how == "os._exit":
+        os._exit(6)
+    if how == "exec":
+        os.execv("/bin/true", ["true"])
+    if how == "hang":
+        time.sleep(60)
+    if how == "hang with the interpreter locked":
+        ctypes.PyDLL(None).usleep(5_000_000)  # PyDLL keeps it locked
+
+
+def by_main_thread(given, step_ms, how, *, wheel=False):
+    robot = axbridge.open(**given)
+    drive_here(robot, step_ms, lambda: not is_told(), wheel=wheel)
+    finish(how)
+
+
+def by_busy(given, step_ms, how, *, work):
+    robot = axbridge.open(**given)
+    for servo in robot.values():
+        servo.set_position(min(max(servo.position, servo.min_position), servo.max_position))
+    robot.step(step_ms)
+    running()
+    work(robot, step_ms)
+    finish(how)
+
+
+def loop_for_ever(*_):
+    while True:
+        pass
+
+
+def step_only(robot, step_ms):
+    while robot.step(step_ms) != -1 and not is_told():
+        pass
+
+
+def is_told():
+    return bool(select.select([0], [], [], 0)[0])
+
+
+def by_handshake(given, step_ms, how):
+    def greet(*arguments, **options):
+        running()
+        return handshake(*arguments, **options)
+
+    handshake, robot_connection.handshake = robot_connection.handshake, greet
+    drive(axbridge.open(**given), step_ms, lambda: True)
+
+
+def drive_here(robot, step_ms, go_on, **options):
+    said = []
+
+    def look():
+        if not said:
+            said.append(running())
+        return go_on()
+
+    drive(robot, step_ms, look, **options)
+
+
+def by_thread(given, step_ms, how, *, daemon):
+    robot = axbridge.open(**given)
+    go_on = (lambda: True) if daemon else threading.main_thread().is_alive
+    threading.Thread(target=drive, args=(robot, step_ms, go_on), daemon=daemon).start()
+    wait_for_motion(robot)
+    sys.stdin.readline()
+    finish(how)
+
+
+def by_thread_that_opens(given, step_ms, how):
+    threading.Thread(target=lambda: drive_here(axbridge.open(**given), step_ms, lambda: True), daemon=True).start()
+    sys.stdin.readline()
+    finish(how)
+
+
+def by_asyncio(given, step_ms, how, *, threads):
+    robot = axbridge.open(**given)
+
+    async def run():
+        over = asyncio.Event()
+        asyncio.get_running_loop().add_reader(0, over.set)
+        step = drive_on_threads if threads else drive_in_loop
+        driving = asyncio.create_task(step(over))
+        driving.add_done_callback(end_with_task)
+        try:
+            await over.wait()
+        finally:
+            over.set()
+            await driving
+        finish(how)
+
+    async def drive_on_threads(over):
+        await asyncio.to_thread(drive_here, robot, step_ms, lambda: not over.is_set())
+
+    async def drive_in_loop(over):
+        for servo in robot.values():
+            servo.set_position(min(max(servo.position, servo.min_position), servo.max_position))
+        robot.step(step_ms)
+        running()
+        while robot.step(step_ms) != -1 and not over.is_set():  # noqa: ASYNC110 - others have their turn in between
+            await asyncio.sleep(0)
+
+    asyncio.run(run())
+
+
+def by_pool(given, step_ms, how):
+    robot = axbridge.open(**given)
+    over = threading.Event()
+    with ThreadPoolExecutor() as pool:
+        pool.submit(drive, robot, step_ms, lambda: not over.is_set()).add_done_callback(end_with_task)
+        wait_for_motion(robot)
+        try:
+            sys.stdin.readline()
+        finally:
+            over.set()
+        finish(how)
+
+
+def by_child_of_the_owner(given, step_ms, how):
+    robot = axbridge.open(**given)
+    drive(robot, step_ms, lambda: robot.time < 0.1)
+    multiprocessing.get_context("fork").Process(target=drive, args=(robot, step_ms, lambda: True), daemon=True).start()
+    running()
+    sys.stdin.readline()
+    finish(how)
+
+
+def by_child(given, step_ms, how, *, method):
+    context = multiprocessing.get_context(method)
+    over = context.Event()
+    child = context.Process(target=in_child, args=(given, step_ms, how, over), daemon=True)
+    child.start()
+    if child.sentinel in connection.wait([sys.stdin, child.sentinel]):
+        sys.exit("the child ended by itself")
+    if how == "sys.exit":
+        sys.exit(5)  # ends the child by SIGTERM
+    over.set()
+    child.join()
+
+
+def in_child(given, step_ms, how, over):
+    drive_here(axbridge.open(**given), step_ms, lambda: not over.is_set())
+    finish(how)
+
+
+DRIVERS = {
+    "main thread": by_main_thread,
+    "wheel": partial(by_main_thread, wheel=True),
+    "daemon thread": partial(by_thread, daemon=True),
+    "thread": partial(by_thread, daemon=False),
+    "robot of a thread": by_thread_that_opens,
+    "asyncio": partial(by_asyncio, threads=False),
+    "asyncio and threads": partial(by_asyncio, threads=True),
+    "concurrent.futures": by_pool,
+    "child that takes its parent's robot": by_child_of_the_owner,
+    "child by fork": partial(by_child, method="fork"),
+    "child by spawn": partial(by_child, method="spawn"),
+    "long call into a library": partial(
+        by_busy,
+        work=lambda *_: hashlib.pbkdf2_hmac("sha256", b"", b"", 300_000_000),  # minutes
+    ),
+    "loop without a step": partial(by_busy, work=loop_for_ever),
+    "robot that is stepped only": partial(by_busy, work=step_only),
+    "handshake": by_handshake,
+}
+
+
+def main():
+    way, how, step_ms, given = sys.argv[1:]
+    for number in set(SENT.values()) - {signal.SIGKILL}:  # whatever started this may ignore them
+        signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
+    threading.excepthook = end_with_thread
+    warnings.simplefilter("ignore")
+    if how == "own handler":
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+    try:
+        DRIVERS[way](json.loads(given), float(step_ms), how)
+    except KeyboardInterrupt:
+        if how != "caught":
+            raise
+        time.sleep(0.1)  # the program goes on without the robot
+
+
+if __name__ == "__main__":
+    main()
