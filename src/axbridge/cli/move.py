@@ -99,9 +99,6 @@ def optimise(
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The .json file to write: a pose every 20 ms.")],
     *,
     rig: RigOption,
-    free_time: Annotated[
-        bool, typer.Option("--free-time", help="Let the ways take as long as saves most, up to three times.")
-    ] = False,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -123,8 +120,8 @@ def optimise(
     found, notes = load_move(source, joints_of(loaded))
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
-    with progress("reading the robot", quiet=json) as show:
-        best = least_energy(loaded, found, free_time=free_time, progress=show)
+    with progress("searching the way of least energy", quiet=json):
+        best = least_energy(loaded, found)
     best.move.save(target)
     if json:
         emit_json(
@@ -134,13 +131,12 @@ def optimise(
                 "minimum_jerk": best.minimum_jerk,
                 "saved": best.saved,
                 "seconds": best.seconds,
-                "asked": best.asked,
                 "move": str(target),
             },
         )
         return
     print(f"energy       {best.joules:.3f} J in {best.seconds:.2f} s")
-    print(f"smoothest    {best.minimum_jerk:.3f} J in {best.asked:.2f} s (minimum jerk, the same poses)")
+    print(f"smoothest    {best.minimum_jerk:.3f} J in {best.seconds:.2f} s (minimum jerk, the same poses)")
     print(f"saved        {best.saved:.0%}, as the servo models have it\nwrote {target}")
 
 

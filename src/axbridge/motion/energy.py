@@ -9,7 +9,7 @@ to the search, and it goes on until none is broken.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,7 +24,6 @@ from axbridge.errors import UsageError
 from axbridge.motion.energy_model import Machine
 from axbridge.motion.interpolation import JointPath
 from axbridge.motion.moves import MOST, Key, Move, Page, tracks
-from axbridge.motion.planning import check
 
 _GRID = 0.02  # s between the poses of the result
 _DEGREE = 3
@@ -39,7 +38,6 @@ _ROUNDS = 8  # of finding limits that it has come to
 _NEAR = 0.03  # of a limit's range: counts as in its reach
 _BROKEN = 0.005  # of that range
 _FURTHEST = 2 * math.pi  # rad that a coefficient may go from where it began
-_TIMES = (0.2, 3.0)  # of the move's own time, where it is free
 
 
 @dataclass(frozen=True)
@@ -49,16 +47,14 @@ class LeastEnergy:
     Attributes:
         move: To be played: a pose every 20 ms.
         joules: What its ways and pauses take, as the servo models have it, J.
-        minimum_jerk: What the smoothest ways through the same poses would take in the move's own time, J.
+        minimum_jerk: What the smoothest ways through the same poses would take, J.
         seconds: From its first pose to its last, s.
-        asked: What the move said for that, s.
     """
 
     move: Move
     joules: float
     minimum_jerk: float
     seconds: float
-    asked: float
 
     @property
     def saved(self) -> float:
@@ -66,13 +62,7 @@ class LeastEnergy:
         return 1 - self.joules / self.minimum_jerk if self.minimum_jerk > 0 else 0.0
 
 
-def least_energy(
-    rig: Rig,
-    move: Move,
-    *,
-    free_time: bool = False,
-    progress: Callable[[str], None] = lambda _what: None,
-) -> LeastEnergy:
+def least_energy(rig: Rig, move: Move) -> LeastEnergy:
     """Find the way through a move's poses that takes least electrical energy.
 
     The first pose is the start, at rest; the last one the end, at rest; so is a pose with a pause. Through other poses
@@ -82,8 +72,6 @@ def least_energy(
     Args:
         rig: With a world; its servos have models.
         move: Ends, poses on the way and their times; its interpolation does not matter.
-        free_time: Whether the ways may take up to three times as long, or less.
-        progress: Told what is under way.
 
     Raises:
         UsageError: fewer than two poses, a joint without a servo model, a pose beyond a limit, or poses that no motion
@@ -98,27 +86,22 @@ def least_energy(
     moments = [parts[0].times[0], *(time for part in parts for time in part.times[1:])]
     poses = {joint: np.array([way.at(t) for t in moments]) for joint, way in ways.items()}
     machine = Machine.of(rig, page, poses)
-    check(Move(pages={"1": page}), ["1"], machine.bounds)
-    machine = machine.standing(poses)
     keys = [_pose(page.keys[0].time, {joint: ways[joint].at(parts[0].times[0]) for joint in page.joints})]
     keys[0] = keys[0].model_copy(update={"pause": page.keys[0].pause, "name": page.keys[0].name})
     joules = usual = page.keys[0].pause * machine.holding(keys[0].positions)
-    seconds = asked = page.keys[0].pause
-    for number, part in enumerate(parts, 1):
-        named = f"way {number} of {len(parts)}" if len(parts) > 1 else "the way"
-        search = _SplineSearch(
-            machine, part, np.array([[ways[j].at(t) for j in machine.names] for t in part.ends]), ways
-        )
-        usual += search.usual
-        found = search.run(named, free_time=free_time, progress=progress)
-        keys += found.keys
+    seconds = page.keys[0].pause
+    for part in parts:
+        ends = np.array([[ways[j].at(t) for j in machine.names] for t in (part.times[0], part.times[-1])])
+        search = _SplineSearch(machine, part, ends, ways)
+        found = search.run()
+        keys += search.keys(found)
         last = part.keys[-1]
         keys[-1] = keys[-1].model_copy(update={"pause": last.pause, "name": last.name})
         held = last.pause * machine.holding(keys[-1].positions)
-        joules, usual = joules + found.joules + held, usual + held
-        seconds, asked = seconds + found.seconds + last.pause, asked + part.seconds + last.pause
+        joules, usual = joules + search.energy(found) + held, usual + search.usual + held
+        seconds += part.seconds + last.pause
     done = page.model_copy(update={"keys": tuple(keys), "interpolation": "linear"})
-    return LeastEnergy(Move(pages={"1": done}), joules, usual, seconds, asked)
+    return LeastEnergy(Move(pages={"1": done}), joules, usual, seconds)
 
 
 def _pose(time: float, positions: Mapping[str, float]) -> Key:
@@ -136,10 +119,6 @@ class _RestToRest:
 
     keys: tuple[Key, ...]
     times: tuple[float, ...]
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        return self.times[0], self.times[-1]
 
     @property
     def seconds(self) -> float:
@@ -187,21 +166,16 @@ def _breaks(part: _RestToRest) -> FloatArray:
     return np.concatenate([[0.0], *ways])
 
 
-class _Way(NamedTuple):
-    """A way: its poses, J and s."""
-
-    keys: list[Key]
-    joules: float
-    seconds: float
-
-
 _Edge = tuple[int, int, int]  # a limit in reach: moment, figure, side
-_Ranges = Sequence[tuple[float, float]]
 
 
-def _reached(over: FloatArray) -> set[_Edge]:
-    """The limits that figures are near or beyond; see `_SplineSearch._over`."""
-    return {(int(moment), int(figure), int(side)) for side, moment, figure in np.argwhere(over > -_NEAR)}
+class _Cost(NamedTuple):
+    """Energy, J; its gradient; the limited figures, (n, figures); their derivatives by the joints' motion."""
+
+    joules: float
+    gradient: FloatArray
+    figures: FloatArray
+    slopes: FloatArray
 
 
 class _SplineSearch:
@@ -220,7 +194,7 @@ class _SplineSearch:
         self._knots = np.r_[np.zeros(_DEGREE), breaks, np.ones(_DEGREE)]
         lengths = np.repeat(np.diff(breaks), _MOMENTS) / _MOMENTS
         self._shares, self._weights = np.cumsum(lengths) - lengths / 2, lengths
-        self._basis = [self._columns(self._shares, order) for order in range(3)]
+        self._basis = [self._columns(self._shares, order) / part.seconds**order for order in range(3)]
         start = part.times[0]
         given, free = [], []
         for column, joint in enumerate(machine.names):
@@ -242,155 +216,124 @@ class _SplineSearch:
         self._free = block_diag(*free)  # (names · coefficients, unknowns)
         self.usual = self._of_smooth(ways)
         self._scale = max(self.usual, 1e-3)
-        self._last: tuple[bytes, tuple[float, FloatArray, FloatArray, FloatArray]] | None = None
+        self._last: tuple[FloatArray, _Cost] | None = None
 
-    def run(self, named: str, *, free_time: bool, progress: Callable[[str], None]) -> _Way:
-        """Search; `progress` gets `named`.
+    def run(self) -> FloatArray:
+        """Search.
 
         Raises:
             UsageError: no way within the limits was found.
         """
-        fixed = [(-_FURTHEST, _FURTHEST)] * self._free.shape[1]
-        bounds = [*fixed, *([(math.log(_TIMES[0]), math.log(_TIMES[1]))] if free_time else [])]
-        limited = self._machine.limited
-        smooth = np.zeros(len(bounds))
-        progress(f"{named}, without limits")
-        unknowns = self._improved(smooth, bounds, [])
-        over = self._over(unknowns, limited.span)
+        smooth = np.zeros(self._free.shape[1])
+        unknowns = self._improved(smooth, set())
+        over = self._over(unknowns)
         if over.max() > _BROKEN:
             # Limits cut the ways into groups, and no search leaves its own. So one begins at the way that breaks
             # them, and one at the smoothest: mostly they end in different groups.
-            ways = []
-            for number, begin in enumerate((unknowns, smooth), 1):
-                progress(f"{named}, within limits, search {number} of 2")
-                found = self._within(begin, _reached(over), bounds)
-                ways.append((self._over(found, limited.span).max() > _BROKEN, self._cost(found)[0], number, found))
-            unknowns = min(ways)[-1]
-            over = self._over(unknowns, limited.span)
+            found = [self._within(begin, over) for begin in (unknowns, smooth)]
+            unknowns = min(found, key=lambda one: (self._over(one).max() > _BROKEN, self.energy(one)))
+            over = self._over(unknowns)
         if over.max() > _BROKEN:
-            self._refuse(over, unknowns, free_time=free_time)
-        seconds = self._part.seconds * self._stretch(unknowns)
+            _, moment, figure = np.unravel_index(int(over.argmax()), over.shape)
+            limited = self._machine.limited
+            name, unit = limited.names[figure]
+            needed = self._cost(unknowns).figures[moment, figure]
+            when = self._part.times[0] + self._shares[moment] * self._part.seconds
+            may = f"{limited.low[figure]:.3g} to {limited.high[figure]:.3g} {unit}"
+            where = f"{name} would have to be at {needed:.3g} {unit} after {when:.2f} s, and has {may}"
+            raise UsageError(f"no way within the limits was found: {where}", "give the poses more time")
+        return unknowns
+
+    def energy(self, unknowns: FloatArray) -> float:
+        """J."""
+        return self._cost(unknowns).joules
+
+    def keys(self, unknowns: FloatArray) -> list[Key]:
+        """Its poses, one every 20 ms."""
+        seconds, limited = self._part.seconds, self._machine.limited
         count = max(2, round(seconds / _GRID))
         poses = self._columns(np.linspace(0, 1, count + 1)[1:], 0) @ self._coefficients(unknowns).T
         poses = np.clip(poses, limited.low[: poses.shape[1]], limited.high[: poses.shape[1]])
-        keys = [_pose(seconds / count, self._machine.pose(pose)) for pose in poses]
-        return _Way(keys, self._cost(unknowns)[0], seconds)
+        return [_pose(seconds / count, self._machine.pose(pose)) for pose in poses]
 
-    def _within(self, unknowns: FloatArray, active: set[_Edge], bounds: _Ranges) -> FloatArray:
-        """A way that keeps its limits, from `unknowns` on, as far as there is one.
-
-        Args:
-            unknowns: Where it begins.
-            active: Limits that are in reach.
-            bounds: Of the unknowns.
-        """
+    def _within(self, unknowns: FloatArray, over: FloatArray) -> FloatArray:
+        """A way that keeps its limits, from `unknowns` on, as far as there is one; `over`: which are in reach."""
+        active: set[_Edge] = set()
         for _ in range(_ROUNDS):
-            unknowns = self._improved(unknowns, bounds, sorted(active))
-            over = self._over(unknowns, self._machine.limited.span)
+            active |= {(int(moment), int(figure), int(side)) for side, moment, figure in np.argwhere(over > -_NEAR)}
+            unknowns = self._improved(unknowns, active)
+            over = self._over(unknowns)
             if over.max() <= _BROKEN:
                 break
-            active = active | _reached(over)
         return unknowns
 
-    def _improved(self, unknowns: FloatArray, bounds: _Ranges, active: Sequence[_Edge]) -> FloatArray:
+    def _improved(self, unknowns: FloatArray, active: set[_Edge]) -> FloatArray:
         """Less energy within these limits; where nothing is found, the same."""
         done = minimize(
-            self._scaled,
+            lambda y: self._cost(y).joules / self._scale,
             unknowns,
-            jac=self._scaled_gradient,
-            bounds=bounds,
+            jac=lambda y: self._cost(y).gradient / self._scale,
+            bounds=[(-_FURTHEST, _FURTHEST)] * len(unknowns),
             method="SLSQP",
-            constraints=self._constraints(active, self._machine.limited.span),
+            constraints=self._constraints(sorted(active)),
             options={"maxiter": _STEPS, "ftol": 1e-6},
         )
         found: FloatArray = done.x if np.all(np.isfinite(done.x)) else unknowns
         return found
 
-    def _constraints(self, chosen: Sequence[_Edge], span: FloatArray) -> list[NonlinearConstraint]:
-        """Limits that are in reach: moment, figure and side of each."""
+    def _constraints(self, chosen: Sequence[_Edge]) -> list[NonlinearConstraint]:
         if not chosen:
             return []
         moments, figures, sides = (np.array(column) for column in zip(*chosen, strict=True))
         limited = self._machine.limited
-        sign = np.where(sides == 1, -1.0, 1.0) / span[figures]
+        sign = np.where(sides == 1, -1.0, 1.0) / limited.span[figures]
         edge = np.where(sides == 1, limited.high[figures], limited.low[figures])
         return [
             NonlinearConstraint(
-                lambda y: sign * (self._cost(y)[2][moments, figures] - edge),
+                lambda y: sign * (self._cost(y).figures[moments, figures] - edge),
                 0.0,
                 np.inf,
-                jac=lambda y: sign[:, None] * self._slopes(y)[moments, figures],
+                jac=lambda y: sign[:, None] * self._chained(self._cost(y).slopes)[moments, figures],
             )
         ]
 
-    def _over(self, unknowns: FloatArray, span: FloatArray) -> FloatArray:
+    def _over(self, unknowns: FloatArray) -> FloatArray:
         """How far each figure is below and above its limits, in shares of their range, (2, n, figures)."""
-        found, limited = self._cost(unknowns)[2], self._machine.limited
-        return np.stack(((limited.low - found) / span, (found - limited.high) / span))
-
-    def _refuse(self, over: FloatArray, unknowns: FloatArray, *, free_time: bool) -> None:
-        _, moment, figure = np.unravel_index(int(over.argmax()), over.shape)
-        limited = self._machine.limited
-        name, unit = limited.names[figure]
-        needed = self._cost(unknowns)[2][moment, figure]
-        when = self._part.times[0] + self._shares[moment] * self._part.seconds * self._stretch(unknowns)
-        may = f"{limited.low[figure]:.3g} to {limited.high[figure]:.3g} {unit}"
-        where = f"{name} would have to be at {needed:.3g} {unit} after {when:.2f} s, and has {may}"
-        hint = "choose other poses, or raise the limits in the rig" if free_time else "give the poses more time"
-        raise UsageError(f"no way within the limits was found: {where}", hint)
+        found, limited = self._cost(unknowns).figures, self._machine.limited
+        return np.stack(((limited.low - found) / limited.span, (found - limited.high) / limited.span))
 
     def _columns(self, shares: FloatArray, order: int) -> FloatArray:
         """Derivatives of the basis functions by the share of the time, (shares, coefficients)."""
         count = len(self._knots) - _DEGREE - 1
-        found: FloatArray = np.array(
-            [BSpline(self._knots, row, _DEGREE)(shares, nu=order) for row in np.eye(count)], dtype=np.float64
-        ).T
+        splines = [BSpline(self._knots, row, _DEGREE)(shares, nu=order) for row in np.eye(count)]
+        found: FloatArray = np.array(splines, dtype=np.float64).T
         return found
 
-    def _stretch(self, unknowns: FloatArray) -> float:
-        """Time of the way over that of the part."""
-        return math.exp(unknowns[-1]) if len(unknowns) > self._free.shape[1] else 1.0
-
     def _coefficients(self, unknowns: FloatArray) -> FloatArray:
-        shape = self._given.shape
-        found: FloatArray = self._given + (self._free @ unknowns[: self._free.shape[1]]).reshape(shape)
+        found: FloatArray = self._given + (self._free @ unknowns).reshape(self._given.shape)
         return found
 
     def _of_smooth(self, ways: Mapping[str, JointPath]) -> float:
         """What the smoothest way takes, J: by differences, as it is no spline of this kind."""
-        start, seconds = self._part.times[0], self._part.seconds
+        seconds = self._part.seconds
         step = seconds / len(self._shares) / 4
-        around = [
-            np.array(
-                [
-                    [ways[j].at(start + share * seconds + k * step) for j in self._machine.names]
-                    for share in self._shares
-                ]
-            )
+        times = self._part.times[0] + self._shares * seconds
+        before, now, after = (
+            np.array([[ways[joint].at(time + k * step) for joint in self._machine.names] for time in times])
             for k in (-1, 0, 1)
-        ]
-        speed, faster = (around[2] - around[0]) / (2 * step), (around[2] - 2 * around[1] + around[0]) / step**2
-        return float(self._machine.drawn(around[1], speed, faster)[0] @ self._weights * seconds)
+        )
+        speed, faster = (after - before) / (2 * step), (after - 2 * now + before) / step**2
+        return float(self._machine.drawn(now, speed, faster)[0] @ self._weights * seconds)
 
-    def _scaled(self, unknowns: FloatArray) -> float:
-        """Energy as a share of the smoothest way's: what the search makes small."""
-        return self._cost(unknowns)[0] / self._scale
-
-    def _scaled_gradient(self, unknowns: FloatArray) -> list[float]:
-        found: list[float] = (self._cost(unknowns)[1] / self._scale).tolist()
-        return found
-
-    def _cost(self, unknowns: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
-        """Energy, J; its gradient; the limited figures, (n, figures); their derivatives by the joints' motion."""
-        key = unknowns.tobytes()
-        if self._last is None or self._last[0] != key:
-            self._last = key, self._work_out(unknowns)
+    def _cost(self, unknowns: FloatArray) -> _Cost:
+        """What a way costs; the last one is kept, because the search asks for its parts one by one."""
+        if self._last is None or not np.array_equal(self._last[0], unknowns):
+            self._last = unknowns.copy(), self._work_out(unknowns)
         return self._last[1]
 
-    def _work_out(self, unknowns: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
-        seconds = self._part.seconds * self._stretch(unknowns)
+    def _work_out(self, unknowns: FloatArray) -> _Cost:
         spline = self._coefficients(unknowns)
-        motion = np.hstack([basis @ spline.T / seconds**order for order, basis in enumerate(self._basis)])
+        motion = np.hstack([basis @ spline.T for basis in self._basis])
         n, width = motion.shape
         size = _DIFFERENCE * np.repeat([1.0, 10.0, 100.0], width // 3)
         rows = np.concatenate([motion, *(motion + size * unit for unit in np.eye(width))])
@@ -398,35 +341,13 @@ class _SplineSearch:
         by_motion = (power.reshape(width + 1, n)[1:] - power[:n]) / size[:, None]  # (width, n)
         blocks = figures.reshape(width + 1, n, -1)
         slopes = (blocks[1:] - blocks[0]) / size[:, None, None]  # (width, n, figures)
-        weights = seconds * self._weights
-        energy = float(power[:n] @ weights)
-        gradient = weights @ self._chained(by_motion[:, :, None], seconds)[:, 0]
-        if len(unknowns) > self._free.shape[1]:
-            gradient = np.append(gradient, energy + weights @ self._by_time(by_motion[:, :, None], motion)[:, 0])
-        self._motion, self._seconds = motion, seconds
-        return energy, gradient, blocks[0], slopes
+        weights = self._part.seconds * self._weights
+        gradient = np.einsum("n,nfu->u", weights, self._chained(by_motion[:, :, None]))
+        return _Cost(float(power[:n] @ weights), gradient, blocks[0], slopes)
 
-    def _chained(self, slopes: FloatArray, seconds: float) -> FloatArray:
+    def _chained(self, slopes: FloatArray) -> FloatArray:
         """From derivatives by the motion, (width, n, figures), to those by the unknowns, (n, figures, unknowns)."""
-        joints = len(self._machine.names)
-        by_spline = sum(
-            np.einsum("jnf,nc->nfjc", slopes[order * joints : (order + 1) * joints], basis / seconds**order)
-            for order, basis in enumerate(self._basis)
-        )
-        found: FloatArray = np.reshape(by_spline, (*by_spline.shape[:2], -1)) @ self._free
-        return found
-
-    def _by_time(self, slopes: FloatArray, motion: FloatArray) -> FloatArray:
-        """Derivatives by the logarithm of the time, (n, figures): speeds fall with it, accelerations by its square."""
-        joints = len(self._machine.names)
-        falls = np.repeat([0.0, -1.0, -2.0], joints) * motion  # (n, width)
-        found: FloatArray = np.einsum("wnf,nw->nf", slopes, falls)
-        return found
-
-    def _slopes(self, unknowns: FloatArray) -> FloatArray:
-        """Derivatives of the limited figures by the unknowns, (n, figures, unknowns)."""
-        slopes = self._cost(unknowns)[3]
-        found = self._chained(slopes, self._seconds)
-        if len(unknowns) > self._free.shape[1]:
-            found = np.concatenate((found, self._by_time(slopes, self._motion)[:, :, None]), axis=2)
+        by_order = slopes.reshape(3, len(self._machine.names), *slopes.shape[1:])
+        by_spline = np.einsum("ojnf,onc->nfjc", by_order, np.array(self._basis))
+        found: FloatArray = by_spline.reshape(*by_spline.shape[:2], -1) @ self._free
         return found

@@ -14,8 +14,8 @@ from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RigError, UsageError
 from axbridge.motion.mirror import signs
-from axbridge.motion.moves import Page
-from axbridge.motion.planning import Bounds
+from axbridge.motion.moves import Move, Page
+from axbridge.motion.planning import Bounds, check
 from axbridge.servo.columns import Param, pack
 from axbridge.servo.steady import SteadyServo
 from axbridge.servo.stiffness import volts_per_radian
@@ -56,8 +56,7 @@ class Limited(NamedTuple):
     @property
     def span(self) -> FloatArray:
         """Between them; a large number where there is no limit."""
-        found: FloatArray = np.minimum(self.high - self.low, 1e6)
-        return found
+        return np.minimum(self.high - self.low, 1e6)
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,6 @@ class Machine:
         turned: What a rad of `names` is in the tree's joints, (names, joints).
         driven: Joints of all servos in the tree, (servos,).
         motors: Theirs.
-        bounds: Of the move's joints.
         limited: Angles and speeds of the move's joints, voltages and torques of all servos, zero-moment point, feet.
     """
 
@@ -83,20 +81,14 @@ class Machine:
     turned: FloatArray
     driven: tuple[int, ...]
     motors: _ServoFigures
-    bounds: dict[str, Bounds]
     limited: Limited
 
     @classmethod
     def of(cls, rig: Rig, page: Page, poses: Mapping[str, FloatArray]) -> Machine:
-        """Look at a robot for a move.
-
-        Args:
-            rig: The robot.
-            page: The move.
-            poses: Angles of its joints in its poses, rad, (keys,) each.
+        """A robot for a move; `poses` are the angles of its joints in its poses, rad, (keys,) each.
 
         Raises:
-            UsageError: a joint without a servo model.
+            UsageError: a joint without a servo model, or a pose that is out of reach or cannot be held.
             RigError: no world, or a robot that stands free on no two feet.
         """
         servos = {servo.name: servo for servo in rig.servos}
@@ -124,6 +116,7 @@ class Machine:
         driving = rig.dynamixels
         driven = tuple(joints.index(servo.joint) for servo in driving)
         bounds = {name: _bounds(rig, servos[name], body, page) for name in page.joints}
+        check(Move(pages={"1": page}), ["1"], bounds)
         for name, (leader, sign) in mirrored.items():
             bounds[leader] = _shared(bounds[leader], bounds[name], sign)
         motors = _motors(rig, driving, body, page)
@@ -149,14 +142,10 @@ class Machine:
             leader, sign = mirrored.get(name, (name, 1.0))
             turned[names.index(leader), joints.index(servos[name].joint)] = sign
             rest[joints.index(servos[name].joint)] = 0.0
-        return cls(body, rest, names, mirrored, turned, driven, motors, bounds, limited)
+        return cls(body, rest, names, mirrored, turned, driven, motors, limited).standing(poses)
 
     def standing(self, poses: Mapping[str, FloatArray]) -> Machine:
-        """Narrower room for the zero-moment point, about where it is in the poses at rest: `_SWAY`.
-
-        Raises:
-            UsageError: a pose that the robot cannot hold.
-        """
+        """Narrower room for the zero-moment point, about where it is in the poses at rest: `_SWAY`."""
         angles = np.column_stack([poses[name] for name in self.names])
         found = self.drawn(angles, np.zeros_like(angles), np.zeros_like(angles))[1]
         low, high = self.limited.low.copy(), self.limited.high.copy()
