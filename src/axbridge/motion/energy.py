@@ -270,15 +270,23 @@ class _SplineSearch:
     def _improved(self, unknowns: FloatArray, active: set[_Edge]) -> FloatArray:
         """Less energy within these limits; where nothing is found, the same."""
         done = minimize(
-            lambda y: self._cost(y).joules / self._scale,
+            self._share,
             unknowns,
-            jac=lambda y: self._cost(y).gradient / self._scale,
+            jac=self._gradient,
             bounds=[(-_FURTHEST, _FURTHEST)] * len(unknowns),
             method="SLSQP",
             constraints=self._constraints(sorted(active)),
             options={"maxiter": _STEPS, "ftol": 1e-6},
         )
         found: FloatArray = done.x if np.all(np.isfinite(done.x)) else unknowns
+        return found
+
+    def _share(self, unknowns: FloatArray) -> float:
+        """Energy as a share of the smoothest way's: what the search makes small."""
+        return self.energy(unknowns) / self._scale
+
+    def _gradient(self, unknowns: FloatArray) -> list[float]:
+        found: list[float] = (self._cost(unknowns).gradient / self._scale).tolist()
         return found
 
     def _constraints(self, chosen: Sequence[_Edge]) -> list[NonlinearConstraint]:
