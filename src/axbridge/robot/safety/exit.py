@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from axbridge.bus.line_lock import Turn
+from axbridge.robot.safety.parent_watch import watch_parent
 from axbridge.robot.safety.signal_watch import watch_signals
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
@@ -74,7 +75,7 @@ class WaysOut:
     def __init__(self) -> None:
         self.unconfirmed: list[str] = []
         self._nets: list[Net] = []
-        self._process = self._watching = -1
+        self._process = self._watching = self._orphaned = -1
         self.ending = threading.RLock()
         self._begun_at = 0.0  # when a signal handler here has begun with the policy
 
@@ -93,6 +94,9 @@ class WaysOut:
             atexit.register(self.leave_for_good)
         self._nets.append(net)
         self.unconfirmed.clear()
+        if net.turns and self._orphaned != os.getpid():
+            self._orphaned = os.getpid()
+            watch_parent(self._end_with_parent)
         if threading.current_thread() is not threading.main_thread():
             return
         for number in _SIGNALS:
@@ -156,6 +160,15 @@ class WaysOut:
         for net in nets:
             net.interrupt()
         _reserve(nets, threading.main_thread().ident, why)
+
+    def _end_with_parent(self) -> None:
+        """The process that began this one is gone: end like it, by SIGTERM where the system has it."""
+        if not self.nets:
+            return
+        if os.name == "nt":  # there a signal would end the process before any policy
+            self.leave_for_good()
+            os._exit(1)
+        os.kill(os.getpid(), signal.SIGTERM)
 
     def _notice(self, number: int) -> None:
         """A signal has come. Handle it here if the main thread does not, because it is in a library's call."""
