@@ -124,7 +124,7 @@ def test_errors_keep_their_facts_on_the_way_out_of_a_worker_process(error):
 
 
 def test_importing_axbridge_loads_nothing_heavy():
-    heavy = "{'pybullet', 'numba', 'scipy', 'matplotlib', 'plotly', 'dynamixel_sdk', 'pydantic'}"
+    heavy = "{'pybullet', 'numba', 'scipy', 'matplotlib', 'dynamixel_sdk', 'pydantic'}"
     code = f"import sys, axbridge; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

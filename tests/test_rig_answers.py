@@ -84,10 +84,8 @@ def test_everything_that_is_asked_of_the_links_bears_a_link_without_mass_on_an_i
 
 @pytest.mark.slow
 @pytest.mark.parametrize("which", ["heavy", "seeing"])
-def test_such_robots_are_shown_recorded_and_shown_again(which, request, tmp_path):
+def test_such_robots_are_shown_and_recorded(which, request, tmp_path):
     pytest.importorskip("viser")
-    from axbridge.view.replay_page import replay_html
-
     rig = request.getfixturevalue(which)
     name = rig.servos[0].name
     with (
@@ -99,7 +97,6 @@ def test_such_robots_are_shown_recorded_and_shown_again(which, request, tmp_path
         robot[name].set_position(0.2)
         while robot.time < 0.2:
             robot.step()
-    assert "iframe" in replay_html(axbridge.open_recording(tmp_path / "a.mcap"), None, ("it", ""))
 
 
 @pytest.mark.parametrize("which", ["heavy", "seeing"])

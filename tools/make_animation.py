@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from robot_png import draw_robot, extent
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.plots import COLOURS
-from axbridge.comparison.robot_png import draw_robot, extent
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Shape, read_shapes
 from axbridge.motion.gait import Gait

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from axbridge.comparison.plots_png import picture
-from axbridge.comparison.strip_png import Film, draw_strip, png_of
+from robot_png import Film, draw_strip, png_of
+
+from axbridge.comparison.png import picture
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes
 from axbridge.motion.gait import Gait

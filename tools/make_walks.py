@@ -17,12 +17,12 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
+from robot_png import png_of
 
 from axbridge.comparison.comparison import compare
 from axbridge.comparison.page import table_text
-from axbridge.comparison.plots_png import draw
+from axbridge.comparison.png import draw
 from axbridge.comparison.simulate import simulate
-from axbridge.comparison.strip_png import png_of
 from axbridge.comparison.walk_html import picture_panels, walk_headline, walk_table
 from axbridge.comparison.walks import sides_of
 from axbridge.config.rig import Rig

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "src"))  # the code of this checkout
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tools")]  # the code of this checkout
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -227,9 +227,10 @@ def _gallery() -> dict[str, str | bytes]:
 
 
 def _drawing(rig: Any) -> bytes:
+    from robot_png import draw_robot, extent
+
     import axbridge
-    from axbridge.comparison.plots_png import picture
-    from axbridge.comparison.robot_png import draw_robot, extent
+    from axbridge.comparison.png import picture
     from axbridge.config.urdf import read_shapes
 
     with axbridge.open(rig) as robot:

@@ -94,7 +94,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     command = ["record", "step", "--rig", "bench_arm", "--angle", "5", "--duration", "0.1", "--out", "step.mcap"]
     assert run(command) == 0
-    for name in ("mine.toml", "mine.html", "mine.png", "demo/report.html", "walk/walk.png"):
+    for name in ("mine.toml", "mine.html", "mine.png", "demo/report.html", "walk/report.png"):
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text("kept")
     return tmp_path
@@ -111,7 +111,7 @@ IDENTIFY = ("identify", "step.mcap", "--rig", "bench_arm", "--model", "ax12")
         ((*IDENTIFY, "--out", "mine.toml"), "mine.toml"),
         ((*IDENTIFY, "--out", "new.toml", "--report", "mine.html"), "mine.html"),
         (("demo", "--out", "demo"), "demo/report.html"),
-        (("demo", "--rig", "bioloid", "--out", "walk"), "walk/walk.png"),
+        (("demo", "--rig", "bioloid", "--out", "walk"), "walk/report.png"),
     ],
 )
 @pytest.mark.slow
@@ -127,7 +127,7 @@ def test_a_file_that_is_there_is_refused_before_any_work_begins(command, there, 
 
 
 def test_a_file_that_is_there_is_replaced_where_that_is_asked_for(folder):
-    assert run(["compare", "step.mcap", "--out", "mine.html", "--no-replay", "--force"]) == 0
+    assert run(["compare", "step.mcap", "--out", "mine.html", "--force"]) == 0
     assert "<html" in Path("mine.html").read_text()
 
 

@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from axbridge.comparison.plots import COLOURS, Curve, Panel, fewer, mark_rows, thinned
+from axbridge.comparison.plots import COLOURS, Curve, Panel, fewer
+from axbridge.comparison.png import mark_rows
 
 # Linear RGB as people see it who lack one kind of cone (Machado, Oliveira, Fernandes 2009, severity 1).
 SIGHT = {
@@ -45,39 +46,29 @@ def test_lines_show_on_white_and_on_black(paper):
         assert light / dark > 3, name  # WCAG 2.1 asks 3 of graphics
 
 
-def panel(*marks):
-    time = np.linspace(0, 10, 11)
-    return Panel((Curve(time, time, "a", "other"),), "time, s", "°", marks=marks)
-
-
 def test_names_that_would_touch_stand_in_two_rows_or_not_at_all():
     marks = ((0.0, "rest"), (1.0, "step to 20°"), (2.0, "step back"), (3.0, "step"), (8.0, "fall"), (9.5, "too long"))
     # 40 letters to 10 s: 5 letters reach 1.25 s, 12 reach 3 s
-    assert mark_rows(panel(*marks), 40) == {0: 0, 1: 1, 2: 0, 4: 0}
-    assert mark_rows(panel((0.0, ""), (5.0, "fall")), 40) == {1: 0}
+    assert mark_rows(marks, 0.0, 10.0, 40) == {0: 0, 1: 1, 2: 0, 4: 0}
+    assert mark_rows(((0.0, ""), (5.0, "fall")), 0.0, 10.0, 40) == {1: 0}
 
 
-def test_a_thinned_line_keeps_its_peaks_and_its_gaps():
+def test_long_lines_keep_their_peaks_their_gaps_and_the_stretch_that_is_wanted_whole():
     x = np.arange(100_000.0)
-    y = np.sin(x / 5000)
-    y[31_234], y[77_777] = 9.0, -9.0
+    y, other = np.sin(x / 5000), np.cos(x / 5000)
+    y[31_234], y[77_777], other[44_444] = 9.0, -9.0, 7.0
     y[50_000:50_003] = np.nan
-    few_x, few_y = thinned(x, y, 1000)
-    assert len(few_x) <= 1010
-    assert few_x[0] == 0
-    assert few_x[-1] == 99_999
-    assert np.all(np.diff(few_x) > 0)
-    assert {9.0, -9.0} <= set(few_y)
-    assert np.isnan(few_y).any()
-    np.testing.assert_array_equal(thinned(x[:900], y[:900], 1000)[1], y[:900])
-
-
-def test_a_panel_of_long_lines_becomes_one_of_fewer_points_and_a_short_one_stays():
-    x = np.linspace(0, 10, 50_000)
-    long = Panel((Curve(x, np.sin(x), "goal", "command", held=True),), "x", "y")
-    (line,) = fewer(long).items
-    assert len(line.x) <= 4001
-    assert not line.held  # between what is left, nothing holds
-    assert (line.y.min(), line.y.max()) == (np.sin(x).min(), np.sin(x).max())
-    short = Panel((Curve(x[:4000], x[:4000], "goal", "command", held=True),), "x", "y")
-    assert fewer(short) == short
+    (panel,) = fewer([Panel((Curve(x, y, "goal", "command", held=True), Curve(x, other, "", "other")), "x", "y")], 1000,
+                     [(20_000, 20_100)])  # fmt: skip
+    goal, beside = panel.curves
+    assert goal.x is beside.x
+    assert len(goal.x) <= 1410
+    assert (goal.x[0], goal.x[-1]) == (0, 99_999)
+    assert np.all(np.diff(goal.x) > 0)
+    assert {9.0, -9.0} <= set(goal.y)
+    assert 7.0 in beside.y
+    assert np.isnan(goal.y).any()
+    assert set(range(20_000, 20_100)) <= set(goal.x)
+    assert not goal.held  # between what is left, nothing holds
+    short = [Panel((Curve(x[:900], y[:900], "goal", "command", held=True),), "x", "y")]
+    assert fewer(short, 1000) == short

@@ -71,13 +71,14 @@ def test_the_papers_procedure_finds_the_paper(tmp_path):
         assert found[name] == pytest.approx(value, rel=0.035), name
     assert fit.runs.recordings == len(fit.scores) == 6
     np.testing.assert_array_equal(fit.simulated, rollouts(fit.row[None], fit.runs)[0])
-    (measured, simulated), *_ = (panel.items for panel in trace_panels(fit))
+    (measured, simulated), *_ = (panel.curves for panel in trace_panels(fit))
     np.testing.assert_allclose(measured.y, np.degrees(falls[0]["shoulder"].position))
     assert np.mean(np.abs(simulated.y - measured.y)) == pytest.approx(fit.scores[0].mae)
     write_page(fit, tmp_path / "fit.html")
     page = (tmp_path / "fit.html").read_text()
     assert "Friction over speed" in page
-    assert page.count("<script>draw(") == len(fit.scores) + 3  # each recording, two scans, the friction
+    assert page.count("<script>figure(") == len(fit.scores) + 1  # each recording, the friction
+    assert page.count("<svg") == 2  # the scans
     assert gains.least < 0.1
     assert friction.mse.shape == (21, 21)
     assert max(score.rmse for score in fit.scores) < 0.4

@@ -7,7 +7,7 @@ import pytest
 
 from axbridge.config.rig import Rig
 from axbridge.fit import identify
-from axbridge.fit.html import residual_panels, trace_panels, write_page
+from axbridge.fit.html import residual_panel, trace_panels, write_page
 from axbridge.sim.runs import Regime
 from tests.fit.test_identify import ax12_data, ax12_truth
 from tests.support.made_once import made_once
@@ -31,11 +31,12 @@ def fitted_with(spread):
 
 
 def test_residuals_are_what_the_measurement_has_more_than_the_simulation_as_on_the_live_page(fit):
-    traces, residuals = trace_panels(fit), residual_panels(fit)
+    traces = trace_panels(fit)
+    residuals = [residual_panel(trace) for trace in traces]
     assert len(residuals) == 14
     for trace, residual, score in zip(traces, residuals, fit.scores, strict=True):
-        measured, simulated = trace.items
-        (left,) = residual.items
+        measured, simulated = trace.curves
+        (left,) = residual.curves
         np.testing.assert_allclose(simulated.y + left.y, measured.y)
         assert np.mean(np.abs(left.y)) == pytest.approx(score.mae, rel=0.05)
 
@@ -44,7 +45,7 @@ def test_what_was_followed_is_not_shown_as_simulated(fit):
     driven = fit.runs.driven.copy()
     driven[5:20] = Regime.FOLLOWED
     followed = replace(fit, runs=fit.runs._replace(driven=driven))
-    measured, simulated = trace_panels(followed)[0].items
+    measured, simulated = trace_panels(followed)[0].curves
     np.testing.assert_array_equal(np.flatnonzero(np.isnan(simulated.y)), np.arange(5, 20))
     assert not np.isnan(measured.y).any()
 

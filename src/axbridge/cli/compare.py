@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from axbridge.config.rig import Rig
     from axbridge.recording.recording import Recording
 
+_KINDS = {"sim": "simulated", "real": "real", "twin": "real", "imported": "imported"}
 _WALKS = "record walks: axbridge walk --record"
 
 
@@ -42,9 +43,6 @@ def compare(
     ] = None,
     engine: EngineOption = None,
     out: Annotated[Path | None, shared("--out", "The report.", metavar="REPORT.html")] = None,
-    replay: Annotated[
-        bool, typer.Option("--replay/--no-replay", help="Show the motion in the report, where the robot has a body.")
-    ] = True,
     png: Annotated[Path | None, shared("--png")] = None,
     fail_if: Annotated[
         list[str] | None,
@@ -96,15 +94,9 @@ def compare(
         lacking = lacks(found)
         if fail_if and not allow_partial:
             failed += lacking
-        motion = ""
-        if out is not None and replay:
-            show("drawing the replay")
-            followed = other is None and rig is None
-            sides = list(zip((found.reference, found.other), found.labels, strict=True))
-            motion = _replay(sides[followed], sides[not followed], loaded)
         show("writing the report")
         if out is not None:
-            write_html(found, out, walks=walks, replay=motion, progress=show)
+            write_html(found, out, walks=walks, progress=show)
         if png is not None:
             write_png(found, png)
     _print(found, walks, failed, [path for path in (out, png) if path is not None], json=json)
@@ -158,7 +150,8 @@ def _compared(
             return simulated[0], simulated[1]
         found = simulated[0]
     elif other is not None:
-        found = compare(reference, open_recording(other), labels=_labels(reference.path, other), progress=show)
+        measured = open_recording(other)
+        found = compare(reference, measured, labels=_labels(reference, measured), progress=show)
     else:
         found = following(reference, progress=show)
     if beside is None:
@@ -198,27 +191,6 @@ def _label(model: str) -> str:
     return f"simulated, {Path(model).stem}"
 
 
-def _replay(solid: tuple[Recording, str], ghost: tuple[Recording, str], rig: Rig | None) -> str:
-    """The report's replay of two recordings and their labels; empty where there is no body or nothing to see it with.
-
-    Args:
-        solid: What was measured.
-        ghost: Drawn translucent.
-        rig: The robot; None: as the recording says.
-    """
-    from axbridge.errors import RecordingError, RigError
-    from axbridge.view.replay_page import has_body, replay_html
-
-    embodied = has_body(solid[0]) if rig is None else rig.world is not None
-    if not embodied:
-        return ""
-    try:
-        return replay_html(solid[0], ghost[0], (solid[1], ghost[1]), rig)
-    except (RecordingError, RigError, UsageError) as reason:
-        typer.echo(f"note: the report has no replay: {reason}", err=True)
-        return ""
-
-
 def _rig_of(recording: Recording) -> str:
     """Name of the rig that was recorded."""
     name = recording.metadata.get("rig", {}).get("name")
@@ -227,8 +199,17 @@ def _rig_of(recording: Recording) -> str:
     return str(name)
 
 
-def _labels(first: Path, second: Path) -> tuple[str, str]:
-    """The files' names, or with their folders where those are alike."""
-    if first.stem != second.stem:
-        return first.stem, second.stem
-    return str(first), str(second)
+def _labels(first: Recording, second: Recording) -> tuple[str, str]:
+    """What the two are: ``bench_arm, real`` and ``bench_arm, simulated``; with the files' names where that is alike."""
+    one, other = _kind(first), _kind(second)
+    if one != other:
+        return one, other
+    names = (first.path.stem, second.path.stem)
+    names = names if names[0] != names[1] else (str(first.path), str(second.path))
+    return f"{names[0]} ({one})", f"{names[1]} ({other})"
+
+
+def _kind(recording: Recording) -> str:
+    rig = recording.metadata.get("rig") or {}
+    name = rig.get("name") or recording.metadata.get("source") or recording.path.stem
+    return f"{name}, {_KINDS.get(str(recording.metadata.get('backend')), 'recorded')}"

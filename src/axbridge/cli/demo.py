@@ -63,7 +63,8 @@ def demo(
     One model is the published one. The other is identified from this servo: from steps to 35 and 65 degrees, if the rig
     has one servo and numba is installed.
 
-    A robot with legs, such as the rig bioloid, walks instead. It does so in the simulator, and is drawn as it walks.
+    A robot with legs, such as the rig bioloid, walks instead. It does so in the simulator;
+    a page shows how its joints followed.
     """
     from axbridge.config.rig import Rig
     from axbridge.files import check_new, claimed
@@ -74,7 +75,7 @@ def demo(
     check_new(*(out / name for name in (WALK_FILES.values() if walks else _FILES)), force=force)
     with claimed(out):
         if walks:
-            demo_walk(loaded, rig, out, seed, open_picture=open_, json=json)
+            demo_walk(loaded, rig, out, seed, open_page=open_, json=json)
         else:
             _demo_arm(loaded, rig, out, engine, port, servo, seed, open_page=open_, json=json)
 

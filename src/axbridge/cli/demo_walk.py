@@ -1,4 +1,4 @@
-"""The demo of a robot with legs: it walks in the simulator, and a strip of pictures shows how."""
+"""The demo of a robot with legs: it walks in the simulator, and a page shows how it followed its goals."""
 
 from __future__ import annotations
 
@@ -15,49 +15,44 @@ from axbridge.cli.progress import progress
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
     from axbridge.motion.walking import WalkOutcome
-    from axbridge.rotations import LinkPose
 
 
-WALK_FILES = {"recording": "walk.mcap", "picture": "walk.png"}
+WALK_FILES = {"recording": "walk.mcap", "report": "report.html", "picture": "report.png"}
 _STEPS = 6
-_PICTURES = 7
-_WIDTH, _HEIGHT = 2.6, 3.1  # inches of one picture, and of the strip
 
 
-def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_picture: bool, json: bool) -> None:
-    """Let a robot walk in the simulator; write its recording and its strip of pictures.
+def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_page: bool, json: bool) -> None:
+    """Let a robot walk in the simulator; write its recording, and how it followed its goals as page and picture.
 
     Args:
         rig: With legs, see `axbridge.motion.gait.can_walk`.
         name: How the user calls it.
         out: Folder for the files, which is there.
         seed: Of the simulation.
-        open_picture: Show the strip in the end.
+        open_page: Show the page in the end.
         json: Print the outcome as one JSON document.
     """
+    from axbridge.comparison.comparison import following
+    from axbridge.comparison.html import write_html
+    from axbridge.comparison.png import write_png
+    from axbridge.comparison.walks import sides_of
     from axbridge.motion.gait import Gait
     from axbridge.motion.walking import walk
     from axbridge.recording.provenance import describe
     from axbridge.recording.recorder import Recorder
+    from axbridge.recording.stored import open_recording
     from axbridge.robot.open import open_robot
 
     gait = Gait(steps=_STEPS)
     files = {what: out / name for what, name in WALK_FILES.items()}
-    moments: list[tuple[float, dict[str, LinkPose]]] = []
     with progress("starting the simulator", quiet=json) as show, open_robot(rig, "sim", seed=seed) as robot:
-        assert robot.simulation is not None and robot.simulation.engine is not None  # noqa: PT018 - a rig with a world
-        engine = robot.simulation.engine
-
-        def watch(part: str, share: float) -> None:
-            show(f"{robot.name}: {part}", share)
-            if part == "walk" and share * (_PICTURES - 1) >= len(moments):
-                moments.append((robot.time, engine.poses()))
-
         facts = describe(rig, backend=robot.backend, seed=seed, experiment="walk", gait=asdict(gait))
         with Recorder(files["recording"], facts) as recorder, robot:  # the robot ends first
-            outcome = walk(robot, gait, recorder, progress=watch)
-    with progress("drawing the robot", quiet=json):
-        _draw(rig, moments, outcome, files["picture"])
+            outcome = walk(robot, gait, recorder, progress=lambda part, share: show(f"{robot.name}: {part}", share))
+    with progress("writing the report", quiet=json):
+        found = following(open_recording(files["recording"]))
+        write_html(found, files["report"], _headline(rig, outcome), walks=sides_of(found))
+        write_png(found, files["picture"], _headline(rig, outcome))
     if json:
         emit_json("demo-walk-1", {**asdict(outcome), "files": {key: str(path) for key, path in files.items()}})
     else:
@@ -68,8 +63,8 @@ def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_picture: bool, 
         print(f"  axbridge info {files['recording']}")
         print(f"  axbridge walk --rig {name} --steps 12")
         print(f"  axbridge serve {name} --link /tmp/robot")
-    if open_picture:
-        typer.launch(str(files["picture"].resolve()))
+    if open_page:
+        typer.launch(str(files["report"].resolve()))
 
 
 def _headline(rig: Rig, outcome: WalkOutcome) -> str:
@@ -81,14 +76,3 @@ def _headline(rig: Rig, outcome: WalkOutcome) -> str:
         f"{rig.name}, simulated, walks {_STEPS} steps: {ahead:.1f} cm in {outcome.seconds:.1f} s "
         f"({outcome.planned * 100:.0f} cm planned), and tilts by {tilt:.0f}° at most."
     )
-
-
-def _draw(rig: Rig, moments: list[tuple[float, dict[str, LinkPose]]], outcome: WalkOutcome, path: Path) -> None:
-    """The strip of pictures."""
-    from axbridge.comparison.plots_png import picture, save
-    from axbridge.comparison.strip_png import Film, draw_strip
-
-    film = Film("", [(time - moments[0][0], poses) for time, poses in moments])
-    figure = picture(_headline(rig, outcome), (max(_WIDTH * len(moments), 7.0), _HEIGHT))
-    draw_strip(figure, rig.shapes("visual"), [film], top=0.9)
-    save(figure, path)

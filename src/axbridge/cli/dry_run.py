@@ -73,7 +73,7 @@ def _span(values: FloatArray) -> str:
 def _draw(recording: Recording, name: str, picture: Path) -> None:
     from matplotlib.figure import Figure
 
-    from axbridge.comparison.plots_png import save
+    from axbridge.comparison.png import save
 
     figure = Figure(figsize=(8, 4), dpi=120, layout="constrained")
     axes = figure.subplots()

@@ -23,7 +23,7 @@ from axbridge.comparison.recorded_motion import joints_motion
 from axbridge.comparison.recorded_robot import Standing
 from axbridge.config.urdf import Tree
 from axbridge.recording.recording import Recording
-from axbridge.rotations import LinkPose, matrix_of_roll_pitch_yaw
+from axbridge.rotations import matrix_of_roll_pitch_yaw
 from axbridge.sim.body.inverse_dynamics import wrenches
 from axbridge.sim.body.link_paths import rooted_at
 from axbridge.sim.body.poses import Posed, posed
@@ -139,17 +139,6 @@ def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, Flo
         for kind in ("zmp", "planned_zmp")
     ]
     return time, found[0], found[1]
-
-
-def link_poses(robot: Standing, stood: Footing, index: int) -> dict[str, LinkPose]:
-    """Where each link was at a moment, by its name, in the axes of `Footing`."""
-    one = slice(index, index + 1)
-    where = posed(robot.tree, stood.positions[one], (stood.place[one], stood.turn[one]))
-    found: dict[str, LinkPose] = {}
-    for link, name in enumerate(robot.tree.links):
-        x, y, z = where.place[link, 0].tolist()
-        found[name] = (x, y, z), _quaternion(where.turn[link, 0])
-    return found
 
 
 @dataclass(frozen=True)
@@ -289,11 +278,3 @@ def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     """Matrices (…, k, k) on vectors (…, k)."""
     found: FloatArray = (matrices @ vectors[..., None])[..., 0]
     return found
-
-
-def _quaternion(turn: FloatArray) -> tuple[float, float, float, float]:
-    """x, y, z, w of a matrix (3, 3)."""
-    from scipy.spatial.transform import Rotation
-
-    x, y, z, w = Rotation.from_matrix(turn).as_quat().tolist()
-    return x, y, z, w

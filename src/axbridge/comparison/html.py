@@ -1,16 +1,16 @@
-"""The report of a comparison as one self-contained page: interactive plots, tables, provenance."""
+"""The report of a comparison as one self-contained page: its figures, curves, worst seconds, regimes, provenance."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 from axbridge.comparison.comparison import Comparison, lacks, shift_text
 from axbridge.comparison.findings import headline
-from axbridge.comparison.page import table_html, write_page
-from axbridge.comparison.plots import POINTS, Panel, fewer
-from axbridge.comparison.plots_html import figure_html, program_html
+from axbridge.comparison.page import Table, table_html, write_page
+from axbridge.comparison.plots import POINTS, fewer, figure_html, numbers
+from axbridge.comparison.regimes import errors_by_regime, worst_seconds
 from axbridge.comparison.tables import (
     acts_table,
     deviation_table,
@@ -23,9 +23,11 @@ from axbridge.comparison.tables import (
 from axbridge.comparison.walk_html import walk_headline, walk_parts
 from axbridge.comparison.walks import WalkSide
 
-ALL_POINTS = 80_000  # of all lines of a page: it stays small enough to be sent
-FEWEST = 300  # of one line
+_ROOM = 240_000  # bytes for all curves of a page, which stays small enough for a mail
+_FEWEST = 200  # samples of one line
+_BYTES = 8 / 3  # of a number: two, in base64
 DETAILED = 6  # servos, the worst, of which all quantities are drawn; of the others position and error
+_MARGIN = 0.5  # s that are shown before and after one of the worst seconds
 
 
 def write_html(
@@ -35,7 +37,6 @@ def write_html(
     *,
     beside: Comparison | None = None,
     walks: Sequence[WalkSide] = (),
-    replay: str = "",
     progress: Callable[[str, float], None] = lambda _what, _share: None,
 ) -> None:
     """Write the report as one page.
@@ -46,58 +47,100 @@ def write_html(
         title: Instead of what is compared.
         beside: Of the same one servo with another candidate, which is drawn and measured beside it.
         walks: What is compared, where it is walks; a part about them comes first. See `axbridge.comparison.walks`.
-        replay: A part that shows the motion, see `axbridge.view.replay_page`.
         progress: Told what is under way and which share is done, before each servo.
 
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.
     """
-    worst = comparison.pairs[0]
-    found = walk_headline(walks) or headline(comparison, beside)
-    parts = [f'<p class="headline">{escape(found)}</p>']
-    if beside is None:
-        parts.append(f'<p class="lead">{escape(_lead(comparison))}</p>')
+    parts = [f'<p class="headline">{escape(walk_headline(walks) or headline(comparison, beside))}</p>']
+    parts.append(_large_figures(comparison, beside))
     parts += [f'<p class="note">{escape(line)}</p>' for line in lacks(comparison)]
     for recording, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):
         if recording.flaw:
             parts.append(f'<p class="note">{escape(label)} {escape(recording.flaw)}.</p>')
+    seconds = worst_seconds(comparison if beside is None else beside)
+    names = {pair.name: f"servo-{index}" for index, pair in enumerate(comparison.pairs)}
+    of = "" if beside is None else f" of {beside.labels[1]}"
+    parts.append(f"<h2>The worst seconds{escape(of)}</h2>")
+    parts.append(_seconds_html([(names[one.servo], one.servo, one.start, one.rmse) for one in seconds]))
     if walks:
-        parts += [program_html(), *walk_parts(walks), "<h2>All joints, worst first</h2>"]
-    figures: list[list[Panel]] = []
-    for index, pair in enumerate(comparison.pairs):
+        parts += [*walk_parts(walks), "<h2>All joints, worst first</h2>"]
+    whole = [(one.start, one.start + 1.0) for one in seconds]
+    drawn = [
+        panels_of(comparison, pair, beside=beside, everything=index < DETAILED)
+        for index, pair in enumerate(comparison.pairs)
+    ]
+    points = min(POINTS, max(_FEWEST, round(_ROOM / _BYTES / sum(map(numbers, drawn)))))
+    for index, (pair, panels) in enumerate(zip(comparison.pairs, drawn, strict=True)):
         progress(f"drawing {pair.name}", index / len(comparison.pairs))
-        panels = panels_of(comparison, pair, beside=beside, everything=index < DETAILED)
-        figures.append([fewer(panel) for panel in panels])
-    points = min(POINTS, max(FEWEST, ALL_POINTS // sum(len(panel.items) for panels in figures for panel in panels)))
-    for index, (pair, panels) in enumerate(zip(comparison.pairs, figures, strict=True)):
         if len(comparison.pairs) > 1:
             parts.append(f"<h2>{escape(pair.name)}</h2>")
-        parts.append(figure_html(panels, name=f"servo-{index}", program=index == 0 and not walks, points=points))
+        parts.append(figure_html(fewer(panels, points, whole), names[pair.name]))
         if beside is not None:
             parts.append(table_html(acts_table((comparison, beside))))
             continue
         if index == 0:
             parts.append(table_html(deviation_table(comparison)))
             parts.append(f'<p class="lead">{escape(_alignment(comparison))}</p>')
-            if len(figures) > DETAILED:
+            if len(drawn) > DETAILED:
                 parts.append(f'<p class="lead">Torque, power and load are drawn for the {DETAILED} worst servos.</p>')
-            parts += [replay] * bool(replay)
         parts += [table_html(table) for table in response_tables(comparison, pair)]
+    parts += _regimes_html(comparison, beside)
     more = () if beside is None else (beside,)
     if parameters := parameter_table(comparison, *more):
         body = table_html(parameters, words=True)
-        parts.append(f"<details><summary>Model parameters of {escape(worst.name)}</summary>{body}</details>")
+        summary = f"Model parameters of {escape(comparison.pairs[0].name)}"
+        parts.append(f"<details><summary>{summary}</summary>{body}</details>")
     parts.append(table_html(provenance_table(comparison, *more), words=True))
-    write_page(path, title or title_of(comparison), parts, replays=bool(replay))
+    write_page(path, title or title_of(comparison), parts)
 
 
-def _lead(comparison: Comparison) -> str:
+def _large_figures(comparison: Comparison, beside: Comparison | None) -> str:
+    """The two figures that matter, large: of two candidates their errors, else the usual and the largest error."""
     worst = comparison.pairs[0]
-    which = f"worst of {len(comparison.pairs)} servos, {worst.name}" if len(comparison.pairs) > 1 else worst.name
-    return (
-        f"{which}: mean absolute error {worst.plain.mae:.2f}°, RMSE {worst.plain.rmse:.2f}° "
-        f"({worst.plain.mse:.2f} deg²) over {worst.seconds:.1f} s."
+    which = f"{worst.name}, the worst of {len(comparison.pairs)} servos" if len(comparison.pairs) > 1 else worst.name
+    lead = f"{which}: {worst.seconds:.1f} s, mean absolute error {worst.plain.mae:.2f}°, {worst.plain.mse:.2f} deg²."
+    if beside is not None:
+        shown = [(one.pairs[0].plain.rmse, f"RMSE, {one.labels[1]}") for one in (comparison, beside)]
+    else:
+        shown = [(worst.plain.rmse, f"RMSE, {comparison.labels[1]}"), (worst.plain.worst, "at worst")]
+    boxes = [f"<div><b>{value:.2f}°</b><span>{escape(what)}</span></div>" for value, what in shown]
+    between = '<span class="arrow">→</span>' if beside is not None else ""
+    return f'<div class="figures">{between.join(boxes)}</div><p class="lead">{escape(lead)}</p>'
+
+
+def _seconds_html(seconds: Sequence[tuple[str, str, float, float]]) -> str:
+    """The worst seconds, each a button that shows it in all curves: figure, servo, start in s and RMSE in degrees."""
+    items = "</li>".join(
+        f'<li><button data-axis="time" data-figure="{name}" data-from="{start - _MARGIN:g}" '
+        f'data-to="{start + 1 + _MARGIN:g}"><b>{rmse:.2f}°</b> {escape(servo)}, {start:g} to {start + 1:g} s</button>'
+        for name, servo, start, rmse in seconds
     )
+    back = '<button data-axis="time">show all of it</button>'
+    return f'<ol class="worst">{items}</ol>{back}'
+
+
+def _regimes_html(comparison: Comparison, beside: Comparison | None) -> list[str]:
+    """Errors by regime, of both candidates where there are two."""
+    sides = [comparison] if beside is None else [comparison, beside]
+    found: list[Mapping[str, tuple[str, ...]]] = [
+        {
+            one.regime: (f"{one.seconds:.1f}", f"{one.rmse:.2f}", f"{one.worst:.2f}", f"{one.servo}, {one.at:.2f} s")
+            for one in errors_by_regime(side)
+        }
+        for side in sides
+    ]
+    if not found[0]:
+        return []
+    if beside is None:
+        header: tuple[str, ...] = ("regime", "s in all", "RMSE °", "worst °", "that was")
+        rows = tuple((regime, *cells) for regime, cells in found[0].items())
+    else:
+        header = ("regime", "s in all", *(f"{side.labels[1]}, RMSE °" for side in sides))
+        rows = tuple(
+            (regime, cells[0], cells[1], found[1].get(regime, ("-", "-"))[1]) for regime, cells in found[0].items()
+        )
+    return [table_html(Table("Errors by regime", header, rows))]
 
 
 def _alignment(comparison: Comparison) -> str:

@@ -1,18 +1,31 @@
-"""What a report shows, described once: panels of lines, bars or maps; `plots_html` and `plots_png` draw them."""
+"""What a page shows as curves, described once; uPlot (web/) draws it in the browser, `png` with matplotlib.
+
+A figure is panels one below the other that share a horizontal axis. A page needs no network and little room: of a long
+line are drawn the lowest and the highest sample of each stretch, heights as 16-bit shares of their range.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import base64
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from html import escape
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
 
-POINTS = 4000  # of one line: two for each of the pixels a screen has across
-_ROWS = 2  # of names of marks above a panel
+POINTS = 2000  # of one line: two for each of the pixels a screen has across
+_HEIGHT = 100.0  # pixels of a panel of share 1
+_SHARES = 65534  # steps that a height is told in
+_GAP = -32768
 
-# Okabe and Ito's, which people who do not tell red from green tell apart, and which show on white and on black.
+# Okabe and Ito's, which people who do not tell red from green tell apart, and which show on white and on black. Of a
+# page, web/page.css has them.
 COLOURS = {
     "command": "#a8a8a8",
     "reference": "#0072b2",
@@ -33,14 +46,13 @@ class Curve:
     """Values over a horizontal axis.
 
     Attributes:
-        x: (n,).
+        x: (n,), ascending.
         y: (n,); NaN leaves a gap.
-        label: What it is; lines of one label share an entry in the legend.
+        label: What it is; empty where the panel's own name says it.
         colour: A key of `COLOURS`.
         width: Points.
         held: Whether each value holds until the next, like a goal.
         points: Whether the samples are marked, and not joined.
-        note: Text beside the first point.
     """
 
     x: FloatArray
@@ -50,45 +62,6 @@ class Curve:
     width: float = 1.7
     held: bool = False
     points: bool = False
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Bars:
-    """A value for each name.
-
-    Attributes:
-        names: (n,).
-        values: (n,).
-        label: What they are.
-        colour: A key of `COLOURS`.
-        spread: Half the length of the whisker of each, (n,); None = none.
-    """
-
-    names: tuple[str, ...]
-    values: tuple[float, ...]
-    label: str
-    colour: str
-    spread: tuple[float, ...] | None = None
-
-
-@dataclass(frozen=True)
-class Map:
-    """Values over two axes.
-
-    Attributes:
-        x: (n,), numbers or names.
-        y: (m,).
-        z: (m, n).
-        label: What the values are.
-        written: Whether each value is written into its field, and the colours reach from -1 to 1; else contours.
-    """
-
-    x: FloatArray | tuple[str, ...]
-    y: FloatArray | tuple[str, ...]
-    z: FloatArray
-    label: str
-    written: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,82 +69,185 @@ class Panel:
     """One pair of axes.
 
     Attributes:
-        items: What is drawn, in this order.
+        curves: What is drawn, in this order.
         x: Name of the horizontal axis.
         y: Of the vertical one.
         title: Above it.
         share: Its height beside that of other panels.
         marks: Where parts begin: (x, name).
-        logarithmic: Which axes are: of ``x``, ``y``.
     """
 
-    items: tuple[Curve | Bars | Map, ...]
+    curves: tuple[Curve, ...]
     x: str
     y: str
     title: str = ""
     share: float = 1.0
     marks: tuple[tuple[float, str], ...] = ()
-    logarithmic: frozenset[str] = field(default_factory=frozenset)
-
-    @property
-    def start(self) -> float:
-        """Smallest x of its lines; NaN when there are none."""
-        return min((float(np.min(item.x)) for item in self.items if isinstance(item, Curve)), default=np.nan)
-
-    @property
-    def span(self) -> float:
-        """Width of its lines; NaN when there are none."""
-        return (
-            max((float(np.max(item.x)) for item in self.items if isinstance(item, Curve)), default=np.nan) - self.start
-        )
 
 
-def mark_rows(panel: Panel, letters: int) -> dict[int, int]:
-    """In which row above a panel each mark's name stands, so that no two touch and none reaches beyond the panel.
+def fewer(panels: Sequence[Panel], points: int = POINTS, whole: Sequence[tuple[float, float]] = ()) -> list[Panel]:
+    """Panels of about `points` samples a line at most, which look the same; lines on one axis keep the same samples.
 
     Args:
-        panel: Its marks, ascending.
-        letters: How many letters have room side by side.
-
-    Returns:
-        Rows by index of the mark, 0 the lowest; a mark whose name has no room, or is empty, is not in it.
+        panels: What is drawn.
+        points: Of a line.
+        whole: Stretches of the axis of which every sample is kept.
     """
-    start, end = panel.start, panel.start + panel.span
-    taken = [start] * _ROWS
-    found = {}
-    for index, (mark, name) in enumerate(panel.marks):
-        at = max(mark, start)
-        until = at + (len(name) + 1) / letters * panel.span
-        free = next((row for row, reach in enumerate(taken) if reach <= at), None)
-        if name and free is not None and until <= end:
-            found[index] = free
-            taken[free] = until
-    return found
+    sharing: dict[int, list[Curve]] = {}
+    for panel in panels:
+        for curve in panel.curves:
+            sharing.setdefault(id(curve.x), []).append(curve)
+    kept = {axis: _kept(curves, points, whole) for axis, curves in sharing.items()}
+    axes = {axis: curves[0].x[kept[axis]] for axis, curves in sharing.items()}
+
+    def fewer_samples(curve: Curve) -> Curve:
+        if len(axes[id(curve.x)]) == len(curve.x):
+            return curve
+        # between what is left of many samples, nothing holds
+        return replace(curve, x=axes[id(curve.x)], y=curve.y[kept[id(curve.x)]], held=False)
+
+    return [replace(panel, curves=tuple(map(fewer_samples, panel.curves))) for panel in panels]
 
 
-def thinned(x: FloatArray, y: FloatArray, points: int) -> tuple[FloatArray, FloatArray]:
-    """A line (n,) with about `points` points that looks the same: lowest and highest of each stretch, and gaps."""
+def _kept(curves: Sequence[Curve], points: int, whole: Sequence[tuple[float, float]]) -> np.typing.NDArray[np.intp]:
+    """Which samples stay: of each stretch the lowest and highest of every line, and one of its gap."""
+    x = curves[0].x
     if len(x) <= points:
-        return x, y
+        return np.arange(len(x))
     kept = {0, len(x) - 1}
-    edges = np.linspace(0, len(x), max(points // 2, 1) + 1).astype(int)
-    unknown = np.isnan(y)
-    low, high = np.where(unknown, np.inf, y), np.where(unknown, -np.inf, y)
-    for start, end in pairwise(edges.tolist()):
-        kept |= {start + int(np.argmin(low[start:end])), start + int(np.argmax(high[start:end]))}
-        if unknown[start:end].any():
-            kept.add(start + int(np.argmax(unknown[start:end])))
-    chosen = np.array(sorted(kept))
-    return x[chosen], y[chosen]
+    edges = np.linspace(0, len(x), max(points // (2 * len(curves)), 1) + 1).astype(int)
+    for curve in curves:
+        unknown = np.isnan(curve.y)
+        low, high = np.where(unknown, np.inf, curve.y), np.where(unknown, -np.inf, curve.y)
+        for start, end in pairwise(edges.tolist()):
+            kept |= {start + int(np.argmin(low[start:end])), start + int(np.argmax(high[start:end]))}
+            if unknown[start:end].any():
+                kept.add(start + int(np.argmax(unknown[start:end])))
+    for begin, end in whole:
+        kept.update(range(*np.searchsorted(x, (begin, end))))
+    return np.array(sorted(kept))
 
 
-def fewer(panel: Panel) -> Panel:
-    """The panel with `POINTS` points a line at most: it looks the same on a screen, and needs less memory."""
-    items: list[Curve | Bars | Map] = []
-    for item in panel.items:
-        if isinstance(item, Curve) and len(item.x) > POINTS:
-            x, y = thinned(item.x, item.y, POINTS)
-            items.append(replace(item, x=x, y=y, held=False))  # between what is left of many points, nothing holds
-        else:
-            items.append(item)
-    return replace(panel, items=tuple(items))
+def numbers(panels: Sequence[Panel]) -> int:
+    """How many columns of numbers a figure has."""
+    curves = [curve for panel in panels for curve in panel.curves]
+    return len(curves) + 2 * len({id(curve.x) for curve in curves})  # a place is four bytes, a height two
+
+
+def figure_html(panels: Sequence[Panel], name: str, axis: str = "time") -> str:
+    """Panels one below the other as one figure of a page; `write_page` brings the program that draws it.
+
+    Args:
+        panels: From the top.
+        name: Of the figure, once in a page.
+        axis: Figures that name the same one share cursor and range.
+    """
+    axes: dict[int, str] = {}
+    for panel in panels:
+        for curve in panel.curves:
+            if id(curve.x) not in axes:
+                axes[id(curve.x)] = _base64(curve.x.astype("<f4"))
+    places = {key: place for place, key in enumerate(axes)}
+    figure: dict[str, Any] = {
+        "axis": axis,
+        "axes": list(axes.values()),
+        "marks": panels[0].marks,
+        "panels": [
+            {
+                "x": panel.x,
+                "y": panel.y,
+                "height": round(panel.share * _HEIGHT),
+                "curves": [
+                    {
+                        "x": places[id(curve.x)],
+                        "y": _heights(curve.y),
+                        "label": curve.label,
+                        "colour": curve.colour,
+                        "width": curve.width,
+                        **({"held": 1} if curve.held else {}),
+                        **({"points": 1} if curve.points else {}),
+                    }
+                    for curve in panel.curves
+                ],
+            }
+            for panel in panels
+        ],
+    }
+    # no text in it can end the script
+    text = json.dumps(figure, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("</", "<\\/")
+    height = sum(panel.share * _HEIGHT + 32 for panel in panels) + 66
+    return (
+        f'<div class="figure" id="{escape(name)}" style="--height:{height:.0f}px"><script>figure({text})</script></div>'
+    )
+
+
+def grid_html(figures: Sequence[tuple[str, str]]) -> str:
+    """Figures with their captions, side by side where there is room."""
+    parts = (f"<figure><figcaption>{escape(caption)}</figcaption>{figure}</figure>" for caption, figure in figures)
+    return f'<div class="grid">{"".join(parts)}</div>'
+
+
+def map_html(x: Sequence[str], y: Sequence[str], z: FloatArray, titles: tuple[str, str], *, signed: bool) -> str:
+    """Values over two axes as fields of colour, the first row at the bottom.
+
+    Args:
+        x: What each column is, (n,).
+        y: What each row is, (m,).
+        z: (m, n).
+        titles: Of the axes.
+        signed: The colours reach from -1 to 1, and each value is written into its field; else from pale, the least, on.
+    """
+    wide, left, below = 600 / z.shape[1], 130, 60
+    high = min(wide, 420 / z.shape[0])
+    height = high * z.shape[0]
+    low, span = float(np.nanmin(z)), max(float(np.nanmax(z) - np.nanmin(z)), 1e-12)
+    parts = []
+    for row, values in enumerate(z.tolist()):
+        top = height - (row + 1) * high
+        for column, value in enumerate(values):
+            place = f'x="{left + column * wide:.1f}" y="{top:.1f}"'
+            size = f'width="{wide + 0.3:.1f}" height="{high + 0.3:.1f}"'
+            parts.append(f'<rect {place} {size} fill="{_field(value, low, span, signed=signed)}"/>')
+            if signed and not math.isnan(value):
+                middle = f'x="{left + (column + 0.5) * wide:.1f}" y="{top + high / 2 + 4:.1f}"'
+                parts.append(f'<text {middle} text-anchor="middle" class="on">{value:.1f}</text>')
+    for names, along in ((x, True), (y, False)):
+        every = max(1, len(names) // 6) if not signed else 1
+        for index in range(0, len(names), every):
+            middle = f"{left + (index + 0.5) * wide:.1f} {height + 12:.1f}"
+            spot = (
+                f'transform="translate({middle}) rotate({-30 if signed else 0})"'
+                if along
+                else f'x="{left - 6}" y="{height - (index + 0.5) * high + 4:.1f}"'
+            )
+            anchor = "end" if signed or not along else "middle"
+            parts.append(f'<text {spot} text-anchor="{anchor}">{escape(names[index])}</text>')
+    parts.append(f'<text x="{left + 300}" y="{height + below - 6:.0f}" text-anchor="middle">{escape(titles[0])}</text>')
+    parts.append(f'<text x="0" y="12">{escape(titles[1])}</text>')
+    return f'<svg class="map" viewBox="0 0 {left + 600} {height + below:.0f}">{"".join(parts)}</svg>'
+
+
+def _field(value: float, low: float, span: float, *, signed: bool) -> str:
+    """The colour of a value."""
+    if math.isnan(value):
+        return "none"
+    if signed:  # from red over white to blue
+        ends, share = ((213, 94, 0) if value < 0 else (0, 114, 178)), min(abs(value), 1.0)
+        ends_from = (255, 255, 255)
+    else:
+        ends, ends_from, share = (0, 34, 78), (253, 234, 69), (value - low) / span
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(ends_from, ends, strict=True))
+
+
+def _heights(values: FloatArray) -> tuple[str, float, float]:
+    """Values as shares of their range, the lowest, and what one share is; see web/plots.js."""
+    known = values[np.isfinite(values)]
+    low = float(known.min()) if len(known) else 0.0
+    step = (float(known.max()) - low) / _SHARES if len(known) else 0.0
+    shares = np.zeros(len(values)) if step == 0.0 else (values - low) / step
+    packed = np.where(np.isfinite(values), np.round(np.nan_to_num(shares)) - 32767, _GAP).astype("<i2")
+    return _base64(packed), low, step
+
+
+def _base64(values: np.typing.NDArray[Any]) -> str:
+    return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
@@ -12,14 +13,16 @@ import numpy as np
 from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.findings import headline
 from axbridge.comparison.page import Table
-from axbridge.comparison.plots import COLOURS, fewer
-from axbridge.comparison.plots_png import draw, legend, picture, save
+from axbridge.comparison.plots import COLOURS, Panel, fewer
 from axbridge.comparison.side_by_side import Pair
 from axbridge.comparison.tables import acts_table, deviation_table, figure_rows, panels_of, title_of
+from axbridge.files import replacing, writing
 
 SMALL = 12  # at most so many servos in one picture
 FIGURES = 11  # at most so many rows of figures beside one
 LETTERS = 150  # of a line across the picture
+_PER_INCH = 11.0  # letters above a panel
+_ROWS = 2  # of names of marks there
 
 
 def write_png(comparison: Comparison, path: Path | str, title: str = "", *, beside: Comparison | None = None) -> None:
@@ -51,7 +54,7 @@ def _one(figure: Any, comparison: Comparison, beside: Comparison | None) -> None
         2, 2, width_ratios=[2.6 if beside is None else 1.6, 1], height_ratios=[3, 1], left=0.065, right=0.985,
         top=0.82, bottom=0.09, hspace=0.12, wspace=0.06,
     )  # fmt: skip
-    position, error = map(fewer, panels_of(comparison, pair, beside=beside, everything=False))
+    position, error = fewer(panels_of(comparison, pair, beside=beside, everything=False))
     above = figure.add_subplot(grid[0, 0])
     below = figure.add_subplot(grid[1, 0], sharex=above)
     draw(above, replace(position, x=""))
@@ -121,7 +124,7 @@ def _many(figure: Any, comparison: Comparison) -> None:
     for index, pair in enumerate(shown):
         axes = figure.add_subplot(grid[index // columns, index % columns])
         panel = replace(
-            fewer(panels_of(comparison, pair, everything=False)[0]),
+            fewer(panels_of(comparison, pair, everything=False))[0],
             title=f"{pair.name}   RMSE {pair.plain.rmse:.2f}°",
             marks=(),
             x="time, s" if index + columns >= len(shown) else "",
@@ -133,3 +136,88 @@ def _many(figure: Any, comparison: Comparison) -> None:
     more = len(comparison.pairs) - len(shown)
     text = "worst first" + (f"; {more} better ones are not drawn" if more else "")
     figure.text(0.02, 0.885, text, fontsize=10, color=COLOURS["faint"])
+
+
+def picture(title: str, size: tuple[float, float], *, constrained: bool = False) -> Any:
+    """An empty figure of `size` inches with its title."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, dpi=130, facecolor="white", layout="constrained" if constrained else None)
+    FigureCanvasAgg(figure)
+    figure.suptitle(title, x=0.02, ha="left", fontsize=14, fontweight="bold", color=COLOURS["ink"])
+    return figure
+
+
+def save(figure: Any, path: Path | str) -> None:
+    """Write a PNG.
+
+    Raises:
+        RecordingError: it cannot be written; what was at `path` stays.
+    """
+    with writing(path), replacing(path) as temporary:
+        figure.savefig(temporary, format="png")
+
+
+def draw(axes: Any, panel: Panel, *, small: bool = False) -> None:
+    """Draw a panel; `small` is for one of many."""
+    for curve in panel.curves:
+        axes.plot(
+            curve.x, curve.y, color=COLOURS[curve.colour], linewidth=curve.width, label=curve.label,
+            linestyle="none" if curve.points else "-", marker="o" if curve.points else None,
+            drawstyle="steps-post" if curve.held else "default",
+        )  # fmt: skip
+    axes.margins(x=0.01)
+    inches = axes.get_position().width * axes.figure.get_figwidth()
+    start = min(float(curve.x[0]) for curve in panel.curves)
+    span = max(float(curve.x[-1]) for curve in panel.curves) - start
+    for at, _ in panel.marks[1:]:
+        axes.axvline(at, color=COLOURS["axis"], linewidth=0.9, linestyle=":")
+    for index, row in mark_rows(panel.marks, start, span, round(inches * _PER_INCH)).items():
+        at, name = panel.marks[index]
+        axes.annotate(
+            name, (max(at, start), 1.0), xycoords=("data", "axes fraction"), xytext=(3, 3 + 11 * row),
+            textcoords="offset points", fontsize=9, color=COLOURS["faint"],
+        )  # fmt: skip
+    size = 9 if small else 10
+    axes.set_xlabel(panel.x, fontsize=size)
+    axes.set_ylabel(panel.y, fontsize=size)
+    if panel.title:
+        axes.set_title(panel.title, fontsize=9.5, loc="left", color=COLOURS["ink"])
+    axes.grid(visible=True, color=COLOURS["grid"], linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(COLOURS["axis"])
+    axes.tick_params(color=COLOURS["axis"], labelcolor="#445566", labelsize=8 if small else 10)
+
+
+def legend(figure: Any, axes: Any, place: tuple[float, float]) -> None:
+    """The legend of `axes` above the figure, its upper right corner at `place` (shares of the figure)."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="upper right", bbox_to_anchor=place, ncols=len(labels), frameon=False, fontsize=10
+    )
+
+
+def mark_rows(marks: Sequence[tuple[float, str]], start: float, span: float, letters: int) -> dict[int, int]:
+    """In which row above a panel each mark's name stands, so that no two touch and none reaches beyond the panel.
+
+    Args:
+        marks: Places and names, ascending.
+        start: Of the panel.
+        span: Its width.
+        letters: How many letters have room side by side.
+
+    Returns:
+        Rows by index of the mark, 0 the lowest; a mark whose name has no room, or is empty, is not in it.
+    """
+    taken = [start] * _ROWS
+    found = {}
+    for index, (mark, name) in enumerate(marks):
+        at = max(mark, start)
+        until = at + (len(name) + 1) / letters * span
+        free = next((row for row, reach in enumerate(taken) if reach <= at), None)
+        if name and free is not None and until <= start + span:
+            found[index] = free
+            taken[free] = until
+    return found

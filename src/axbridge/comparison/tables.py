@@ -151,14 +151,14 @@ def panels_of(
         (measured, comparison.labels[0], comparison.reference[pair.name], both.reference_time),
         ("other", comparison.labels[1], comparison.other[pair.other_name], both.other_time),
     ]
-    moved = [both.reference, both.other]
+    moved = [(both.time, both.reference), (both.time, both.other)]
     errors = [Curve(both.time, np.degrees(both.other - both.reference), "error", "error", width=1.2)]
     if beside is not None:
         second = next(found for found in beside.pairs if found.name == pair.name)
         with_second = second.motions
         label = beside.labels[1]
         sides.append(("third", label, beside.other[second.other_name], with_second.other_time))
-        moved.append(with_second.other)
+        moved.append((with_second.time, with_second.other))
         apart = np.degrees(with_second.other - with_second.reference)
         errors = [
             Curve(both.time, errors[0].y, comparison.labels[1], "other", width=1.2),
@@ -166,8 +166,8 @@ def panels_of(
         ]
     following = comparison.labels[0] == "goal"
     lines = [
-        Curve(both.time, np.degrees(values), label, side, width=5.0 if side == "fitted" else 1.7)
-        for (side, label, _, _), values in zip(sides, moved, strict=True)
+        Curve(at, np.degrees(values), label, side, width=5.0 if side == "fitted" else 1.7)
+        for (side, label, _, _), (at, values) in zip(sides, moved, strict=True)
         if not (following and side == "reference")
     ]
     goal = both.reference if following else both.command
@@ -180,8 +180,8 @@ def panels_of(
     ]
     for title, value in _MORE if everything else ():
         more = [
-            Curve(both.time, values, label, side, width=1.5)
-            for side, label, track, at in sides
+            Curve(on, values, label, side, width=1.5)
+            for (side, label, track, at), (on, _) in zip(sides, moved, strict=True)
             if not (following and side == "reference")
             and not np.isnan(values := resample(track.time, value(track), at)).all()
         ]

@@ -1,4 +1,4 @@
-"""The part of a report that only walks have: knees, a film strip, the zero-moment point, power, lags of the joints."""
+"""The part of a report that only walks have: knees, the zero-moment point, power, lags of the joints."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from html import escape
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.footing import link_poses
 from axbridge.comparison.page import Table, table_html
-from axbridge.comparison.plots import Bars, Curve, Panel
-from axbridge.comparison.plots_html import figure_html
-from axbridge.comparison.strip_png import Film, strip_uri
+from axbridge.comparison.plots import Curve, Panel, fewer, figure_html
 from axbridge.comparison.walks import (
     Power,
     WalkSide,
@@ -24,8 +21,7 @@ from axbridge.comparison.walks import (
     zmp_apart,
 )
 
-_PICTURES = 8  # of a strip: two steps
-_POINTS = 1500  # of a line
+_POINTS = 1000  # of a line
 _TIME = "time from the walk's start, s"
 
 
@@ -61,7 +57,7 @@ def walk_table(sides: Sequence[WalkSide]) -> Table:
     if any(len(power.joules) for power in powers):
         rows.append(("mean power, W", *(_mean(power.watt, 2) for power in powers)))
         rows.append(("energy of a step, J, mean", *(_mean(power.joules, 2) for power in powers)))
-        if len(reference.power.joules):
+        if apart and len(reference.power.joules):
             first = float(reference.power.watt.mean())
             rows.append(("power against the first", "", *(_change(power, first) for power in powers[1:])))
     else:
@@ -70,7 +66,10 @@ def walk_table(sides: Sequence[WalkSide]) -> Table:
     if any(points):
         rows.append(("ZMP", *("-" if point is None else _origin(point) for point in points)))
         rows.append(("its margin, cm, median", *(_margin(point) for point in points)))
-        rows.append(("ZMP against the first, cm, ahead / left", "", *(_apart(points[0], one) for one in points[1:])))
+        if apart:
+            rows.append(
+                ("ZMP against the first, cm, ahead / left", "", *(_apart(points[0], one) for one in points[1:]))
+            )
         checked = [_checked(side) for side in sides]
         if any(checked):
             rows.append(("measured against its joints' angles, cm", *checked))
@@ -78,25 +77,23 @@ def walk_table(sides: Sequence[WalkSide]) -> Table:
 
 
 def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
-    """The HTML of it; the first figure brings no program, so it comes after another one of the page."""
+    """The HTML of it."""
     parts = [table_html(walk_table(sides))]
     if panels := _knee_panels(sides):
-        parts.append("<h2>Knee angles</h2>" + figure_html(panels, name="walk-knees", points=_POINTS))
-    if strip := _strip(sides):
-        parts.append(strip)
+        parts.append("<h2>Knee angles</h2>" + _figure(panels, "walk-knees"))
     if panels := _zmp_panels(sides):
         words = (
             "As seen from the middle between the feet. What no simulation measured is worked out from the joints' "
             "recorded angles, as if the foot that stands lay flat on the floor."
         )
-        drawn = figure_html(panels, name="walk-zmp", points=_POINTS)
+        drawn = _figure(panels, "walk-zmp")
         parts.append(f'<h2>Zero-moment point</h2>{drawn}<p class="lead">{escape(words)}</p>')
     if panels := _lean_panels(sides):
-        drawn = figure_html(panels, name="walk-lean", points=_POINTS)
+        drawn = _figure(panels, "walk-lean")
         parts.append(f'<h2>How the body leans</h2>{drawn}<p class="lead">By the inertial unit.</p>')
-    parts.append("<h2>Power</h2>" + figure_html(_power_panels(sides), name="walk-power", points=_POINTS))
+    parts.append("<h2>Power</h2>" + _figure(_power_panels(sides), "walk-power"))
     if any(len(side.power.joules) for side in sides):
-        parts.append(figure_html([_energy_panel(sides)], name="walk-energy", unit=180.0))
+        parts.append(figure_html([_energy_panel(sides)], "walk-energy", axis="step"))
         parts.append(
             '<p class="lead">Electrical power U·i of all servos, by their motor models, from the goals they were '
             "sent and the load, voltage, position and speed that they reported.</p>"
@@ -106,6 +103,10 @@ def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
         words = "Goal to motion: a delay, and a first-order lag after it, as fitted to the walk."
         parts.append(f'<p class="lead">{escape(words)}</p>')
     return parts
+
+
+def _figure(panels: Sequence[Panel], name: str) -> str:
+    return figure_html(fewer(panels, _POINTS), name, axis="walk")
 
 
 def picture_panels(sides: Sequence[WalkSide]) -> list[Panel]:
@@ -154,29 +155,6 @@ def _knee_panels(sides: Sequence[WalkSide]) -> list[Panel]:
 def _marks(sides: Sequence[WalkSide]) -> tuple[tuple[float, str], ...]:
     """Where steps begin."""
     return tuple((start, f"{number}") for number, (start, _) in enumerate(sides[0].steps, 1))
-
-
-def _strip(sides: Sequence[WalkSide]) -> str:
-    """Pictures of two steps of each walk, at the same moments."""
-    drawn = [(side, side.footing, side.robot) for side in sides]
-    if any(stood is None for _, stood, _ in drawn):
-        return ""
-    steps = sides[0].steps
-    begin, end = steps[len(steps) // 2 - 1][0], steps[len(steps) // 2][1]
-    moments = np.linspace(begin, end, _PICTURES)
-    films = []
-    for side, stood, robot in drawn:
-        assert stood is not None
-        assert robot is not None
-        rows = [int(np.argmin(np.abs(side.grid - moment))) for moment in side.own(moments)]
-        shown = [(float(moment), link_poses(robot, stood, row)) for moment, row in zip(moments, rows, strict=True)]
-        films.append(Film(side.label, shown))
-    robot = sides[0].robot
-    assert robot is not None
-    words = f"{', '.join(side.label for side in sides)}: two steps, from {begin:.1f} to {end:.1f} s"
-    picture = f'<img src="{strip_uri(robot.shapes, films)}" alt="{escape(words)}" style="width:100%;min-width:640px">'
-    lead = "Drawn from the joints' recorded angles, with the standing foot flat on the floor; tiles of 5 cm."
-    return f'<h2>Two steps</h2><div class="scroll">{picture}</div><p class="lead">{escape(f"{words}. {lead}")}</p>'
 
 
 def _zmp_panels(sides: Sequence[WalkSide]) -> list[Panel]:
@@ -233,14 +211,12 @@ def _power_panels(sides: Sequence[WalkSide]) -> list[Panel]:
 
 
 def _energy_panel(sides: Sequence[WalkSide]) -> Panel:
-    count = max(len(side.power.joules) for side in sides)
-    names = tuple(str(number + 1) for number in range(count))
-    bars = tuple(
-        Bars(names[: len(side.power.joules)], tuple(side.power.joules.tolist()), side.label, side.colour)
+    curves = tuple(
+        Curve(np.arange(1.0, len(joules) + 1), joules, side.label, side.colour, points=True)
         for side in sides
-        if len(side.power.joules)
+        if len(joules := side.power.joules)
     )
-    return Panel(bars, "step", "energy of a step, J")
+    return Panel(curves, "step", "energy of a step, J", share=1.8)
 
 
 def _smooth(values: FloatArray) -> FloatArray:

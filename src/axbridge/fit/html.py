@@ -11,12 +11,13 @@ import numpy as np
 
 from axbridge.comparison.page import Table, table_html
 from axbridge.comparison.page import write_page as write_parts
-from axbridge.comparison.plots import Bars, Curve, Map, Panel
-from axbridge.comparison.plots_html import figure_html, grid_html
+from axbridge.comparison.plots import Curve, Panel, fewer, figure_html, grid_html, map_html
 from axbridge.fit.params_file import in_file
 from axbridge.fit.result import Fit, KsLine, LawComparison, Surface
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Regime
+
+_POINTS = 600  # of a line: many recordings fit a page that can be sent
 
 
 def estimate_table(fit: Fit) -> Table:
@@ -75,9 +76,10 @@ def trace_panels(fit: Fit) -> list[Panel]:
     simulated = np.where(runs.driven == Regime.FOLLOWED, np.nan, fit.simulated)  # there it only repeats the measurement
     panels = []
     for score, a, b in zip(fit.scores, runs.start[:-1], runs.start[1:], strict=True):
+        time = runs.time[a:b]
         lines = tuple(
             # what was measured is wide, to be seen below a simulation that agrees
-            Curve(runs.time[a:b], direction * np.degrees(values[a:b]), label, colour, width=width)
+            Curve(time, direction * np.degrees(values[a:b]), label, colour, width=width)
             for values, label, colour, width in (
                 (measured, "measured", "fitted", 5.0),
                 (simulated, "simulated", "other", 1.6),
@@ -88,28 +90,10 @@ def trace_panels(fit: Fit) -> list[Panel]:
     return panels
 
 
-def residual_panels(fit: Fit) -> list[Panel]:
-    """Measured minus simulated, recording by recording: noise where the model is right, a shape where it is not."""
-    panels = []
-    for trace in trace_panels(fit):
-        measured, simulated = (item for item in trace.items if isinstance(item, Curve))
-        left = Curve(measured.x, measured.y - simulated.y, "residual", "error", width=1.0)
-        panels.append(Panel((left,), "time, s", "residual, °"))
-    return panels
-
-
-def law_panel(laws: LawComparison) -> Panel:
-    """Errors of the friction laws; the whisker is the standard error of the difference to the smallest."""
-    names = tuple(
-        f"{score.law}{' (chosen)' if score.law == laws.chosen else ''}\n{score.parameters} parameters, "
-        f"BIC {score.bic:.0f}"
-        for score in laws.scores
-    )
-    bars = [Bars(names, tuple(score.fitted for score in laws.scores), "fitted", "fitted")]
-    if not math.isnan(laws.scores[0].held_out):
-        held, spread = ((*values,) for values in zip(*((s.held_out, s.error) for s in laws.scores), strict=True))
-        bars.append(Bars(names, held, "held out", "reference", spread))
-    return Panel(tuple(bars), "", "mean absolute error, °", f"Friction laws; chosen: {laws.rule}")
+def residual_panel(trace: Panel) -> Panel:
+    """Measured minus simulated: noise where the model is right, a shape where it is not."""
+    measured, simulated = trace.curves
+    return Panel((Curve(measured.x, measured.y - simulated.y, "", "error", width=1.0),), "time, s", "residual, °")
 
 
 def write_page(fit: Fit, path: Path | str) -> None:
@@ -131,63 +115,51 @@ def write_page(fit: Fit, path: Path | str) -> None:
     if fit.laws is not None:
         parts.append(table_html(law_table(fit.laws)))
     parts.append("<h2>Measured and simulated, and what is left between them</h2>")
-    traces = zip(trace_panels(fit), residual_panels(fit), strict=True)
     figures = []
-    for index, (trace, residual) in enumerate(traces):
-        panels = [replace(trace, x="", share=2.0), residual]
-        figures.append((trace.title, figure_html(panels, name=f"trace-{index}", program=index == 0, unit=70)))
+    for index, trace in enumerate(trace_panels(fit)):
+        panels = fewer([replace(trace, x="", share=1.4), replace(residual_panel(trace), share=0.7)], _POINTS)
+        figures.append((trace.title, figure_html(panels, f"trace-{index}", axis=f"trace-{index}")))
     parts.append(grid_html(figures))
-    for index, (heading, panel, height) in enumerate(_figures(fit)):
-        parts.append(f"<h2>{escape(heading)}</h2>")
-        parts.append(figure_html([panel], name=f"figure-{index}", unit=height - 70))
+    if fit.line is not None:
+        parts.append(f"<h2>Ks = {fit.line.ks:.6f} V·s/rad (the paper's figure 5)</h2>")
+        parts.append(figure_html([_ks_panel(fit.line)], "ks", axis="ks"))
+    titles = (
+        "Mean squared error of the falls over friction, log₁₀ deg²",
+        "Mean squared error of the steps over the gains, log₁₀ deg² (figure 11)",
+    )
+    for heading, surface in zip(titles, fit.surfaces, strict=False):
+        parts.append(f"<h2>{heading}</h2>{_surface_map(surface)}")
+    if fit.surfaces:
+        parts.append("<h2>Friction over speed (as the paper's figure 7)</h2>")
+        parts.append(figure_html([_friction_panel(fit)], "friction", axis="friction"))
+    elif len(fit.estimates) > 2:
+        names = [estimate.unknown.name.partition(".")[2] for estimate in fit.estimates]
+        shown = map_html(names, names, fit.uncertainty.correlation, ("", ""), signed=True)
+        parts.append(f"<h2>Correlation of the estimates</h2>{shown}")
     write_parts(path, f"{fit.rig.name}: {fit.kind} identified", parts)
 
 
-def _figures(fit: Fit) -> list[tuple[str, Panel, int]]:
-    """What follows the traces on the page: heading, panel, height in pixels."""
-    figures = []
-    if fit.laws is not None:
-        figures.append(("Friction laws", law_panel(fit.laws), 340))
-    if fit.line is not None:
-        figures.append((f"Ks = {fit.line.ks:.6f} V·s/rad (the paper's figure 5)", _ks_panel(fit.line), 340))
-    titles = (
-        "Mean squared error of the falls over friction",
-        "Mean squared error of the steps over the gains (figure 11)",
-    )
-    figures += [(heading, _surface_panel(surface), 420) for heading, surface in zip(titles, fit.surfaces, strict=False)]
-    if fit.surfaces:
-        figures.append(("Friction over speed (as the paper's figure 7)", _friction_panel(fit), 320))
-    if len(fit.estimates) > 2 and not fit.surfaces:
-        figures.append(("Correlation of the estimates", _correlation_panel(fit), 520))
-    return figures
-
-
 def _ks_panel(line: KsLine) -> Panel:
-    reach = np.array([0.0, float(line.speed.max())])
+    reach, order = np.array([0.0, float(line.speed.max())]), np.argsort(line.speed)
     lines = (
-        Curve(line.speed, line.volts, "measured", "reference", points=True),
+        Curve(line.speed[order], line.volts[order], "measured", "reference", points=True),
         Curve(reach, line.ks * reach, "through the origin", "other"),
     )
-    return Panel(lines, "motor speed, rad/s", "open-circuit voltage, V")
+    return Panel(lines, "motor speed, rad/s", "open-circuit voltage, V", share=2.4)
 
 
-def _surface_panel(surface: Surface) -> Panel:
-    x_scale, y_scale = surface.x.scale, surface.y.scale
-    errors = Map(surface.xs * x_scale, surface.ys * y_scale, np.log10(surface.mse.T), "log₁₀ deg²")
-    best = Curve(
-        np.array([surface.best[0] * x_scale]), np.array([surface.best[1] * y_scale]), "", "other", points=True,
-        note=f"{surface.least:.3g} deg²",
+def _surface_map(surface: Surface) -> str:
+    xs, ys = surface.xs * surface.x.scale, surface.ys * surface.y.scale
+    x, y = surface.best[0] * surface.x.scale, surface.best[1] * surface.y.scale
+    shown = map_html(
+        [f"{value:.3g}" for value in xs], [f"{value:.3g}" for value in ys], np.log10(surface.mse.T),
+        (surface.x.name, surface.y.name), signed=False,
     )  # fmt: skip
-    logarithmic = frozenset(axis for axis, unknown in (("x", surface.x), ("y", surface.y)) if unknown.logarithmic)
-    return Panel((errors, best), surface.x.name, surface.y.name, logarithmic=logarithmic)
+    best = f"The least is {surface.least:.3g} deg², at {surface.x.name} {x:.4g} and {surface.y.name} {y:.4g}."
+    return f'{shown}<p class="lead">{escape(best)}</p>'
 
 
 def _friction_panel(fit: Fit) -> Panel:
     speed = np.linspace(-6, 6, 241)
     torque = (fit.row[Param.COULOMB] + fit.row[Param.OUTPUT]) * np.sign(speed) + fit.row[Param.VISCOUS] * speed
-    return Panel((Curve(speed, torque, "", "reference"),), "speed, rad/s", "friction torque, N·m")
-
-
-def _correlation_panel(fit: Fit) -> Panel:
-    names = tuple(estimate.unknown.name.partition(".")[2] for estimate in fit.estimates)
-    return Panel((Map(names, names, np.round(fit.uncertainty.correlation, 2), "correlation", written=True),), "", "")
+    return Panel((Curve(speed, torque, "", "reference"),), "speed, rad/s", "friction torque, N·m", share=2.2)

@@ -13,8 +13,7 @@ from axbridge import __version__
 from axbridge.bus.diagnose import grouped
 from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.page import Table, table_html, write_page
-from axbridge.comparison.plots import fewer
-from axbridge.comparison.plots_html import figure_html
+from axbridge.comparison.plots import fewer, figure_html
 from axbridge.comparison.tables import deviation_table, panels_of, response_tables
 from axbridge.config.registers import NAMES
 from axbridge.config.rig import Rig
@@ -110,7 +109,7 @@ def write_verify_page(
     if motion is not None:
         pair = motion.pairs[0]
         parts.append(f"<h2>{escape(pair.name)} beside its model</h2>")
-        parts.append(figure_html([fewer(one) for one in panels_of(motion, pair)], name="motion", program=True))
+        parts.append(figure_html(fewer(panels_of(motion, pair)), "motion"))
         parts += [table_html(table) for table in (deviation_table(motion), *response_tables(motion, pair))]
     if "walk" in outcomes and (behind := outcomes["walk"].facts.get("behind_deg")):
         table = Table("Steps in the air", ("joint", "behind its goal at most, °"),

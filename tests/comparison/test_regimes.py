@@ -1,0 +1,50 @@
+"""Where two motions differ: the worst seconds, and each regime of the motion."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axbridge.comparison.comparison import compare
+from axbridge.comparison.regimes import errors_by_regime, worst_seconds
+from axbridge.recording.recording import Recording, Track
+
+
+def recording(off):
+    """At rest, a goal at 2 s that is reached at 3 s, back from 4 s on at once, limp from 7 s on."""
+    time = np.arange(0, 9, 0.01)
+    position = np.interp(time, [2, 3, 4, 5, 7, 7.5], [0, 2, 2, 0, 0, -1])
+    command = np.where((time >= 2) & (time < 4), 2.0, 0.0)
+    load = np.where((time > 3) & (time < 4), 0.3, 0.0)
+    track = Track.of("knee", time, position=position + np.radians(off(time)), command=command, load=load,
+                     torque_enabled=np.where(time < 7, 1.0, 0.0))  # fmt: skip
+    return Recording(Path("x.mcap"), {"knee": track})
+
+
+def found(off):
+    return compare(recording(lambda time: 0 * time), recording(off), same_clock=True)
+
+
+def test_the_worst_seconds_come_first():
+    first, second, *_ = worst_seconds(found(lambda time: np.select([time < 5, time < 6], [0.0, 3.0], 1.0)))
+    assert (first.servo, first.start, first.rmse) == ("knee", 5.0, pytest.approx(3.0))
+    assert second.rmse == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("regime", "begin", "end", "seconds"),
+    [
+        ("first 100 ms after a goal", 2.0, 2.1, 0.2),
+        ("release", 7.0, 9.0, 2.0),
+        ("hold under load", 3.1, 3.9, 0.98),
+        ("top speed", 2.2, 2.8, 1.98),
+        ("reversal", 3.97, 4.03, 0.1),
+    ],
+)
+def test_an_error_is_told_of_the_regime_in_which_it_is(regime, begin, end, seconds):
+    errors = {one.regime: one for one in errors_by_regime(found(lambda time: 2.0 * ((time >= begin) & (time < end))))}
+    here = errors[regime]
+    assert here.worst == pytest.approx(2.0)
+    assert begin - 0.01 <= here.at < end
+    assert here.seconds == pytest.approx(seconds, abs=0.03)
+    assert here.rmse > 0.7
