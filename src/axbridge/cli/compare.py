@@ -43,7 +43,7 @@ def compare(
     ] = None,
     engine: EngineOption = None,
     out: Annotated[Path | None, shared("--out", "The report.", metavar="REPORT.html")] = None,
-    png: Annotated[Path | None, shared("--png")] = None,
+    png: Annotated[Path | None, typer.Option("--png", metavar="FILE.png", help="Write the picture.")] = None,
     fail_if: Annotated[
         list[str] | None,
         shared("--fail-if", "rmse>2; then also if not all was compared."),

@@ -87,7 +87,6 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "--open/--no-open": ("Open the page in the browser.", {}),
     "--out": ("What to write.", {}),
     "--period": ("Time of one cycle, s.", {}),
-    "--png": ("Write the picture.", {"metavar": "FILE.png"}),
     "--port": (
         "Serial device or URL (socket://, rfc2217://); default: the rig's, or the only adapter plugged in.",
         {"envvar": "AXBRIDGE_PORT", "metavar": "PORT"},
