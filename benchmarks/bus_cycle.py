@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from bus_line import line
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.protocols.dynamixel import FIRST
 from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import TURNAROUND, percentile, wire_time
@@ -101,7 +102,7 @@ def rate(timing: str, count: int) -> dict[str, float]:
         "p50_ms": 1e3 * p50,
         "p99_ms": 1e3 * p99,
         "p99_over_p50": p99 / p50,
-        "wire_share": wire_time(SERVOS) / (sum(spent) / len(spent)),
+        "wire_share": wire_time([FIRST] * SERVOS) / (sum(spent) / len(spent)),
         "bare_p50_ms": 1e3 * bare50,
         "bare_p99_over_p50": bare99 / bare50,
         "over_bare_us": 1e6 * (p50 - bare50),
@@ -127,7 +128,7 @@ def loop(port: str) -> dict[str, float]:
 
 def main(count: int) -> None:
     """Measure and print."""
-    report = {"wire_limit_hz": 1 / wire_time(SERVOS)}
+    report = {"wire_limit_hz": 1 / wire_time([FIRST] * SERVOS)}
     for timing in ("wire-steady", "wire", "none"):
         report[timing] = rate(timing, count)
     with line(SERVOS, "wire") as port:

@@ -17,6 +17,7 @@ import time
 
 from bus_line import line
 
+from axbridge.bus.protocols.dynamixel import SECOND
 from axbridge.bus.serial import SerialBus
 from axbridge.errors import BusTimeout, CorruptPacket, ServoFault
 
@@ -37,7 +38,7 @@ def main() -> int:
     unsure: set[tuple[int, int]] = set()
     profiles = {id_: PROFILES[id_ % len(PROFILES)] for id_ in range(1, SERVOS + 1)}
     with line(SERVOS, "none", FAULTS, PROFILES, SEED) as port, SerialBus(port) as bus:
-        bus.second = frozenset(id_ for id_, profile in profiles.items() if profile == "xl330-m288")
+        bus.protocols.update({id_: SECOND for id_, profile in profiles.items() if profile == "xl330-m288"})
         began = time.perf_counter()
         truth: dict[tuple[int, int], bytes] = {}
         for turn in range(COUNT):

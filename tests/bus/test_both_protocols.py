@@ -6,11 +6,14 @@ import dynamixel_sdk as sdk
 import pytest
 
 from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.dynamixel import SECOND
 from axbridge.bus.serial import SerialBus
 from axbridge.config.instructions import Instruction
 from axbridge.config.registers import XAddress
 from axbridge.errors import BusTimeout, CorruptPacket, ServoFault, StatusError, UsageError
 from tests.support.x_line import XLine, XServo
+
+FAST, SLOW = Instruction.FAST_SYNC_READ, Instruction.SYNC_READ
 
 
 @pytest.fixture
@@ -23,7 +26,7 @@ def line():
 def bus(line):
     with SerialBus(line.port) as made:
         made.latency = 0.05  # a busy machine may keep the responder waiting
-        made.second = frozenset({1, 2, 4})
+        made.protocols.update(dict.fromkeys((1, 2, 4), SECOND))
         yield made
 
 
@@ -81,7 +84,7 @@ def test_writes_of_both_kinds(line, bus):
     bus.action(1)
     assert bus.read(1, 65, 1).data == b"\1"
     assert int.from_bytes(bus.read(3, 30, 2).data, "little") == 300
-    with pytest.raises(UsageError, match="both protocols"):
+    with pytest.raises(UsageError, match="two protocols"):
         bus.sync_write(30, {1: b"\0\0", 3: b"\0\0"})
 
 
@@ -128,21 +131,21 @@ def test_servos_are_asked_together_each_as_its_firmware_can(line, bus):
     for _ in range(2):
         answers = bus.read_many(requests)
         assert [int.from_bytes(answer.data, "little") for answer in answers] == [100, 0, 200, 400]
-    assert bus.fast == {1: True, 2: True, 4: False}
+    assert bus.group_codes == {1: FAST, 2: FAST, 4: SLOW}
     asked = codes(line)
     assert asked.count(Instruction.FAST_SYNC_READ) == 1 + 1 + 2 + 2  # each once, 4 twice, then two exchanges
     line.heard.clear()
-    bus.fast[1] = bus.fast[2] = False
+    bus.group_codes[1] = bus.group_codes[2] = SLOW
     bus.read_many(requests)
     assert codes(line) == [Instruction.SYNC_READ]
 
 
 @pytest.mark.parametrize("fast", [True, False])
 def test_one_that_is_missing_does_not_hide_the_others(line, bus, fast):
-    bus.fast.update(dict.fromkeys((1, 2, 4), False))
+    bus.group_codes.update(dict.fromkeys((1, 2, 4), SLOW))
     line[4].fast = fast
     if fast:
-        bus.fast.update(dict.fromkeys((1, 2, 4), True))
+        bus.group_codes.update(dict.fromkeys((1, 2, 4), FAST))
     bus.latency = 0.02
     line[2].deaf = True
     first, missing, last = bus.read_many([(1, 132, 4), (2, 132, 4), (4, 132, 4)])
@@ -150,20 +153,20 @@ def test_one_that_is_missing_does_not_hide_the_others(line, bus, fast):
     assert isinstance(missing, BusTimeout)
 
 
-def test_whether_a_servo_knows_fast_reads_stays_open_while_it_is_silent(line, bus):
+def test_whether_a_servo_knows_best_reads_stays_open_while_it_is_silent(line, bus):
     bus.latency = 0.01
     line[1].deaf = True
     bus.read_many([(1, 132, 4), (2, 132, 4)])
-    assert bus.fast == {2: True}
+    assert bus.group_codes == {2: FAST}
     line[1].deaf = False
     bus.latency = 0.05
     bus.read_many([(1, 132, 4), (2, 132, 4)])
-    assert bus.fast == {1: True, 2: True}
+    assert bus.group_codes == {1: FAST, 2: FAST}
 
 
 def test_an_echo_is_never_taken_for_an_answer():
     with XLine([XServo(1), XServo(3, "ax-12a")], echo=True) as line, SerialBus(line.port) as bus:
-        bus.second, bus.latency = frozenset({1}), 0.05
+        bus.protocols[1], bus.latency = SECOND, 0.05
         assert bus.echo
         assert len(bus.read(1, 132, 4).data) == 4
         assert len(bus.read(3, 36, 2).data) == 2
@@ -183,13 +186,14 @@ def test_a_line_that_misbehaves_gives_no_wrong_value(ids):
         return dice.uniform(0.001, 0.02) if kind == "late" else kind
 
     with XLine(servos, mishap=mishap) as line, SerialBus(line.port) as bus:
-        bus.second, bus.latency = frozenset({1, 2} & set(ids)), 0.004
+        bus.latency = 0.004
+        bus.protocols.update(dict.fromkeys({1, 2} & set(ids), SECOND))
         bus.retries = 0
-        place = {id_: (116, 4) if id_ in bus.second else (36, 2) for id_ in ids}
+        place = {id_: (116, 4) if id_ in bus.protocols else (36, 2) for id_ in ids}
         good = 0
         for turn in range(600):
             for servo in servos:
-                servo.table["goal_position" if servo.id in bus.second else "present_position"] = turn
+                servo.table["goal_position" if servo.id in bus.protocols else "present_position"] = turn
             answers = bus.read_many([(id_, *place[id_]) for id_ in ids])
             if turn % 3 == 0:
                 try:

@@ -3,6 +3,7 @@
 import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.protocols.dynamixel import SECOND
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import wire_time
 from axbridge.errors import HardwareError
@@ -22,7 +23,7 @@ def line():
 def cycle(line):
     with SerialBus(line.port) as bus:
         bus.latency = 0.05  # a busy machine may keep the responder waiting
-        x = {"protocol": 2, "goal_range": (0, 4095)}
+        x = {"protocol": SECOND, "goal_range": (0, 4095)}
         yield Cycle(bus, [CycleServo("wrist", 1, **x), CycleServo("elbow", 2, **x), CycleServo("head", 3)])
 
 
@@ -113,4 +114,4 @@ def test_a_port_is_taken_again_only_with_the_same_servos(line, cycle):
 def test_the_wire_time_of_six_x_servos_is_the_time_of_their_bytes():
     there = 14 + 6 * 9
     asked, answered = 14 + 6, 8 + 6 * (1 + 1 + 23 + 2)
-    assert wire_time(0, 1_000_000, 6) == pytest.approx((there + asked + answered) * 10e-6 + 22e-6)
+    assert wire_time([SECOND] * 6) == pytest.approx((there + asked + answered) * 10e-6 + 22e-6)

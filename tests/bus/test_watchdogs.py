@@ -3,6 +3,7 @@
 import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.protocols.dynamixel import SECOND
 from axbridge.bus.watchdogs import PERIOD
 from axbridge.config.registers import XAddress
 from axbridge.config.rig import Rig
@@ -25,7 +26,7 @@ def world():
 def cycle(world):
     made = Cycle(
         VirtualBus(world),
-        [CycleServo("lift", 2, (0, 4095), protocol=2), CycleServo("gripper", 6, (0, 4095), protocol=2)],
+        [CycleServo("lift", 2, (0, 4095), protocol=SECOND), CycleServo("gripper", 6, (0, 4095), protocol=SECOND)],
     )
     made.watchdogs.wanted = True
     for id_ in (2, 6):

@@ -7,7 +7,7 @@ import pytest
 
 import axbridge
 from axbridge.bus.cycle import Cycle, CycleServo
-from axbridge.bus.layout import LAYOUTS
+from axbridge.bus.protocols.dynamixel import PROTOCOLS
 from axbridge.config.model import PredictionParams
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
@@ -103,9 +103,9 @@ def test_an_onlooker_names_an_extra_load_of_servos_that_somebody_else_commands(
     rig = Rig.load(name)
     sim = open_sim(Rig.load(heavy(factor, name)))
     bus = sim.buses["main"]
-    known = [CycleServo(one.name, one.id, protocol=rig.profile_of(one).protocol) for one in rig.servos]
+    known = [CycleServo(one.name, one.id, protocol=PROTOCOLS[rig.profile_of(one).protocol]) for one in rig.servos]
     cycle, id_ = Cycle(bus, known), next(one.id for one in rig.servos if one.name == servo)
-    bus.write(id_, LAYOUTS[cycle.servos_by_name[servo].protocol].torque_enable, b"\1")
+    bus.write(id_, cycle.servos_by_name[servo].protocol.torque_enable, b"\1")
     bus.write(id_, address, goal)
     onlooker, found = Onlooker(rig, {"main": bus}), []
     for _ in range(100):

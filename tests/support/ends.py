@@ -33,6 +33,7 @@ from multiprocessing import connection
 from pathlib import Path
 
 import axbridge
+from axbridge.bus.protocols.dynamixel import PROTOCOLS
 from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
@@ -133,8 +134,8 @@ class Line:
                 time.sleep(0.002)
             else:
                 bus.latency = 1.0  # s: a busy machine may stop virtual servos for a while
-                second = (s.id for s in self.loaded.servos if self.loaded.profile_of(s).protocol == 2)
-                bus.second = frozenset(second)
+                for servo in self.loaded.servos:
+                    bus.speak(servo.id, PROTOCOLS[self.loaded.profile_of(servo).protocol])
                 return bus
 
     def wrong(self, policy):

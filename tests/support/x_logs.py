@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from axbridge.bus.protocols.dynamixel import SECOND
 from axbridge.comparison.intervals import sent_at
 from axbridge.config.registers import XAddress
 from axbridge.robot.backends.sim import open_sim
@@ -30,7 +31,7 @@ def through_registers(log, rig, *, aside=0.0, late=0.0):
     rig = rig.with_servos(lambda _: {"registers": written}).with_buses(bus_timing="none", supply_voltage=supply)
     sim = open_sim(rig)
     bus, world = sim.buses["main"], sim.world
-    bus.second = frozenset({1})
+    bus.speak(1, SECOND)
     world.place(rig.servos[0].name, track.position[0] + aside)
     world.bank.state[0, State.TEMPERATURE] = track.temperature.mean()
     sent = sent_at(track) + late

@@ -18,11 +18,11 @@ from typing_extensions import Self
 
 from axbridge.bus.line_lock import Turn
 from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.dynamixel import FIRST
 from axbridge.bus.protocols.packet import BROADCAST, Packet
-from axbridge.bus.protocols.protocol import PROTOCOLS, Protocol
+from axbridge.bus.protocols.protocol import Protocol
 from axbridge.clock import Clock
 from axbridge.config.instructions import Instruction
-from axbridge.config.registers import ADDRESSES
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, UsageError
 
 B = TypeVar("B", bound="Bus")
@@ -50,7 +50,7 @@ class Bus(ABC):
     Attributes:
         clock: The time of `Reply.time`.
         baud: Bits per second.
-        second: Ids that speak Protocol 2.0 (254: so do broadcasts); all others speak 1.0.
+        protocols: What servos speak, by id; those that are not in it speak Protocol 1.0.
         silent: Ids whose status return level silences the answer to a write; `axbridge.bus.handshake` fills it.
         retries: How often `ping`, `read` and `write` repeat a question without a good answer.
         eeprom_writes: EEPROM bytes sent to servos so far, those of repeated writes included.
@@ -58,7 +58,6 @@ class Bus(ABC):
 
     clock: Clock
     baud: int
-    second: frozenset[int] = frozenset()
     silent: frozenset[int] = frozenset()
     retries: int = 2
     eeprom_writes: int = 0
@@ -70,9 +69,28 @@ class Bus(ABC):
         """The lock of a transaction. Whoever takes it for several in a row keeps other threads off the line."""
         return Turn()
 
+    @cached_property
+    def protocols(self) -> dict[int, Protocol]:
+        """See the class."""
+        return {}
+
+    def speak(self, id: int, protocol: Protocol) -> None:
+        """Speak this protocol to servo `id` from now on."""
+        if protocol is FIRST:
+            self.protocols.pop(id, None)
+        else:
+            self.protocols[id] = protocol
+
     def protocol(self, id: int) -> Protocol:
         """The protocol that servo `id` speaks."""
-        return PROTOCOLS[2 if id in self.second else 1]
+        return self.protocols.get(id, FIRST)
+
+    def by_protocol(self, ids: Iterable[int]) -> dict[Protocol, list[int]]:
+        """These ids by the protocol that they speak."""
+        groups: dict[Protocol, list[int]] = {}
+        for id_ in ids:
+            groups.setdefault(self.protocol(id_), []).append(id_)
+        return groups
 
     @abstractmethod
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
@@ -176,7 +194,7 @@ class Bus(ABC):
             PortError: the line is gone.
         """
         protocol = self.protocol(id)
-        frame = protocol.encode(id, Instruction.WRITE, protocol.write_params(address, data))
+        frame = protocol.write_frame(id, address, data)
         worn = self._eeprom_bytes(id, address, len(data))
         deaf = worn * EEPROM_BYTE if deaf is None else deaf
         for attempt in range(self.retries + 1):
@@ -216,16 +234,24 @@ class Bus(ABC):
             When the servos had all of the packet, s on the bus's clock.
 
         Raises:
-            UsageError: no data, data of different lengths, or servos of both protocols.
+            UsageError: no data, data of different lengths, or servos of several protocols.
             PortError: the line is gone.
         """
         protocol = self.protocol(next(iter(data), BROADCAST))
-        if self.second and any(self.protocol(id_) is not protocol for id_ in data):
-            raise UsageError("one SYNC_WRITE cannot be for servos of both protocols", "write to each kind by itself")
+        if self.protocols and any(self.protocol(id_) is not protocol for id_ in data):
+            raise UsageError("one SYNC_WRITE cannot be for servos of two protocols", "write to each kind by itself")
         frame = protocol.encode(BROADCAST, Instruction.SYNC_WRITE, protocol.sync_write_params(address, data))
-        for id_, block in data.items() if address < ADDRESSES[protocol.version].TORQUE_ENABLE else ():
+        for id_, block in data.items() if address < protocol.torque_enable else ():
             self._note_eeprom(id_, address, len(block))
         return self._transfer(frame, BROADCAST, None)[1]
+
+    def limp_all(self, protocol: Protocol) -> None:
+        """Switch the torque of every servo of this protocol off; never answered.
+
+        Raises:
+            PortError: the line is gone.
+        """
+        self._transfer(protocol.limp_frame(), BROADCAST, None)
 
     def bulk_write(self, writes: Iterable[tuple[int, int, bytes]]) -> float:
         """Write ``(id, address, data)`` of several servos of Protocol 2.0 in one packet; never answered.
@@ -263,7 +289,7 @@ class Bus(ABC):
 
     def _eeprom_bytes(self, id: int, address: int, length: int) -> int:
         """How many of `length` bytes from `address` on are in the EEPROM."""
-        return max(min(address + length, ADDRESSES[self.protocol(id).version].TORQUE_ENABLE) - address, 0)
+        return max(min(address + length, self.protocol(id).torque_enable) - address, 0)
 
     def _note_eeprom(self, id: int, address: int, length: int) -> None:
         if worn := self._eeprom_bytes(id, address, length):
@@ -280,7 +306,7 @@ class Bus(ABC):
 
     def _read_once(self, id: int, address: int, length: int) -> Reply:
         protocol = self.protocol(id)
-        return self._ask(protocol.encode(id, Instruction.READ, protocol.read_params(address, length)), id, length)
+        return self._ask(protocol.read_frame(id, address, length), id, length)
 
     def _write_once(self, frame: bytes, id: int) -> Reply | None:
         """Send a write; returns its acknowledgement, None when there was none."""
@@ -302,10 +328,10 @@ class Bus(ABC):
 
     def _new_id(self, id: int, address: int, data: bytes) -> int:
         """The id of a servo after this was written to it, whatever its protocol."""
-        place = ADDRESSES[self.protocol(id).version].ID
+        place = self.protocol(id).id_place
         new = data[place - address] if address <= place < address + len(data) else id
-        if id in self.second:
-            self.second |= {new}
+        if new != id:
+            self.speak(new, self.protocol(id))
         return new
 
     def _send(self, frame: bytes, id: int) -> Reply | None:

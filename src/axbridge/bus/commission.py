@@ -6,13 +6,12 @@ import struct
 from collections.abc import Mapping
 
 from axbridge.bus.base import Bus
+from axbridge.bus.protocols.protocol import Protocol
 from axbridge.config.profile import Area, FirmwareProfile, Register
-from axbridge.config.registers import ADDRESSES, XAddress
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, StatusError, UsageError
 
-_TORQUE_2 = int(XAddress.TORQUE_ENABLE)
 _LOOKS, _REST = 3, 0.15  # how often it is asked, s apart, before a servo that answers PING counts as silent to READ
-MODEL_AND_FIRMWARE = struct.Struct("<HB")  # what a servo of Protocol 2.0 says to a PING
+MODEL_AND_FIRMWARE = struct.Struct("<HB")  # what a servo says to a PING where that has an answer with data
 UNLOCK = "switch the supply of the servo off and on: nothing else ends the lock"
 
 
@@ -43,17 +42,20 @@ def answers_ping(bus: Bus, id: int) -> bool:
     return True
 
 
-def speaks_second(bus: Bus, id: int) -> tuple[int, int] | None:
-    """Model and firmware of a servo that answers in Protocol 2.0, which the bus speaks to it from now on; else None.
+def try_protocol(bus: Bus, id: int, protocol: Protocol) -> tuple[int, int] | None:
+    """Model and firmware of a servo that tells them to a PING in this protocol, which the bus then speaks; else None.
 
     Raises:
         CorruptPacket, PortError: as `Bus.ping`.
     """
-    known, bus.second = bus.second, bus.second | {id}
+    if id > protocol.max_id:
+        return None
+    known = bus.protocol(id)
+    bus.speak(id, protocol)
     try:
         model, firmware = MODEL_AND_FIRMWARE.unpack(bus.ping(id).data)
     except BusTimeout:
-        bus.second = known
+        bus.speak(id, known)
         return None
     return model, firmware
 
@@ -65,7 +67,7 @@ def answers_reads(bus: Bus, id: int) -> bool:
         PortError: the line is gone.
     """
     try:
-        return _read_patiently(bus, id, ADDRESSES[bus.protocol(id).version].ID, 1) is not None
+        return _read_patiently(bus, id, bus.protocol(id).id_place, 1) is not None
     except (BusTimeout, CorruptPacket):
         return False
 
@@ -138,7 +140,8 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
         locked = _is_locked(bus, holder, profile)
         why = "is locked" if locked else "refused it"
         hint = UNLOCK if locked else f"`axbridge servo info {id}` shows how it is set up"
-        if isinstance(flags, StatusError) and register.area is Area.EEPROM and bus.read(id, _TORQUE_2, 1).data == b"\1":
+        on = register.area is Area.EEPROM and bus.read(holder, protocol.torque_enable, 1).data == b"\1"
+        if isinstance(flags, StatusError) and on:
             hint = f"its EEPROM takes nothing while its torque is on: `axbridge servo torque {id} off`"
         raise ServoFault(id, flags, hint, f"{why}: {name} is {found} after writing {value}")
     return bus.eeprom_writes - before

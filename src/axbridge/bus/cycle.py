@@ -26,24 +26,18 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from axbridge.bus.base import Bus, Reply
-from axbridge.bus.layout import LAYOUTS, PRESENT_2, Layout
-from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.dynamixel import FIRST
 from axbridge.bus.protocols.packet import BROADCAST, byte_seconds
-from axbridge.bus.protocols.v1 import MAX_PACKET
+from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.stats import TURNAROUND, CycleTimes
 from axbridge.bus.watchdogs import Watchdogs
-from axbridge.config.registers import ENDLESS_GOALS, PRESENT, Address, XAddress
-from axbridge.errors import BusError, BusTimeout, ErrorFlag, HardwareError, PortError
+from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError
 from axbridge.state import BusEvent
 
-_HURT = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # for these a servo shuts down, as it comes from the factory
-_WHY = int(XAddress.HARDWARE_ERROR_STATUS), 1
 _GROUP_BYTES = 24  # of the question and the head of the answer, where servos are asked together
-_GOAL_BYTES = dict(ENDLESS_GOALS.values())  # by address
 _FORGIVEN = 2  # consecutive losses before a servo counts as missing
 _OTHER_ROBOT = "connect the robot that was there when it was opened, or open it anew"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
-_GOAL_PLACE = slice(Address.GOAL_POSITION - Address.TORQUE_ENABLE, Address.TORQUE_LIMIT - Address.TORQUE_ENABLE)
 _BOOT = 0.1  # s: no servo starts faster, so one that has just answered has had power since
 _AGAIN = 10.0  # s: one whose torque is gone again so soon, and that was heard meanwhile, was not without power twice
 _LOOK = 0.3  # s between two looks at a Torque Enable
@@ -61,7 +55,7 @@ class CycleServo:
         top_torque: Highest Torque Limit.
         top_temperature: Above it, °C, torque is switched off and goals are withheld until `Cycle.recover`.
         voltage_range: Outside of it, in 0.1 V, likewise.
-        protocol: Version of the protocol it speaks.
+        protocol: What it speaks.
     """
 
     name: str
@@ -71,7 +65,7 @@ class CycleServo:
     top_torque: int = 1023
     top_temperature: int = 255
     voltage_range: tuple[int, int] = (0, 255)
-    protocol: int = 1
+    protocol: Protocol = FIRST
 
 
 class Goal(NamedTuple):
@@ -79,8 +73,8 @@ class Goal(NamedTuple):
 
     In wheel mode (`wheel`) Moving Speed is a duty or a signed speed, so neither it nor the position is clipped.
 
-    A servo of Protocol 2.0 that is in no position mode gets its `speed` alone, a duty, a current or a signed speed, in
-    the register at `place`: Goal PWM, Goal Current or Goal Velocity.
+    A servo with a mode of its own for what is no position gets its `speed` alone, a duty, a current or a signed speed,
+    in the register at `place`.
     """
 
     position: int
@@ -95,9 +89,9 @@ class RawState(NamedTuple):
 
     Attributes:
         time: When the servo took it, s on the bus's clock.
-        error: Error bits (`ErrorFlag`), in Protocol 2.0 Hardware Error Status (`HardwareError`).
-        torque_limit: As read last (it rotates: one servo a cycle); None before. 0 after an overload shutdown. None in
-            Protocol 2.0, where an overload takes Torque Enable away.
+        error: What is wrong, as `Protocol.alarms`.
+        torque_limit: As read last (it rotates: one servo a cycle); None before. 0 after an overload shutdown. None
+            where an overload takes Torque Enable away.
     """
 
     time: float
@@ -136,9 +130,9 @@ class _ServoCycle:
     """What the cycle knows of one servo."""
 
     servo: CycleServo
-    layout: Layout
+    protocol: Protocol
     request: tuple[int, int, int]  # its usual read: id, address, length
-    second: bool  # it speaks Protocol 2.0
+    asks: bool  # what is wrong with it, and whether it has torque, is read apart from its samples
     failures: int = 0
     heard_at: float = -math.inf  # s on the bus's clock
     retry_at: float = 0.0
@@ -153,7 +147,7 @@ class _ServoCycle:
     unsure: bool = False  # no goals, either, until its torque registers were read
     driven: bool = False  # there is a goal for it in this cycle
     sent: tuple[Goal, bytes] | None = None  # the latest goal, and what went out
-    must_ask: bool = False  # of Protocol 2.0: what is wrong with it must be read
+    must_ask: bool = False  # what is wrong with it must be read
     away: bool = False  # it may have been without power since its Torque Enable was read
     told: bool = False  # a goal has gone out to it in this cycle
     revived_at: float = -math.inf  # s on the bus's clock
@@ -167,9 +161,12 @@ class _ServoCycle:
         return self.failures >= _FORGIVEN
 
 
+_Writes = dict[tuple[Protocol, int], dict[int, bytes]]  # data by id, by register
+
+
 def _track(servo: CycleServo) -> _ServoCycle:
-    layout = LAYOUTS[servo.protocol]
-    return _ServoCycle(servo, layout, (servo.id, *layout.usual), servo.protocol == 2)
+    protocol = servo.protocol
+    return _ServoCycle(servo, protocol, (servo.id, *protocol.usual), protocol.alarm is not None)
 
 
 @dataclass
@@ -194,7 +191,7 @@ class Cycle:
     Attributes:
         servos, servos_by_name: As given.
         times: Rate and durations of the latest cycles.
-        watchdogs: Of those that speak Protocol 2.0.
+        watchdogs: Of those that have one.
         dark: Servos that were without power, by name: they get no goals until `revived`.
         taken: Servos whose torque somebody else has switched off, by name: likewise until it is on again.
     """
@@ -209,7 +206,8 @@ class Cycle:
         self.dark: set[str] = set()
         self.taken: set[str] = set()
         self._tracks = {servo.name: _track(servo) for servo in servos}
-        bus.second |= {servo.id for servo in servos if servo.protocol == 2}
+        for servo in servos:
+            bus.speak(servo.id, servo.protocol)
         self._turn = 0
         self._port_retry = self._port_pause = 0.0
         self._port_error: PortError | None = None
@@ -222,7 +220,7 @@ class Cycle:
             BusError: a servo does not answer.
         """
         for track in self._tracks.values():
-            track.eeprom = self.bus.read(track.servo.id, *track.layout.eeprom).data
+            track.eeprom = self.bus.read(track.servo.id, *track.protocol.identity).data
 
     def exchange(self, goals: Mapping[str, Goal]) -> CycleResult:
         """`send` and `receive`."""
@@ -236,18 +234,15 @@ class Cycle:
             PortError: the line is gone.
         """
         now = self.bus.clock.now()
-        blocks: dict[int, bytes] = {}
-        second: dict[int, bytes] = {}
+        limits: _Writes = {}
         for name in names:
             track = self._tracks[name]
             track.ramp = (now, now + seconds)
-            track.written_torque = self._torque_now(track, None, now)
-            assert track.written_torque is not None  # within a ramp
-            wanted = second if track.second else blocks
-            wanted[track.servo.id] = track.written_torque.to_bytes(2, "little")
-        for layout, wanted in zip(LAYOUTS.values(), (blocks, second), strict=True):
-            if wanted:
-                self.bus.sync_write(layout.torque, wanted)
+            limit = self._torque_now(track, None, now)
+            assert limit is not None  # within a ramp
+            self._limit(track, limit, limits)
+        for (_, address), blocks in limits.items():
+            self.bus.sync_write(address, blocks)
 
     def send(self, goals: Mapping[str, Goal]) -> float:
         """Write goal position and moving speed of the servos named, in one packet (several beyond 27 servos).
@@ -269,9 +264,8 @@ class Cycle:
         started = self.bus.clock.now()
         self._wire = _Wire(start=started)
         self._look_after_pause(goals, started)
-        blocks: dict[int, bytes] = {}
-        torques: dict[int, bytes] = {}
-        second: dict[int, dict[int, bytes]] = {}  # for servos of Protocol 2.0, by register
+        torques: _Writes = {}
+        blocks: _Writes = {}
         for name, track in self._tracks.items():
             track.driven, track.told = name in goals, False
         for name, goal in goals.items():
@@ -281,10 +275,7 @@ class Cycle:
                 continue
             track.told = not track.restart or track.position is not None
             if track.sent is not None and goal is track.sent[0] and track.ramp is None and not track.restart:
-                if track.second:
-                    second.setdefault(track.layout.goal, {})[servo.id] = track.sent[1]
-                else:
-                    blocks[servo.id] = track.sent[1]
+                blocks.setdefault((track.protocol, track.protocol.goal), {})[servo.id] = track.sent[1]
                 continue
             low, high = servo.goal_range
             if track.restart:
@@ -294,32 +285,27 @@ class Cycle:
                 track.ramp = (started, started + self.soft_start)
                 track.restart = False
             torque = self._torque_now(track, goal.torque_limit, started)
-            if track.second and goal.place:
+            if goal.place:
                 track.sent = None  # it is worked out anew each time
-                self._goal_alone(track, goal, torque, second)
+                self._endless_goal(track, goal, torque, torques, blocks)
                 continue
             speed = goal.speed
             if servo.top_speed is not None and not goal.wheel and (speed == 0 or speed > servo.top_speed):
                 speed = servo.top_speed
             position = goal.position if goal.wheel else min(max(goal.position, low), high)
-            block = track.layout.goal_bytes(position, speed)
+            block = track.protocol.goal_bytes(position, speed)
             track.sent = goal, block
-            (second.setdefault(track.layout.goal, {}) if track.second else blocks)[servo.id] = block
+            blocks.setdefault((track.protocol, track.protocol.goal), {})[servo.id] = block
             if torque is not None and torque != track.written_torque:
-                limits = second.setdefault(track.layout.torque, {}) if track.second else torques
-                limits[servo.id] = torque.to_bytes(2, "little")
-                track.written_torque = torque
+                self._limit(track, torque, torques)
         heard = started
         if self._port_error is None:
             try:
-                # first: a soft start must not begin with one hard push
-                heard = max(heard, self._sync_write(Address.TORQUE_LIMIT, torques))
-                heard = max(heard, self._sync_write(Address.GOAL_POSITION, blocks))
-                if second and self.watchdogs.wanted:
-                    self.watchdogs.arm({id_ for goals_here in second.values() for id_ in goals_here})
-                for place in sorted(second):  # limits of the torque first: they are in front
-                    heard = max(heard, self._sync_write(place, second[place]))
-                if second:
+                if self.watchdogs.wanted:
+                    self.watchdogs.arm([id_ for data in blocks.values() for id_ in data])
+                for (protocol, place), data in (*torques.items(), *blocks.items()):  # no hard push before a soft start
+                    heard = max(heard, self._sync_write(protocol, place, data))
+                if any(protocol.watchdog is not None for protocol, _ in blocks):
                     self.watchdogs.heard()
             except PortError as error:
                 self._lose_port(error)
@@ -327,15 +313,23 @@ class Cycle:
         return heard
 
     @staticmethod
-    def _goal_alone(track: _ServoCycle, goal: Goal, torque: int | None, writes: dict[int, dict[int, bytes]]) -> None:
-        """What a servo of Protocol 2.0 gets that follows no position; its torque limit where that has changed."""
-        value, id_, limits = goal.speed, track.servo.id, track.layout.torque
-        if goal.place == limits:  # its duty is where the limit is otherwise
+    def _limit(track: _ServoCycle, torque: int, limits: _Writes) -> None:
+        """Let this torque limit be written."""
+        protocol = track.protocol
+        limits.setdefault((protocol, protocol.torque_limit), {})[track.servo.id] = protocol.word(torque)
+        track.written_torque = torque
+
+    def _endless_goal(
+        self, track: _ServoCycle, goal: Goal, torque: int | None, limits: _Writes, goals: _Writes
+    ) -> None:
+        """What a servo gets that follows no position; its torque limit where that has changed."""
+        value, protocol = goal.speed, track.protocol
+        if goal.place == protocol.torque_limit:  # its duty is where the limit is otherwise
             value = value if torque is None else min(max(value, -torque), torque)
         elif torque is not None and torque != track.written_torque:
-            writes.setdefault(limits, {})[id_] = torque.to_bytes(2, "little")
-            track.written_torque = torque
-        writes.setdefault(goal.place, {})[id_] = value.to_bytes(_GOAL_BYTES[goal.place], "little", signed=True)
+            self._limit(track, torque, limits)
+        data = value.to_bytes(protocol.goal_size(goal.place), protocol.byteorder, signed=True)
+        goals.setdefault((protocol, goal.place), {})[track.servo.id] = data
 
     def receive(self) -> CycleResult:
         """Read 36..43 of every servo; one of them, in turn, with its torque limit in front.
@@ -378,8 +372,8 @@ class Cycle:
         for name, track in self._tracks.items():
             track.restart, track.position = True, None
             track.driven = track.told = False
-            if track.second:
-                self.dark.add(name)  # a goal does not switch it on
+            if not track.protocol.goal_wakes:
+                self.dark.add(name)
 
     def revived(self, name: str) -> None:
         """A servo that was without power is set up anew: its next goals start from where it is, softly."""
@@ -419,7 +413,7 @@ class Cycle:
             return
         silent = [track for name in goals if not (track := self._tracks[name]).missing and self._was_silent(track, now)]
         for track in silent:
-            track.unsure, track.must_ask = True, track.second
+            track.unsure, track.must_ask = True, track.asks
         if silent:
             self._read({}, now)
 
@@ -436,12 +430,12 @@ class Cycle:
         requests = [track.request for track in due]
         turn = due[self._turn]
         look = turn.driven and now - turn.looked_at > _LOOK
-        requests[self._turn] = turn.servo.id, *(turn.layout.longest if look else turn.layout.longer)
+        requests[self._turn] = turn.servo.id, *(turn.protocol.with_torque if look else turn.protocol.with_limit)
         for place, track in enumerate(due):
             if track.strange:
-                requests[place] = track.servo.id, *track.layout.eeprom
+                requests[place] = track.servo.id, *track.protocol.identity
             elif track.missing or track.unsure or track.servo.name in self.taken or self._was_silent(track, now):
-                requests[place] = track.servo.id, *track.layout.longest
+                requests[place] = track.servo.id, *track.protocol.with_torque
         wire, together = self._wire, False
         try:
             # after an exception nobody fetches the other answers: close the generator, which holds the line
@@ -451,7 +445,7 @@ class Cycle:
                     if isinstance(answer, Reply) and len(answer.data) == length:
                         wire.bytes += length + 6
                         wire.replies += 1
-                        if track.second:
+                        if track.protocol.group_reads:
                             together, wire.bytes, wire.replies = True, wire.bytes - 9, wire.replies - 1
                         if track.strange:
                             self._recognise(track, answer)
@@ -470,16 +464,17 @@ class Cycle:
             for track in due:
                 if track.servo.name in states and track.must_ask:
                     self._ask_why(track, states)
-            self._look_at_second(due, now)
+            self._look_at_torques(due, now)
         for track in due:
             if track.must_limp and not track.missing:
                 self._limp(track)
 
     def _ask_why(self, track: _ServoCycle, states: dict[str, RawState]) -> None:
-        """Read what is wrong with a servo of Protocol 2.0 whose alert bit has changed, and whether it has torque."""
-        name, id_ = track.servo.name, track.servo.id
+        """Read what is wrong with a servo whose alert bit has changed, and whether it has torque."""
+        name, id_, protocol = track.servo.name, track.servo.id, track.protocol
+        assert protocol.alarm is not None  # or it would not be asked
         try:
-            why, torque = self.bus.read_many([(id_, *_WHY), (id_, track.layout.torque_enable, 1)])
+            why, torque = self.bus.read_many([(id_, *protocol.alarm), (id_, protocol.torque_enable, 1)])
             forgot = self._has_forgotten(track, torque)
         except PortError as error:
             self._lose_port(error)
@@ -488,23 +483,23 @@ class Cycle:
             return  # again in the next cycle
         away, track.away = track.away, False
         track.must_ask = track.unsure = False
-        flags = HardwareError(why.data[0])
-        if flags & ~HardwareError(track.flags):
-            self._wire.events.append(BusEvent("fault", name, flags=flags))
-        track.flags = int(flags)
-        states[name] = states[name]._replace(error=track.flags)
+        flags = why.data[0]
+        if flags & ~track.flags:
+            self._wire.events.append(BusEvent("fault", name, flags=protocol.alarms(flags)))
+        track.flags = flags
+        states[name] = states[name]._replace(error=flags)
         if not torque.data[0] and flags and (away or track.driven):
             track.limited = True
         else:
             self._judge(track, on=bool(torque.data[0]), forgot=forgot or away)
 
-    def _look_at_second(self, due: Iterable[_ServoCycle], now: float) -> None:
-        """Now and then, ask all servos of Protocol 2.0 that get goals at once whether they have torque."""
-        asked = [t for t in due if t.second and t.driven and not (t.failures or t.must_ask)]
+    def _look_at_torques(self, due: Iterable[_ServoCycle], now: float) -> None:
+        """Now and then, ask all servos whose samples do not say so at once whether they have torque."""
+        asked = [t for t in due if t.asks and t.driven and not (t.failures or t.must_ask)]
         if not asked or (now - min(track.looked_at for track in asked) < _LOOK and not self.taken):
             return
         try:
-            answers = self.bus.read_many([(t.servo.id, t.layout.torque_enable, 1) for t in asked])
+            answers = self.bus.read_many([(t.servo.id, t.protocol.torque_enable, 1) for t in asked])
             for track, answer in zip(asked, answers, strict=True):
                 if isinstance(answer, Reply) and answer.data:
                     track.looked_at = now
@@ -542,7 +537,7 @@ class Cycle:
 
     def _limp(self, track: _ServoCycle) -> None:
         try:
-            self.bus.write(track.servo.id, track.layout.torque_enable, b"\0")
+            self.bus.write(track.servo.id, track.protocol.torque_enable, b"\0")
         except PortError as error:
             self._lose_port(error)
         except BusError:
@@ -551,15 +546,11 @@ class Cycle:
             track.must_limp = False
 
     def _take(self, track: _ServoCycle, reply: Reply, address: int) -> RawState:
-        if track.second:
-            load, speed, position, voltage, temperature = PRESENT_2.unpack(reply.data)
-        else:
-            position, speed, load, voltage, temperature = PRESENT.unpack_from(
-                reply.data, Address.PRESENT_POSITION - address
-            )
+        protocol = track.protocol
+        position, speed, load, voltage, temperature = protocol.sample(reply.data[protocol.usual[0] - address :])
         name, (lowest, highest) = track.servo.name, track.servo.voltage_range
         returned = track.missing
-        silent = not track.second and self._was_silent(track, reply.time)  # of the others the watchdog tells
+        silent = not track.asks and self._was_silent(track, reply.time)  # of the others the watchdog tells
         if track.failures:
             track.away = track.away or _BOOT < reply.time - track.heard_at < math.inf
         elif silent and reply.time - track.revived_at > _AGAIN:
@@ -570,24 +561,24 @@ class Cycle:
         if track.failures:
             track.failures, track.error = 0, None
         error = reply.error
-        if track.second:
+        if track.asks:
             error = track.flags
-            if bool(reply.error & v2.ALERT) != bool(track.flags) or track.away or returned:
+            if bool(reply.error & protocol.alert) != bool(track.flags) or track.away or returned:
                 track.must_ask = track.unsure = True
         elif error != track.flags:
             if rising := reply.error & ~track.flags:
-                self._wire.events.append(BusEvent("fault", name, flags=ErrorFlag(reply.error)))
-                track.unsure = track.unsure or bool(rising & _HURT)
+                self._wire.events.append(BusEvent("fault", name, flags=protocol.alarms(reply.error)))
+                track.unsure = track.unsure or bool(rising & protocol.shuts_down)
             track.flags = reply.error
-        if not track.second:
-            if address != Address.PRESENT_POSITION:
+        if not track.asks:
+            if address != protocol.usual[0]:
                 self._look_at_torque(track, reply, address, returned=returned)
-            if address != Address.TORQUE_ENABLE:
+            if address != protocol.torque_enable:
                 track.unsure = track.unsure or track.away or silent  # a goal would switch it on
         if returned:
             track.written_torque = None  # it may have been without power, and has then forgotten what was written
             brief = reply.time - track.heard_at < self.soft_start
-            kept = track.second or (address == Address.TORQUE_ENABLE and bool(reply.data[0]))  # `_ask_why` looks, too
+            kept = track.asks or (address == protocol.torque_enable and bool(reply.data[0]))  # `_ask_why` looks, too
             track.restart |= not (brief and kept)  # one that has torque had power, too: replies were lost, and no more
         track.heard_at = reply.time
         track.position = position
@@ -601,9 +592,9 @@ class Cycle:
 
         A wheel is driven by its speed, whatever its Torque Enable says.
         """
-        before, ours = track.torque_limit, track.written_torque == 0
-        track.torque_limit = limit = int.from_bytes(reply.data[Address.TORQUE_LIMIT - address :][:2], "little")
-        sure, hurt = address == Address.TORQUE_ENABLE, bool(reply.error & _HURT)
+        before, ours, protocol = track.torque_limit, track.written_torque == 0, track.protocol
+        track.torque_limit = limit = protocol.number(reply.data[protocol.torque_limit - address :][:2])
+        sure, hurt = address == protocol.torque_enable, bool(reply.error & protocol.shuts_down)
         doubtful, away = sure and (returned or track.unsure), track.away
         on = not sure or bool(reply.data[0])
         if sure:
@@ -622,7 +613,8 @@ class Cycle:
                 return
         sent = track.sent if track.told else None
         if sure and (away or sent is None or not sent[0].wheel):
-            self._judge(track, on=on, forgot=away or (sent is not None and reply.data[_GOAL_PLACE] != sent[1]))
+            goal = reply.data[protocol.goal - address :]
+            self._judge(track, on=on, forgot=away or (sent is not None and not goal.startswith(sent[1])))
 
     def _fail(self, track: _ServoCycle, error: BusError) -> None:
         track.failures += 1
@@ -635,7 +627,7 @@ class Cycle:
             track.retry_at = self.bus.clock.now() + min(pause, _LONGEST_PAUSE)
 
     def _torque_now(self, track: _ServoCycle, asked: int | None, now: float) -> int | None:
-        top = min(track.servo.top_torque, track.layout.full_torque)
+        top = min(track.servo.top_torque, track.protocol.full_torque)
         final = top if asked is None else min(asked, top)
         if track.ramp is not None:
             start, end = track.ramp
@@ -645,11 +637,11 @@ class Cycle:
             return max(round(final * max((now - start) / (end - start), 0.1)), min(final, 1))
         return None if asked is None else final
 
-    def _sync_write(self, address: int, data: dict[int, bytes]) -> float:
-        """When the servos had it; -inf when there is nothing to write."""
+    def _sync_write(self, protocol: Protocol, address: int, data: dict[int, bytes]) -> float:
+        """When the servos had it."""
         heard = -math.inf
-        size = len(next(iter(data.values()), b"")) + 1
-        room = (MAX_PACKET - 8) // size
+        size = len(next(iter(data.values()))) + 1
+        room = (protocol.longest_packet - 8) // size
         ids = list(data)
         for first in range(0, len(ids), room):
             part = {id_: data[id_] for id_ in ids[first : first + room]}
@@ -688,7 +680,7 @@ class Cycle:
             PortError: another servo than before.
         """
         known = [track for track in self._tracks.values() if track.eeprom]
-        asked = [(track.servo.id, *track.layout.eeprom) for track in known]
+        asked = [(track.servo.id, *track.protocol.identity) for track in known]
         for track, answer in zip(known, self.bus.read_many(asked), strict=True):
             track.strange = not isinstance(answer, Reply)
             if isinstance(answer, Reply) and not self._is_same(track, answer):

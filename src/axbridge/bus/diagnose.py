@@ -19,19 +19,18 @@ from axbridge.bus.handshake import (
     name_of,
     profile_for,
 )
+from axbridge.bus.protocols.dynamixel import PROTOCOLS, SECOND
 from axbridge.bus.scan import BAUDS, FoundServo, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import goals_time, percentile, wire_time
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import PRESENT, TABLE_SIZE, Address
+from axbridge.config.registers import PRESENT
 from axbridge.errors import BusTimeout, CorruptPacket, ErrorFlag, ServoFault
 
-USUAL = {1: "ax-12a", 2: "xl430-w250"}  # profile of an unknown model, by protocol: all share its common registers
 _CYCLES = 60
 _FAST_ENOUGH = 2e-3  # s: with few servos, what the computer itself needs is most of a cycle
 _ACCEPTABLE_LOSS = 1e-3
 _PATIENCE = 0.02  # s: an answer that a busy host keeps waiting is not lost
-_VOLTAGES = Address.PRESENT_VOLTAGE, Address.MIN_VOLTAGE_LIMIT, Address.MAX_VOLTAGE_LIMIT
 _HICCUP = 1  # lost answer: a busy computer does that
 _FEW = 2  # servos that lose answers: their own cables, perhaps; many that lose about as much: the line
 _MANY = 4  # servos that are not named one by one
@@ -88,7 +87,7 @@ def diagnose(
         if servo.id in ids:
             findings += look_at_condition(bus, servo)
     findings += strangers(found, known)
-    slow = [id_ for id_ in ids if id_ in bus.second and not bus.knows_fast(id_)]
+    slow = [id_ for id_ in ids if bus.protocol(id_).group_reads and not bus.knows_best(id_)]
     facts["no_fast_sync_read"] = slow
     if ids:
         facts["latency_ms"] = 1e3 * measure_latency(bus, ids)
@@ -140,14 +139,14 @@ def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
 
 def _guess(servo: FoundServo) -> FirmwareProfile:
     profile = profile_for(servo.model, servo.firmware) if servo.model is not None else None
-    return profile or FirmwareProfile.load(USUAL[servo.protocol])
+    return profile or FirmwareProfile.load(PROTOCOLS[servo.protocol].usual_profile)
 
 
 def mixed_up(found: Sequence[FoundServo], where: str) -> list[Finding]:
     """Ids that cannot be on a line with both protocols."""
     findings = []
-    if any(servo.protocol == 2 for servo in found):
-        if any(servo.id == NOT_BESIDE_2 and servo.protocol == 1 for servo in found):
+    if any(servo.protocol == SECOND.version for servo in found):
+        if any(servo.id == NOT_BESIDE_2 and servo.protocol != SECOND.version for servo in found):
             findings.append(beside_second(where))
         ids = [servo.id for servo in found]
         for id_ in sorted({id_ for id_ in ids if ids.count(id_) > 1}):
@@ -168,47 +167,35 @@ def strangers(found: Sequence[FoundServo], known: Sequence[Expected]) -> list[Fi
 
 
 def look_at_condition(bus: SerialBus, servo: Expected) -> list[Finding]:
-    """Supply, temperature and alarms."""
-    if servo.profile.protocol == 2:
-        return _condition_2(bus, servo)
-    (answer,) = bus.read_many([(servo.id, 0, TABLE_SIZE)])
-    if not isinstance(answer, Reply) or len(answer.data) < TABLE_SIZE:
+    """Supply, temperature, and what its error byte tells; the alarms that are a register `inspect` has named."""
+    protocol, names, label = servo.protocol, servo.protocol.names, name_of(servo)
+    asked = (names.voltage, "min_voltage_limit", "max_voltage_limit", "present_temperature", "temperature_limit")
+    try:
+        voltage, low, high, temperature, hottest = (_register(bus, servo, name) for name in asked)
+        findings = _supply_and_heat(servo, voltage, (low, high), temperature, hottest)
+        if protocol.alarm is not None:
+            return findings
+        answer = bus.read(servo.id, *protocol.mode)
+        is_wheel = "operating_mode" not in servo.profile.registers and protocol.endless_goal(answer.data) is not None
+        torque = _register(bus, servo, names.torque)
+    except (BusTimeout, CorruptPacket, ServoFault):
         return []
-    table, label = answer.data, name_of(servo)
-    findings = []
-    voltage, low, high = (table[at] for at in _VOLTAGES)
-    temperature, hottest = table[Address.PRESENT_TEMPERATURE], table[Address.TEMPERATURE_LIMIT]
-    findings += _supply_and_heat(servo, voltage, (low, high), temperature, hottest)
     alarms = ErrorFlag(answer.error) & (ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING | ErrorFlag.INPUT_VOLTAGE)
+    wake = f"axbridge servo write {servo.id} {names.torque} {protocol.full_torque} --port {bus.port_name}"
     if alarms:
-        fix = f"remove the cause, then axbridge servo write {servo.id} torque_limit 1023 --port {bus.port_name}"
+        fix = f"remove the cause, then {wake}"
         findings.append(Finding(label, f"reports {alarms.describe()}", fix, False, "alarm", servo.id))
-    if table[Address.CW_ANGLE_LIMIT :][:4] == bytes(4):
-        full = servo.profile.units.counts
-        fix = f"axbridge servo write {servo.id} ccw_angle_limit {full} --port {bus.port_name}"
+    if is_wheel:
+        fix = f"axbridge servo write {servo.id} {names.high} {servo.profile.units.counts} --port {bus.port_name}"
         problem = "is a wheel: both angle limits are 0, so it takes no goal"
         findings.append(Finding(label, problem, fix, False, "wheel", servo.id))
-    if int.from_bytes(table[Address.TORQUE_LIMIT :][:2], "little") == 0:
-        fix = f"axbridge servo write {servo.id} torque_limit 1023 --port {bus.port_name}"
-        findings.append(Finding(label, "has torque limit 0: it shut itself down", fix, False, "shutdown", servo.id))
+    if torque == 0:
+        findings.append(Finding(label, "has torque limit 0: it shut itself down", wake, False, "shutdown", servo.id))
     return findings
 
 
-def _condition_2(bus: SerialBus, servo: Expected) -> list[Finding]:
-    """The same of a servo of Protocol 2.0; `inspect` has named its hardware errors."""
-    names = (
-        "present_input_voltage",
-        "min_voltage_limit",
-        "max_voltage_limit",
-        "present_temperature",
-        "temperature_limit",
-    )
-    try:
-        values = [read_register(bus, servo.id, servo.profile.register(name)) for name in names]
-    except (BusTimeout, CorruptPacket, ServoFault):
-        return []
-    voltage, low, high, temperature, hottest = values
-    return _supply_and_heat(servo, voltage, (low, high), temperature, hottest)
+def _register(bus: SerialBus, servo: Expected, name: str) -> int:
+    return read_register(bus, servo.id, servo.profile.register(name))
 
 
 def _supply_and_heat(
@@ -284,14 +271,14 @@ def look_at_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts:
 
 def look_at_rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> list[Finding]:
     """Rate of full exchanges: reads as measured, the goals' packet by its length (nothing may move here)."""
-    cycle = Cycle(bus, [CycleServo(str(id_), id_, protocol=bus.protocol(id_).version) for id_ in ids])
-    second = sum(id_ in bus.second for id_ in ids)
-    goals = goals_time(len(ids) - second, bus.baud, second)
+    cycle = Cycle(bus, [CycleServo(str(id_), id_, protocol=bus.protocol(id_)) for id_ in ids])
+    protocols = [bus.protocol(id_) for id_ in ids]
+    goals = goals_time(protocols, bus.baud)
     results = [cycle.receive() for _ in range(_CYCLES)]
     spent = [result.spent + goals for result in results if not result.faults]
     if not spent:
         return []  # the loss is the finding
-    limit = wire_time(len(ids) - second, bus.baud, second)
+    limit = wire_time(protocols, bus.baud)
     usual = percentile(spent, 0.5)
     facts |= {
         "rate_hz": 1 / usual,

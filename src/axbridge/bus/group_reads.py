@@ -1,4 +1,4 @@
-"""Several servos of Protocol 2.0 asked at once, by sync read or fast sync read: a bus that can take many answers.
+"""Several servos asked at once, by one question of their protocol: a bus that can take many answers.
 
 If one servo does not answer, those behind it stay silent, too: whoever did not answer is asked alone afterwards.
 """
@@ -10,34 +10,29 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from axbridge.bus.base import Bus, Reply
-from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.packet import BROADCAST
-from axbridge.bus.protocols.protocol import PROTOCOLS
+from axbridge.bus.protocols.protocol import Protocol
 from axbridge.config.instructions import Instruction
-from axbridge.config.registers import ADDRESSES
 from axbridge.errors import BusTimeout, CorruptPacket
 
 SHORTEST_BLOCK = 16  # bytes of a servo's part of an answer to all: each waits for its own return delay
-_FAST_LOOKS = 2  # before a servo is taken for one that does not know the fast sync read
+_LOOKS = 2  # before a servo is taken for one that does not know a question
 
 
 class GroupReadingBus(Bus):
-    """A line that hears several answers to one question. A subclass fills in `_gather`, beside `Bus._transfer`.
-
-    Attributes:
-        fast: Whether a servo of Protocol 2.0 knows the fast sync read, by id; asked once, when it is first of use.
-    """
+    """A line that hears several answers to one question. A subclass fills in `_gather`, beside `Bus._transfer`."""
 
     @cached_property
-    def fast(self) -> dict[int, bool]:
-        """See the class."""
+    def group_codes(self) -> dict[int, int | None]:
+        """The best of `Protocol.group_reads` that a servo knows, by id; None: none. Asked when it is first of use."""
         return {}
 
     @abstractmethod
-    def _gather(self, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
-        """Send `frame`; what is heard until as many status packets of Protocol 2.0 came, or their time is over.
+    def _gather(self, protocol: Protocol, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
+        """Send `frame`; what is heard until as many status packets came, or their time is over.
 
         Args:
+            protocol: Of the servos asked.
             frame: The question.
             answers: Status packets.
             size: Bytes of all of them, at most.
@@ -49,70 +44,76 @@ class GroupReadingBus(Bus):
             PortError: the line is gone.
         """
 
-    def _same_room(self, ids: Sequence[int], address: int, length: int) -> tuple[int, int] | None:  # noqa: ARG002
+    def _same_room(
+        self,
+        protocol: Protocol,  # noqa: ARG002
+        ids: Sequence[int],  # noqa: ARG002
+        address: int,
+        length: int,
+    ) -> tuple[int, int] | None:
         """From where on, and how many bytes, to ask all of `ids` for, so that no older answer fits; None: not now."""
         return address, length
 
     def _note_answers(self, heard: Iterable[int], missing: Iterable[int], count: int) -> None:
-        """Servos have answered with `count` parameter bytes, or should have. A fast read is answered by id 254."""
+        """Servos have answered with `count` parameter bytes, or should have. A shared answer is that of id 254."""
 
     def _read_together(self, requests: Sequence[tuple[int, int, int]]) -> dict[int, Reply]:
-        """Answers by place among the requests, of those servos of Protocol 2.0 that could be asked in one question."""
-        groups: dict[tuple[int, int], dict[int, int]] = {}  # places by id, by what is asked for
+        """Answers by place among the requests, of those servos that could be asked in one question."""
+        groups: dict[tuple[Protocol, int, int], dict[int, int]] = {}  # places by id, by what is asked for
         for place, (id_, address, length) in enumerate(requests):
-            if id_ in self.second:
-                groups.setdefault((address, length), {}).setdefault(id_, place)
+            protocol = self.protocol(id_)
+            if protocol.group_reads:
+                groups.setdefault((protocol, address, length), {}).setdefault(id_, place)
         answers: dict[int, Reply] = {}
-        for (address, length), places in groups.items():
+        for (protocol, address, length), places in groups.items():
             if len(places) > 1:
-                fast = [id_ for id_ in places if self.knows_fast(id_)]
-                slow = [id_ for id_ in places if self.fast.get(id_) is False]
-                for ids, code in ((fast, Instruction.FAST_SYNC_READ), (slow, Instruction.SYNC_READ)):
+                codes = {id_: self._group_code(id_) for id_ in places}
+                for code in protocol.group_reads:
+                    ids = [id_ for id_ in places if codes[id_] == code]
                     if len(ids) > 1:
                         found = self._read_group(code, ids, address, length)
                         answers.update({places[id_]: reply for id_, reply in found.items()})
         return answers
 
-    def knows_fast(self, id: int) -> bool:
-        """Whether a servo of Protocol 2.0 knows the fast sync read. If it does not answer at all, that stays open.
+    def knows_best(self, id: int) -> bool:
+        """Whether a servo knows the best question of its protocol to several. If it does not answer, that stays open.
 
         Raises:
             PortError: the line is gone.
         """
-        if id not in self.fast:
-            code, place = Instruction.FAST_SYNC_READ, ADDRESSES[2].ID
-            if any(self._read_group(code, [id], place, 1) for _ in range(_FAST_LOOKS)):
-                self.fast[id] = True
+        return self._group_code(id) in self.protocol(id).group_reads[:1]
+
+    def _group_code(self, id: int) -> int | None:
+        """By which question it is asked with others; None: alone."""
+        if id not in self.group_codes:
+            protocol = self.protocol(id)
+            best, *others = protocol.group_reads
+            if any(self._read_group(best, [id], protocol.id_place, 1) for _ in range(_LOOKS)):
+                self.group_codes[id] = best
             else:
                 try:
                     self._ping_once(id)
                 except (BusTimeout, CorruptPacket):
-                    return False
-                self.fast[id] = False
-        return self.fast[id]
+                    return None
+                self.group_codes[id] = others[0] if others else None
+        return self.group_codes[id]
 
     def _read_group(self, code: int, ids: Sequence[int], address: int, length: int) -> dict[int, Reply]:
-        """One sync read or fast sync read; the answers that came, by id."""
-        room = self._same_room(ids, address, length)
+        """One question to several; the answers that came, by id."""
+        protocol = self.protocol(ids[0])
+        room = self._same_room(protocol, ids, address, length)
         if room is None:
             return {}
         first, count = room
-        frame = v2.encode(BROADCAST, code, v2.sync_read_params(first, count, ids))
-        skipped, fast = address - first, code == Instruction.FAST_SYNC_READ
-        size = PROTOCOLS[2].longest(len(ids) * (count + 4)) if fast else len(ids) * PROTOCOLS[2].longest(count)
-        heard, sampled = self._gather(frame, 1 if fast else len(ids), size)
-        found: dict[int, Reply] = {}
-        for packet in v2.Decoder().feed(heard):
-            if fast and packet.status and packet.id == BROADCAST:
-                blocks = v2.fast_blocks(packet, [count] * len(ids))
-                if [block.id for block in blocks] != list(ids[: len(blocks)]):
-                    continue
-                for block in blocks:
-                    found[block.id] = Reply(block.error, block.data[skipped : skipped + length], sampled)
-            elif not fast and packet.status and packet.intact and packet.id in ids and len(packet.params) == count:
-                found[packet.id] = Reply(packet.code, packet.params[skipped : skipped + length], sampled)
+        frame, number, size = protocol.group_question(code, ids, first, count)
+        skipped = address - first
+        heard, sampled = self._gather(protocol, frame, number, size)
+        found = {
+            id_: Reply(error, data[skipped : skipped + length], sampled)
+            for id_, (error, data) in protocol.group_answers(code, heard, ids, count).items()
+        }
         missing = [id_ for id_ in ids if id_ not in found]
-        if fast:
+        if code == Instruction.FAST_SYNC_READ:
             self._note_answers(found, [BROADCAST] if missing else (), len(ids) * (count + 4))
         else:
             self._note_answers(found, missing, count)

@@ -10,11 +10,13 @@ from typing import Any
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_reads, read_register, read_start, unmute
 from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.dynamixel import PROTOCOLS, SECOND
 from axbridge.bus.protocols.packet import byte_seconds
+from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
-from axbridge.config.registers import ADDRESSES, CALIBRATION, IDENTITY, TABLE_SIZE, Address, XAddress
+from axbridge.config.registers import IDENTITY, Address
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError
 
 NOT_BESIDE_2 = v2.HEADER[2]
@@ -22,9 +24,6 @@ UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of fin
 REVERSE = 1  # bit of Drive Mode
 _LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
 _SETTINGS = Address.SHUTDOWN + 1  # bytes that tell who a servo is and how it is set up
-_WHOLE_2 = int(XAddress.GOAL_VELOCITY), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.GOAL_VELOCITY
-_UNLIKE_2 = int(XAddress.PRESENT_PWM), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.PRESENT_PWM
-_UNLIKE = CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION  # in these bytes two servos differ
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,11 @@ class Expected:
     profile: FirmwareProfile
     registers: Mapping[str, int] | None = None
 
+    @property
+    def protocol(self) -> Protocol:
+        """What it speaks."""
+        return PROTOCOLS[self.profile.protocol]
+
 
 @dataclass(frozen=True)
 class ExpectedBus:
@@ -53,13 +57,14 @@ class ExpectedBus:
     servos: tuple[Expected, ...] = ()
 
     def open(self) -> SerialBus:
-        """Open the port; the bus knows which servos speak Protocol 2.0.
+        """Open the port; the bus knows which servo speaks which protocol.
 
         Raises:
             PortError: the port cannot be opened.
         """
         bus = SerialBus(self.port, self.baud)
-        bus.second = frozenset(servo.id for servo in self.servos if servo.profile.protocol == 2)
+        for servo in self.servos:
+            bus.speak(servo.id, servo.protocol)
         return bus
 
 
@@ -105,9 +110,10 @@ def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[F
     where = f" --port {port}" if port else ""
     findings: list[Finding] = []
     present = []
-    bus.second |= {servo.id for servo in servos if servo.profile.protocol == 2}
     for servo in servos:
-        if servo.id == NOT_BESIDE_2 and bus.second and servo.profile.protocol == 1:
+        bus.speak(servo.id, servo.protocol)
+    for servo in servos:
+        if servo.id == NOT_BESIDE_2 and SECOND in bus.protocols.values() and servo.protocol is not SECOND:
             findings.append(beside_second(where))
         found = inspect(bus, servo, where)
         findings += found
@@ -128,17 +134,17 @@ def beside_second(where: str) -> Finding:
 def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
     """Findings about one servo; see `handshake`."""
     label = name_of(servo)
-    second = servo.profile.protocol == 2
+    named = servo.protocol.ping_length > 0  # a PING tells who it is
     try:
-        said = bus.ping(servo.id).data if second else read_start(bus, servo.id, _SETTINGS)
+        said = bus.ping(servo.id).data if named else read_start(bus, servo.id, _SETTINGS)
     except BusTimeout:
         return [Finding(label, "does not answer", f"axbridge scan{where} --baud all", True, "missing", servo.id)]
     except CorruptPacket:
         return [_collision(servo, where)]
-    if said is None or (second and not answers_reads(bus, servo.id)):
+    if said is None or (named and not answers_reads(bus, servo.id)):
         problem = "has status return level 0: it answers PING, but no read and no write"
         return [Finding(label, problem, unmute(servo.id, where), True, "status_level", servo.id)]
-    if second:
+    if named:
         model, firmware = MODEL_AND_FIRMWARE.unpack(said)
         delay, level, hurt = (
             read_register(bus, servo.id, servo.profile.register(name))
@@ -156,7 +162,7 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
         problem = f"has shut itself down, or will: {HardwareError(hurt).describe()}"
         fix = f"axbridge servo reboot {servo.id}{where}"
         findings.append(Finding(label, problem, fix, False, "alarm", servo.id))
-    if second and servo.registers is not None and model == servo.profile.model_number:
+    if servo.registers is not None and model == servo.profile.model_number:
         findings += _counting(servo, counting(bus, servo.id, servo.profile), where)
     if delay:
         cost = delay * servo.profile.timing.return_delay_us_per_unit
@@ -166,13 +172,13 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
 
 
 def counting(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str, int]:
-    """What says from where and which way a servo counts its position; empty for servos of Protocol 1.0.
+    """What says from where and which way a servo counts its position, of one that has such registers.
 
     Raises:
         BusError: as of `read_register`.
     """
-    names = ("homing_offset", "drive_mode") if profile.protocol == 2 else ()
-    return {name: read_register(bus, id, profile.register(name)) for name in names}
+    names = ("homing_offset", "drive_mode")
+    return {name: read_register(bus, id, profile.registers[name]) for name in names if name in profile.registers}
 
 
 def _counting(servo: Expected, held: Mapping[str, int], where: str) -> list[Finding]:
@@ -180,9 +186,9 @@ def _counting(servo: Expected, held: Mapping[str, int], where: str) -> list[Find
     findings = []
     for name, mended, what in (
         ("homing_offset", 0, "counts from elsewhere"),
-        ("drive_mode", held["drive_mode"] & ~REVERSE, "counts the other way round"),
+        ("drive_mode", held.get("drive_mode", 0) & ~REVERSE, "counts the other way round"),
     ):
-        if held[name] != mended and name not in (servo.registers or {}):
+        if held.get(name, mended) != mended and name not in (servo.registers or {}):
             told = f"registers = {{ {name} = {held[name]} }}"
             problem = f"{what}, by its {name} {held[name]}; the rig does not say {told}, as `axbridge calibrate` would"
             fix = f"axbridge servo write {servo.id} {name} {mended}{where}"
@@ -210,8 +216,7 @@ def is_shared(bus: Bus, id: int) -> bool:
     Raises:
         PortError: the line is gone.
     """
-    second = bus.protocol(id).version == 2
-    whole, unlike = (_WHOLE_2, _UNLIKE_2) if second else ((0, TABLE_SIZE), _UNLIKE)
+    whole, unlike = bus.protocol(id).whole, bus.protocol(id).unlike
     for _ in range(_LOOKS):
         if isinstance(bus.read_many([(id, *whole)])[0], CorruptPacket):
             break  # a time-out may be the host's fault
@@ -237,10 +242,11 @@ def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> flo
     overhead = []
     for turn in range(rounds):
         started, id_ = bus.clock.now(), ids[turn % len(ids)]
-        second = bus.protocol(id_).version == 2
-        reply = bus.read_many([(id_, ADDRESSES[1 + second].ID, 1)])[0]
+        protocol = bus.protocol(id_)
+        reply = bus.read_many([(id_, protocol.id_place, 1)])[0]
         if isinstance(reply, Reply):
-            bare = (14 + 12 if second else 8 + 7) * byte_seconds(bus.baud)
+            question = protocol.read_frame(id_, protocol.id_place, 1)
+            bare = (len(question) + protocol.longest(1)) * byte_seconds(bus.baud)
             overhead.append(bus.clock.now() - started - bare)
     if overhead:
         overhead.sort()

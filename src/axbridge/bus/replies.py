@@ -1,20 +1,8 @@
-"""What a READ of Protocol 1.0 is answered with, and who still owes a reply."""
+"""Who still owes a reply."""
 
 from __future__ import annotations
 
 import time
-from functools import lru_cache
-
-from axbridge.bus.protocols.v1 import HEADER, OVERHEAD, encode, read_params
-from axbridge.config.instructions import Instruction
-
-
-@lru_cache(maxsize=1024)
-def expected(request: tuple[int, int, int]) -> tuple[bytes, bytes, int]:
-    """Packet of a READ of `(id, address, length)`, the first bytes of its answer, and that one's length in bytes."""
-    id_, address, length = request
-    frame = encode(id_, Instruction.READ, read_params(address, length))
-    return frame, HEADER + bytes((id_, length + 2)), length + OVERHEAD
 
 
 class LateReplies:

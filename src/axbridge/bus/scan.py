@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_reads, read_start
 from axbridge.bus.port import REPLY_DELAY
 from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.dynamixel import FIRST, SECOND
 from axbridge.bus.protocols.packet import BROADCAST, byte_seconds
 from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.bus.serial import SerialBus
@@ -60,20 +61,24 @@ def scan(bus: SerialBus, ids: Iterable[int] = range(254), *, first: bool = True)
     """
     wanted = list(ids)
     second = [one for one in ping_all(bus) if one.id in wanted]
-    bus.second |= {one.id for one in second}
+    for one in second:
+        bus.speak(one.id, SECOND)
     second = [replace(one, mute=not answers_reads(bus, one.id)) if one.model else one for one in second]
     there: set[int] = set()
     unclear: set[int] = set()
     if not first:
         return second
-    bus.second -= set(wanted)  # each id may be there in Protocol 1.0, too
+    for id_ in wanted:  # each may be there in Protocol 1.0, too
+        bus.speak(id_, FIRST)
     for _ in range(_PASSES):
         answered, garbled = _sweep(bus, [id_ for id_ in wanted if id_ not in there])
         there |= answered
         unclear |= garbled
     there |= {id_ for id_ in unclear - there if _is_there(bus, id_)}
     found = [*(_identify(bus, id_) for id_ in sorted(there)), *second]
-    bus.second |= {one.id for one in second} - there
+    for one in second:
+        if one.id not in there:
+            bus.speak(one.id, SECOND)
     return sorted(found, key=lambda one: one.id)
 
 

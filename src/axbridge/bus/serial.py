@@ -22,15 +22,15 @@ from axbridge.bus.adapter import find_port
 from axbridge.bus.base import Reply
 from axbridge.bus.group_reads import SHORTEST_BLOCK, GroupReadingBus
 from axbridge.bus.port import REPLY_DELAY, Port
-from axbridge.bus.protocols import v2
-from axbridge.bus.protocols.answers import SUM_OK
+from axbridge.bus.protocols.dynamixel import FIRST
 from axbridge.bus.protocols.packet import BROADCAST, Packet, byte_seconds
-from axbridge.bus.protocols.v1 import encode
-from axbridge.bus.replies import LateReplies, expected
+from axbridge.bus.protocols.protocol import PlainRead, Protocol
+from axbridge.bus.protocols.v1 import SUM_OK, encode
+from axbridge.bus.replies import LateReplies
 from axbridge.bus.stats import LineStats
 from axbridge.clock import WallClock
 from axbridge.config.instructions import Instruction
-from axbridge.config.registers import TABLE_SIZE, X_BLOCKS, Address
+from axbridge.config.registers import Address
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
 LATE_WINDOW = 0.25  # s: so long may a reply come after its question was given up and a later one answered
@@ -39,7 +39,7 @@ TWIN_WINDOW = 0.005  # s: so long may a reply be delivered once more after it ca
 _QUIET = 0.001  # s: a pause that ends a damaged reply
 _CLOSING = 2.0  # s to wait for the end of another thread's transaction
 _LONGEST_TAG = 24  # bytes a question may be lengthened by; at 1 Mbps that many questions last longer than TWIN_WINDOW
-_Begun = tuple[tuple[int, int, int] | None, float]  # the READ that was sent (None: none was), and when, s
+_Begun = tuple[tuple[int, int, int], PlainRead | None, float]  # what is asked for, the READ (None: not sent), when, s
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no servo answers a broadcast READ
 
 
@@ -174,11 +174,11 @@ class SerialBus(GroupReadingBus):
     def _ping_once(self, id: int) -> Reply:
         protocol = self.protocol(id)
         if self._late.owes(id, protocol.ping_length):
-            if protocol.version == 2:  # its answer has data, which a READ does not tell
+            if protocol.ping_length:  # its answer has data, which a READ does not tell
                 self._wait_out(id)
                 return super()._ping_once(id)
             try:
-                reply = self._read_once(id, Address.ID, 1)
+                reply = self._read_once(id, protocol.id_place, 1)
             except BusTimeout:
                 self._wait_out(id)  # at status return level 0 a servo answers PING and no READ
             else:
@@ -192,7 +192,7 @@ class SerialBus(GroupReadingBus):
     def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Generator[Reply | BusError, None, None]:
         """See `Bus.read_each`; the next servo is asked before an answer is handed over, and speaks meanwhile."""
         with self.turn, self.turn.lock:
-            if not self.second:
+            if not self.protocols:
                 yield from self._read_in_turn(requests)
                 return
             known = self._read_together(requests)
@@ -221,25 +221,30 @@ class SerialBus(GroupReadingBus):
 
     def _begin_read(self, id: int, address: int, length: int) -> _Begun:
         """Send a READ, unless the line asks for care; that is for `_read_once`. Runs as little Python as possible."""
-        fd = self.port.fd
-        if fd is None or self.echo or self._late or id in self.second:
-            return None, 0.0
+        question, fd = (id, address, length), self.port.fd
+        if fd is None or self.echo or self._late:
+            return question, None, 0.0
+        protocol = self.protocols.get(id, FIRST)
+        if protocol.plain_read(question) is None:
+            return question, None, 0.0
         question = self._lengthened(id, address, length)
+        plain = protocol.plain_read(question)
         try:
             if self.port.poller.poll(0):
                 self._clear()
-            os.write(fd, expected(question)[0])
+            if plain is not None:
+                os.write(fd, plain.frame)
         except OSError:  # the port is lost, or its buffer is full: `_read_carefully` finds out which
-            return None, 0.0
-        return question, time.monotonic()
+            return question, None, 0.0
+        return question, plain, time.monotonic()
 
     def _read_once(self, id: int, address: int, length: int, begun: _Begun | None = None) -> Reply:
         """One read, which may have begun; the usual case runs as little Python as possible."""
-        question, started = begun or self._begin_read(id, address, length)
+        question, plain, started = begun or self._begin_read(id, address, length)
         fd = self.port.fd
-        if question is None or fd is None:
+        if plain is None or fd is None:
             return self._read_carefully(id, address, length)
-        frame, prefix, need = expected(question)
+        frame, prefix, need = plain
         heard = b""
         counts = self.stats.of(id)  # work done while the servo answers costs no time
         sampled = started + len(frame) * self._byte
@@ -274,14 +279,14 @@ class SerialBus(GroupReadingBus):
     def _read_carefully(self, id: int, address: int, length: int) -> Reply:
         question = self._lengthened(id, address, length)
         protocol = self.protocol(id)
-        frame = protocol.encode(id, Instruction.READ, protocol.read_params(*question[1:]))
+        frame = protocol.read_frame(*question)
         packet, sampled = self._converse(frame, id, question[2])
         return _cut(packet, sampled, question, address, length)
 
     def _lengthened(self, id: int, address: int, length: int) -> tuple[int, int, int]:
         """The READ to send for this one: with more registers in front (or behind) where an old answer would fit."""
         now, count, twins, late = time.monotonic(), length, self._twins, self._late
-        begin, end = _room(address, length) if id in self.second else (0, TABLE_SIZE)
+        begin, end = self.protocol(id).read_room(address, length)
         most = length + min(_LONGEST_TAG, max(address - begin, end - address - length))
         while count <= most and (twins.get((id, count), 0.0) > now or late.owes(id, count)):
             count += 1
@@ -293,9 +298,9 @@ class SerialBus(GroupReadingBus):
         twins[id, count] = now + TWIN_WINDOW
         return id, address - (count - length) if address - begin >= count - length else address, count
 
-    def _same_room(self, ids: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
+    def _same_room(self, protocol: Protocol, ids: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
         now, twins, late = time.monotonic(), self._twins, self._late
-        begin, end = _room(address, length)
+        begin, end = protocol.read_room(address, length)
         most = length + min(_LONGEST_TAG, max(address - begin, end - address - length))
         for count in range(length, most + 1):
             asked = [(id_, count) for id_ in ids] + [(BROADCAST, len(ids) * (count + 4))]
@@ -314,7 +319,7 @@ class SerialBus(GroupReadingBus):
         for id_ in missing:
             self._late.add(id_, count)
 
-    def _gather(self, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
+    def _gather(self, protocol: Protocol, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
         with self.turn, self.turn.lock:
             self.turn.wait_to_write()
             if not self.echo:
@@ -323,10 +328,10 @@ class SerialBus(GroupReadingBus):
             started = time.monotonic()
             waits = max(answers, size // SHORTEST_BLOCK) * REPLY_DELAY + self.latency * self._patience
             deadline = started + (len(frame) * (1 + self.echo) + size) * self._byte + waits
-            heard, decoder, came = b"", v2.Decoder(), 0
+            heard, decoder, came = b"", protocol.decoder(), 0
             while came < answers and (chunk := self.port.receive(deadline)):
                 heard += chunk
-                came += sum(packet.status for packet in decoder.feed(chunk))
+                came += sum(protocol.is_answer(packet) for packet in decoder.feed(chunk))
             return heard, started + len(frame) * self._byte
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
@@ -404,12 +409,6 @@ class SerialBus(GroupReadingBus):
         while time.monotonic() < until:
             self.port.receive(until)
         self._late.forgive(id)
-
-
-def _room(address: int, length: int) -> tuple[int, int]:
-    """Begin and end of the registers of the X series around these, that one READ may ask for."""
-    around = ((begin, end) for begin, end in X_BLOCKS if begin <= address and address + length <= end)
-    return next(around, (address, address + length))
 
 
 def _cut(packet: Packet, sampled: float, question: tuple[int, int, int], address: int, length: int) -> Reply:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from axbridge.bus.protocols import v1, v2
 from axbridge.bus.protocols.packet import BROADCAST, byte_seconds
+from axbridge.bus.protocols.protocol import Protocol
 
 TURNAROUND = 22e-6  # s: a servo's READ reply delay at return delay 0
 _KEPT_CYCLES = 2000
@@ -136,22 +137,15 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
 
-def goals_time(count: int, baud: int, second: int = 0) -> float:
-    """Bare time of the packets with the goals of `count` servos of Protocol 1.0 and `second` of 2.0, s."""
-    return ((8 + 5 * count if count else 0) + (14 + 9 * second if second else 0)) * byte_seconds(baud)
+def goals_time(protocols: Iterable[Protocol], baud: int) -> float:
+    """Bare time of the packets with the goals of servos that speak these protocols, s."""
+    return sum(one.exchange_bytes(count)[0] for one, count in Counter(protocols).items()) * byte_seconds(baud)
 
 
-def wire_time(count: int, baud: int = 1_000_000, second: int = 0) -> float:
-    """Bare time of one exchange, s: SYNC_WRITE of 4 bytes each, 8-byte READ each, no torque limits.
+def wire_time(protocols: Iterable[Protocol], baud: int = 1_000_000) -> float:
+    """Bare time of one exchange with servos that speak these protocols, s: goals and reads, no torque limits.
 
-    18 servos at 1 Mbps: 5.34 ms, 187 Hz. Servos of Protocol 2.0 get 8 bytes each, and all give 23 bytes in one fast
-    sync read. 6 of them: 2.60 ms, 384 Hz.
-
-    Args:
-        count: Servos of Protocol 1.0.
-        baud: Bits per second.
-        second: Servos of Protocol 2.0.
+    18 servos of Protocol 1.0 at 1 Mbps: 5.34 ms, 187 Hz. 6 of 2.0: 2.60 ms, 384 Hz.
     """
-    read = 22 * count + (14 + second + 8 + 27 * second if second else 0)
-    turns = count + (second > 0)
-    return goals_time(count, baud, second) + read * byte_seconds(baud) + turns * TURNAROUND
+    costs = [one.exchange_bytes(count) for one, count in Counter(protocols).items()]
+    return sum((goals + reads) * byte_seconds(baud) + turns * TURNAROUND for goals, reads, turns in costs)

@@ -1,4 +1,4 @@
-"""Bus Watchdog of Protocol 2.0's servos: each stops by itself when no packet has come for a while.
+"""Bus Watchdogs: servos that have one stop by themselves when no packet has come for a while.
 
 By the manual its torque stays on: in a position mode it holds where it stopped, in the others its motor gets nothing.
 It then refuses goals until 0 is written to the register. An AX-12 has nothing of the kind.
@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from axbridge.bus.base import Bus, Reply
-from axbridge.config.registers import XAddress
 
 PERIOD = 0.5  # s: some times what a busy computer keeps a thread waiting
-_PLACE = int(XAddress.BUS_WATCHDOG)
 _COUNTS = bytes((round(PERIOD / 0.02),))
 _OFF, _EXPIRED = b"\0", b"\xff"
 
@@ -44,14 +42,15 @@ class Watchdogs:
         Raises:
             PortError: the line is gone.
         """
-        new = [id_ for id_ in ids if id_ not in self.armed]
+        new = [id_ for id_ in ids if id_ not in self.armed and self._bus.protocol(id_).watchdog is not None]
         if not new:
             return
         if not self.armed:
             self._spoken_at = self._bus.clock.now()
         self.touched |= set(new)
         for value in (_OFF, _COUNTS):
-            self._bus.sync_write(_PLACE, dict.fromkeys(new, value))
+            for protocol, here in self._bus.by_protocol(new).items():
+                self._bus.sync_write(protocol.watchdog or 0, dict.fromkeys(here, value))
         self.armed |= {id_ for id_, value in self._read(new) if value == _COUNTS}
 
     def forget(self, ids: Iterable[int]) -> None:
@@ -101,5 +100,5 @@ class Watchdogs:
         return now - self._spoken_at
 
     def _read(self, ids: Collection[int]) -> list[tuple[int, bytes]]:
-        answers = self._bus.read_many([(id_, _PLACE, 1) for id_ in ids])
+        answers = self._bus.read_many([(id_, self._bus.protocol(id_).watchdog or 0, 1) for id_ in ids])
         return [(id_, answer.data) for id_, answer in zip(ids, answers, strict=True) if isinstance(answer, Reply)]

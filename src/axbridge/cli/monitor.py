@@ -57,10 +57,10 @@ def monitor(
         cycles = []
         for expected in buses_of(port, rig, baud):
             bus = stack.enter_context(SerialBus(expected.port, expected.baud))
-            servos = [CycleServo(one.name, one.id, protocol=one.profile.protocol) for one in expected.servos]
+            servos = [CycleServo(one.name, one.id, protocol=one.protocol) for one in expected.servos]
             if not servos:
                 with progress("looking for servos", quiet=json):
-                    servos = [CycleServo(f"id {found.id}", found.id, protocol=found.protocol) for found in scan(bus)]
+                    servos = [CycleServo(f"id {one.id}", one.id, protocol=bus.protocol(one.id)) for one in scan(bus)]
             if not servos:
                 raise BusError(f"{bus.port_name}: no servo answers", f"run `axbridge doctor --port {bus.port_name}`")
             cycles.append(Cycle(bus, servos))
@@ -149,7 +149,6 @@ def _watch(cycles: list[Cycle], causes: _Causes, seconds: float, *, live: bool) 
 
 
 def _rows(cycle: Cycle, result: CycleResult) -> list[tuple[str, ...]]:
-    from axbridge.errors import ErrorFlag, HardwareError
     from axbridge.units import bits_to_signed
 
     rows = []
@@ -159,11 +158,10 @@ def _rows(cycle: Cycle, result: CycleResult) -> list[tuple[str, ...]]:
         if state is None:
             rows.append((servo.name, str(servo.id), *["-"] * 6, _brief(result.faults[servo.name]), loss))
             continue
-        second = servo.protocol == 2
-        speed, load = (value if second else bits_to_signed(value) for value in (state.speed, state.load))
+        speed, load = (value if servo.protocol.alarm else bits_to_signed(value) for value in (state.speed, state.load))
         cells = (state.position, speed, load, f"{state.voltage / 10:.1f}")
         limit = "-" if state.torque_limit is None else str(state.torque_limit)
-        flags = (HardwareError if second else ErrorFlag)(state.error).describe()
+        flags = servo.protocol.alarms(state.error).describe()
         rows.append((servo.name, str(servo.id), *map(str, cells), str(state.temperature), limit, flags, loss))
     return rows
 

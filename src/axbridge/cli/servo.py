@@ -145,7 +145,7 @@ def set_id(
             )
         if id != new:
             _refuse_taken(bus, new)
-            if new == _LAST_ID and profile.protocol == 1:
+            if new == _LAST_ID:
                 _refuse_beside_second(bus)
             if mute:
                 try:
@@ -171,12 +171,13 @@ def _refuse_beside_second(bus: SerialBus) -> None:
 
 
 def _refuse_taken(bus: SerialBus, new: int) -> None:
-    from axbridge.bus.commission import speaks_second
+    from axbridge.bus.commission import try_protocol
+    from axbridge.bus.protocols.dynamixel import SECOND
 
     try:
         bus.ping(new)
     except BusTimeout:
-        if new in bus.second or new > v2.MAX_ID or speaks_second(bus, new) is None:
+        if bus.protocol(new) is SECOND or try_protocol(bus, new, SECOND) is None:
             return
     except CorruptPacket as error:
         raise BusError(f"id {new} is taken, by more than one servo: {error.message}", "choose another id") from error
@@ -244,16 +245,15 @@ def reset(
         )
     with _open(port, baud) as bus:
         profile, mute = _identify(bus, id)
-        second = profile.protocol == 2
-        if keep and not second:
+        scoped = bus.protocol(id).ping_length > 0
+        if keep and not scoped:
             raise UsageError(f"an {profile.name} can only reset everything", "leave --keep out")
         if id != new:
             _refuse_taken(bus, new)
-        scope = bytes((_SCOPES[keep],)) if second else b""
+        scope = bytes((_SCOPES[keep],)) if scoped else b""
         with suppress(BusTimeout, CorruptPacket):  # its new id shows whether it has done it
             bus.instruct(id, Instruction.FACTORY_RESET, scope, answered=not mute)
-        if second:
-            bus.second |= {new}
+        bus.speak(new, bus.protocol(id))
         timing, code = profile.timing, profile.register("baud_rate").initial
         bus.clock.sleep_until(bus.clock.now() + timing.eeprom_wait(profile.eeprom_end) + 1e-3 * timing.boot_ms)
         default = baud if keep == "id+baud" else round(baud_of(int(code), profile.units_name))
@@ -486,9 +486,9 @@ def _identify(bus: SerialBus, id: int) -> tuple[FirmwareProfile, bool]:
     The bus learns which protocol it speaks. For an unknown model the profile is one whose common registers all share:
     the AX-12A's, or the XL430's.
     """
-    from axbridge.bus.commission import answers_reads, read_register, read_start, speaks_second
-    from axbridge.bus.diagnose import USUAL
+    from axbridge.bus.commission import answers_reads, read_register, read_start, try_protocol
     from axbridge.bus.handshake import profile_for
+    from axbridge.bus.protocols.dynamixel import SECOND
     from axbridge.config.profile import FirmwareProfile
     from axbridge.config.registers import IDENTITY, Address
 
@@ -496,10 +496,10 @@ def _identify(bus: SerialBus, id: int) -> tuple[FirmwareProfile, bool]:
     try:
         data = read_start(bus, id, length)
     except BusTimeout:
-        second = speaks_second(bus, id) if id <= v2.MAX_ID else None
-        if second is None:
+        named = try_protocol(bus, id, SECOND)
+        if named is None:
             raise
-        profile = profile_for(*second) or FirmwareProfile.load(USUAL[2])
+        profile = profile_for(*named) or FirmwareProfile.load(SECOND.usual_profile)
         mute = not answers_reads(bus, id)
         level = 0 if mute else read_register(bus, id, profile.register("status_return_level"))
         bus.silent = bus.silent | {id} if level < 2 else bus.silent - {id}

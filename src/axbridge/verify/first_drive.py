@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from axbridge.bus.handshake import ExpectedBus
-from axbridge.bus.layout import LAYOUTS
-from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
@@ -46,7 +44,7 @@ def powered(lines: Sequence[ExpectedBus]) -> list[str]:
         with _opened(line) as bus:
             for servo in line.servos:
                 try:
-                    torque = _read(bus, servo.id, LAYOUTS[servo.profile.protocol].torque_enable, 1) != b"\0"
+                    torque = _read(bus, servo.id, servo.protocol.torque_enable, 1) != b"\0"
                 except PortError:
                     raise
                 except BusError:
@@ -67,28 +65,22 @@ def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
     before: list[dict[int, bytes]] = []
     for line in lines:
         with _opened(line) as bus:
-            before.append({one.id: _read(bus, one.id, LAYOUTS[one.profile.protocol].torque, 2) for one in line.servos})
+            before.append({one.id: _read(bus, one.id, one.protocol.torque_limit, 2) for one in line.servos})
     try:
         yield
     finally:
         with suppress(BusError):  # it must not hide what ended the block
             for line, limits in zip(lines, before, strict=True):
                 with _opened(line) as bus:
-                    for version in _versions(line):
-                        own = {id_: limit for id_, limit in limits.items() if bus.protocol(id_).version == version}
+                    for protocol, ids in bus.by_protocol(limits).items():
                         for _ in range(_ATTEMPTS):
-                            bus.sync_write(LAYOUTS[version].torque, own)
-
-
-def _versions(line: ExpectedBus) -> set[int]:
-    return {servo.profile.protocol for servo in line.servos}
+                            bus.sync_write(protocol.torque_limit, {id_: limits[id_] for id_ in ids})
 
 
 def _silence(bus: SerialBus, line: ExpectedBus) -> None:
     for _ in range(_ATTEMPTS):  # nobody answers a broadcast
-        for version in _versions(line):
-            bus.second = bus.second | {BROADCAST} if version == 2 else bus.second - {BROADCAST}
-            bus.write(BROADCAST, LAYOUTS[version].torque_enable, b"\0")
+        for protocol in {servo.protocol for servo in line.servos}:
+            bus.limp_all(protocol)
 
 
 def _read(bus: SerialBus, id: int, address: int, length: int) -> bytes:

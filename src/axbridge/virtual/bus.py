@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from axbridge.bus.base import Reply
 from axbridge.bus.group_reads import SHORTEST_BLOCK, GroupReadingBus
-from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.dynamixel import PROTOCOLS
 from axbridge.bus.protocols.packet import Packet
+from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.protocols.v1 import Decoder, whole_packet
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 from axbridge.virtual.line import Line
@@ -35,7 +36,8 @@ class VirtualBus(GroupReadingBus):
         self._world = world
         self._line: Line | None = world.lines[name]
         self.baud = round(self._line.baud)
-        self.second = frozenset(servo.id for servo in self._line.servos if servo.profile.protocol == 2)
+        for servo in self._line.servos:
+            self.speak(servo.id, PROTOCOLS[servo.profile.protocol])
 
     def reopen(self, check: Callable[[], None] = lambda: None) -> None:
         """See `Bus.reopen`."""
@@ -50,7 +52,7 @@ class VirtualBus(GroupReadingBus):
 
     def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         """See `Bus.read_many`. Where the line can tell in advance how the reads go, the world moves once for all."""
-        if self.second and (known := self._read_together(requests)):
+        if self.protocols and (known := self._read_together(requests)):
             asked_alone = iter(self.read_many([one for place, one in enumerate(requests) if place not in known]))
             return [known[place] if place in known else next(asked_alone) for place in range(len(requests))]
         answers: list[Reply | BusError] = []
@@ -95,7 +97,7 @@ class VirtualBus(GroupReadingBus):
                 if delivery.data == echo:
                     echo = b""
                     continue
-                if protocol.version == 2:
+                if not protocol.plain_read((id, 0, length)):
                     received += delivery.data
                     found = protocol.find_answer(received, frame, id, length, echo=False, refusable=True).packet
                     if found is not None and not protocol.garbled(found.code):
@@ -128,16 +130,16 @@ class VirtualBus(GroupReadingBus):
         world.sleep_until(line.host_free)
         return line, line.host_free
 
-    def _gather(self, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
+    def _gather(self, protocol: Protocol, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
         line, sent = self._say(frame)
         waits = max(answers, size // SHORTEST_BLOCK) * _GRACE if line.timing == "wire" else 0.0
         deadline = sent + line.seconds(size) + waits
-        heard, decoder, came = b"", v2.Decoder(), 0
+        heard, decoder, came = b"", protocol.decoder(), 0
         while came < answers and (due := line.next_due) is not None and due <= deadline:
             self._world.sleep_until(due)
             for delivery in line.collect(due):
                 heard += delivery.data
-                came += sum(packet.status for packet in decoder.feed(delivery.data))
+                came += sum(protocol.is_answer(packet) for packet in decoder.feed(delivery.data))
         if came < answers:
             self._world.sleep_until(deadline)
         return heard, sent

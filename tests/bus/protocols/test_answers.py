@@ -1,8 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from axbridge.bus.protocols.answers import find_answer, may_be_longer
-from axbridge.bus.protocols.v1 import encode
+from axbridge.bus.protocols.v1 import encode, find_answer, may_be_longer
 from axbridge.config.instructions import Instruction
 
 ids = st.integers(0, 253)

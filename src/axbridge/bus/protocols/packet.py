@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from axbridge.errors import UsageError
@@ -29,6 +29,22 @@ class Packet(NamedTuple):
     status: bool = False
 
 
+class Search(NamedTuple):
+    """Outcome of looking for the one right answer in what was heard, past echoes, junk, late replies and false packets.
+
+    Attributes:
+        packet: The answer; None when it is not there (yet).
+        rest: What was heard besides, without the echo.
+        damaged: Whether something that looks like the answer is there, but broken.
+        echo: Whether the adapter echoes: as given, or because the question itself came back.
+    """
+
+    packet: Packet | None
+    rest: bytes
+    damaged: bool
+    echo: bool
+
+
 class ByteStream:
     """What came in and is no packet yet, and how far it was read: what decoders of both protocols keep.
 
@@ -42,6 +58,10 @@ class ByteStream:
         self._taken = 0  # bytes that have left the buffer, as packets or as junk
         self.skipped = 0
         self.ends: list[int] = []
+
+    def feed(self, data: Iterable[int]) -> list[Packet]:
+        """Take in bytes; return the packets that are complete now, in order, damaged ones with ``intact=False``."""
+        raise NotImplementedError
 
     @property
     def fed(self) -> int:

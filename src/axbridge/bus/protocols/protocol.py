@@ -1,66 +1,231 @@
-"""Both protocols as whoever asks sees them: how a question is framed, which answer is its own, what an error means."""
+"""A protocol as whoever speaks it sees it: packets, and what a servo's registers mean for a cycle, a hold, a shut-down.
+
+A family of servos is its profiles (where each register is) and one such object. Nothing outside of this folder asks
+which protocol a servo speaks: it asks its protocol what to send.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
-from axbridge.bus.protocols import v1, v2
-from axbridge.bus.protocols.answers import Search, find_answer, find_answer_2
-from axbridge.errors import ErrorFlag, StatusError
+from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
+from axbridge.config.instructions import Instruction
+from axbridge.config.registers import Names
+from axbridge.errors import ErrorFlag, HardwareError, StatusError
+
+Span = tuple[int, int]  # registers: from where on, bytes
+Flags = ErrorFlag | HardwareError
 
 
-@dataclass(frozen=True)
-class Protocol:
-    """One of them. Instruction codes are the same in both (`axbridge.config.instructions`).
+class PlainRead(NamedTuple):
+    """A READ whose answer is known by its head, its length and its sum (see `axbridge.bus.protocols.v1.SUM_OK`).
 
     Attributes:
-        version: 1 or 2.
-        ping_length: Parameter bytes of the answer to a PING.
-        encode: Instruction packet of an id, a code and parameters.
-        read_params: Parameters of a READ of an address and a length.
-        write_params: Parameters of a WRITE of an address and bytes.
-        sync_write_params: Parameters of a SYNC_WRITE at an address of bytes by id.
-        longest: Bytes on the line of an answer with so many parameter bytes, at most.
-        find_answer: See `axbridge.bus.protocols.answers.find_answer`.
-        error: What an error byte says; has `describe`.
-        garbled: Whether it says that the question came damaged: then it is no answer.
+        frame: The question.
+        head: First bytes of the answer.
+        size: Bytes of the answer.
     """
 
-    version: int
+    frame: bytes
+    head: bytes
+    size: int
+
+
+class Protocol(ABC):
+    """One of them; instruction codes are the same in all (`axbridge.config.instructions`).
+
+    Attributes:
+        version: As profiles give it.
+        max_id: Highest id of a servo.
+        longest_packet: Bytes of the longest packet that a servo takes.
+        ping_length: Parameter bytes of the answer to a PING.
+        group_reads: Instructions that ask several servos at once, best first; a servo may know the last ones alone.
+        byteorder: Of registers of two bytes.
+        names: What its servos call the registers that all have.
+        usual_profile: Name of the profile for a servo of an unknown model: all share its common registers.
+        id_place, torque_enable: Registers of one byte; RAM begins with the latter.
+        torque_limit: What limits the torque while a servo follows positions; 2 bytes.
+        full_torque: All of it, counts.
+        goal: Where goal and speed limit are that `goal_bytes` makes.
+        goal_position, present_position: In the same form.
+        goal_wakes: Whether a goal switches the torque on.
+        identity: What a servo is known by when the port was lost.
+        usual, with_limit, with_torque: What a cycle reads: alone, with the torque limit, with all torque registers. All
+            the same where the latter are asked for by themselves.
+        alarm: Where it says what is wrong, once the error byte has the bit `alert`; None: the error byte says it.
+        alert: See `alarm`.
+        alarms: What is wrong, as flags.
+        read_errors: Error bytes that an answer with data may have.
+        shuts_down: Of an error byte: what a servo switches its torque off for, as it comes from the factory.
+        watchdog: Register that stops a servo to which nobody speaks, in units of 20 ms; None: it has none.
+        mode: What tells whether a servo follows positions; see `endless_goal`.
+        whole, unlike: Registers in which two servos with one id differ: many, and those that surely do.
+        park_speed, park_near: Counts: 11 rpm, about 2 degrees.
+    """
+
+    version: Literal[1, 2]
+    max_id: int
+    longest_packet = 143  # receive buffer of a servo (RX-64 manual p. 37; assumed for all)
     ping_length: int
-    encode: Callable[[int, int, bytes], bytes]
-    read_params: Callable[[int, int], bytes]
-    write_params: Callable[[int, bytes], bytes]
-    sync_write_params: Callable[[int, Mapping[int, bytes]], bytes]
-    longest: Callable[[int], int]
-    find_answer: Callable[..., Search]
-    error: Callable[[int], ErrorFlag | StatusError]
-    garbled: Callable[[int], bool]
+    group_reads: tuple[int, ...] = ()
+    byteorder: Literal["little", "big"] = "little"
+    names: Names
+    usual_profile: str
+    id_place: int
+    torque_enable: int
+    torque_limit: int
+    full_torque: int
+    goal: int
+    goal_position: Span
+    present_position: Span
+    goal_wakes: bool
+    identity: Span
+    usual: Span
+    with_limit: Span
+    with_torque: Span
+    alarm: Span | None = None
+    alert = 0
+    alarms: type[Flags] = ErrorFlag
+    read_errors: Sequence[int]
+    shuts_down = 0
+    watchdog: int | None = None
+    mode: Span
+    whole: Span
+    unlike: Span
+    park_speed: int
+    park_near: int
 
+    # -- packets ------------------------------------------------------------------------------------------------------
 
-_ONE = Protocol(
-    version=1,
-    ping_length=0,
-    encode=v1.encode,
-    read_params=v1.read_params,
-    write_params=v1.write_params,
-    sync_write_params=v1.sync_write_params,
-    longest=lambda length: length + v1.OVERHEAD,
-    find_answer=find_answer,
-    error=ErrorFlag,
-    garbled=lambda error: bool(error & 0x10),
-)
-_TWO = Protocol(
-    version=2,
-    ping_length=3,
-    encode=v2.encode,
-    read_params=v2.read_params,
-    write_params=v2.write_params,
-    sync_write_params=v2.sync_write_params,
-    longest=lambda length: length + length // 3 + v2.OVERHEAD + 1,  # the error byte; stuffing
-    find_answer=find_answer_2,
-    error=StatusError,
-    garbled=lambda error: error & v2.NUMBER == StatusError.CRC,
-)
-PROTOCOLS = {1: _ONE, 2: _TWO}
+    @abstractmethod
+    def encode(self, id: int, code: int, params: bytes = b"") -> bytes:
+        """Instruction packet.
+
+        Raises:
+            UsageError: an id that no servo can have, or too many parameters.
+        """
+
+    @abstractmethod
+    def encode_status(self, id: int, error: int, params: bytes = b"") -> bytes:
+        """Status packet."""
+
+    @abstractmethod
+    def read_params(self, address: int, length: int) -> bytes:
+        """Parameters of a READ."""
+
+    @abstractmethod
+    def write_params(self, address: int, data: bytes) -> bytes:
+        """Parameters of a WRITE or REG_WRITE."""
+
+    @abstractmethod
+    def sync_write_params(self, address: int, data: Mapping[int, bytes]) -> bytes:
+        """Parameters of a SYNC_WRITE of equally long `data` per id.
+
+        Raises:
+            UsageError: no data, or data of different lengths.
+        """
+
+    @abstractmethod
+    def longest(self, length: int) -> int:
+        """Bytes on the line of an answer with so many parameter bytes, at most."""
+
+    @abstractmethod
+    def decoder(self) -> ByteStream:
+        """What finds packets in a stream of bytes."""
+
+    @abstractmethod
+    def is_answer(self, packet: Packet) -> bool:
+        """Whether a packet comes from a servo."""
+
+    @abstractmethod
+    def find_answer(self, heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
+        """Look for the status packet of servo `id` with `length` parameter bytes.
+
+        Args:
+            heard: All bytes since the question `frame` was sent.
+            frame: The question.
+            id: Who was asked.
+            length: Parameter bytes of the answer.
+            echo: Whether the adapter returns what is sent; then no answer comes before that.
+            refusable: Whether an error without parameters may be the answer (not while an old acknowledgement is owed).
+        """
+
+    def plain_read(self, request: tuple[int, int, int]) -> PlainRead | None:  # noqa: ARG002
+        """The READ of ``(id, address, length)``, where its answer is plain to see; else None."""
+        return None
+
+    def read_room(self, address: int, length: int) -> tuple[int, int]:
+        """Begin and end of the registers around these that one READ may ask for."""
+        return address, address + length
+
+    @abstractmethod
+    def error(self, byte: int) -> ErrorFlag | StatusError:
+        """What an error byte says; has `describe`."""
+
+    @abstractmethod
+    def garbled(self, error: int) -> bool:
+        """Whether an error byte says that the question came damaged: then it is no answer."""
+
+    @abstractmethod
+    def refused(self, error: int) -> bool:
+        """Whether an error byte says that a write was not carried out."""
+
+    # -- several servos at once ---------------------------------------------------------------------------------------
+
+    def group_question(self, code: int, ids: Sequence[int], address: int, length: int) -> tuple[bytes, int, int]:
+        """Ask `ids` at once, by an instruction of `group_reads`: frame, how many answers, and all their bytes."""
+        raise NotImplementedError
+
+    def group_answers(self, code: int, heard: bytes, ids: Sequence[int], length: int) -> dict[int, tuple[int, bytes]]:
+        """Error byte and data by id, of those that answered."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def exchange_bytes(self, count: int) -> tuple[int, int, int]:
+        """Bytes of the goals of so many servos, bytes of reading them, and how often a servo begins to speak."""
+
+    # -- registers ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def goal_bytes(self, position: int, speed: int) -> bytes:
+        """A goal and its speed limit, for `goal`."""
+
+    @abstractmethod
+    def endless_goal(self, mode: bytes) -> Span | None:
+        """By the bytes of `mode`: the goal of a servo that follows no position; 0 there lets it stand. Else None."""
+
+    def goal_size(self, address: int) -> int:
+        """Bytes of the goal at `address` of a servo that follows no position."""
+        raise NotImplementedError
+
+    def sample(self, data: bytes) -> tuple[int, int, int, int, int]:
+        """Position, speed, load, voltage and temperature of the bytes of a usual read."""
+        raise NotImplementedError
+
+    def word(self, value: int) -> bytes:
+        """A register of two bytes."""
+        return value.to_bytes(2, self.byteorder)
+
+    def number(self, data: bytes) -> int:
+        """The value of a register of two bytes."""
+        return int.from_bytes(data, self.byteorder)
+
+    # -- whole frames, for who knows no protocol ----------------------------------------------------------------------
+
+    def write_frame(self, id: int, address: int, data: bytes) -> bytes:
+        """WRITE."""
+        return self.encode(id, Instruction.WRITE, self.write_params(address, data))
+
+    def read_frame(self, id: int, address: int, length: int) -> bytes:
+        """READ."""
+        return self.encode(id, Instruction.READ, self.read_params(address, length))
+
+    def answers(self, id: int, data: bytes) -> list[bytes]:
+        """Every answer of a servo to a READ that says `data`: one for each error byte."""
+        return [self.encode_status(id, error, data) for error in self.read_errors]
+
+    def limp_frame(self) -> bytes:
+        """Torque off, for all at once."""
+        return self.write_frame(BROADCAST, self.torque_enable, b"\0")

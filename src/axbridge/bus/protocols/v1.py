@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, same_length
-from axbridge.errors import UsageError
+from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search, same_length
+from axbridge.config.instructions import Instruction
+from axbridge.errors import ErrorFlag, UsageError
 
 HEADER = b"\xff\xff"
-MAX_PACKET = 143  # receive buffer of the servo, bytes (RX-64 manual p. 37; assumed for the AX)
 MAX_ID = 253
 OVERHEAD = 6  # header, id, length, code, checksum
+SUM_OK = 0xFD  # low byte of the sum over a whole intact packet: 0xFF + 0xFF + 0xFF
+_REFUSED = int(ErrorFlag.RANGE | ErrorFlag.CHECKSUM | ErrorFlag.INSTRUCTION)
 
 
 def checksum(body: bytes) -> int:
@@ -34,16 +36,6 @@ def encode(id: int, code: int, params: bytes = b"") -> bytes:
         raise UsageError(f"{len(params)} parameter bytes do not fit into one packet (at most 253)")
     body = bytes((id, len(params) + 2, code)) + params
     return HEADER + body + bytes((checksum(body),))
-
-
-def read_params(address: int, length: int) -> bytes:
-    """Parameters of a READ."""
-    return bytes((address, length))
-
-
-def write_params(address: int, data: bytes) -> bytes:
-    """Parameters of a WRITE or REG_WRITE."""
-    return bytes((address,)) + data
 
 
 def sync_write_params(address: int, data: Mapping[int, bytes]) -> bytes:
@@ -106,3 +98,42 @@ class Decoder(ByteStream):
             body = bytes(buffer[2 : length + 3])
             packets.append(Packet(body[0], body[2], body[3:], buffer[length + 3] == checksum(body)))
             self._complete(length + 4)
+
+
+def find_answer(heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
+    """See `axbridge.bus.protocols.protocol.Protocol.find_answer`."""
+    start = 0
+    if echo:
+        start = heard.find(frame)
+        if start < 0:
+            return Search(None, heard, damaged=False, echo=True)
+        start += len(frame)
+    damaged = False
+    for size in (length, 0) if length and refusable else (length,):
+        refusal = size != length
+        header = HEADER + bytes((id, size + 2))
+        at = heard.find(header, start)
+        while at >= 0 and (end := at + size + OVERHEAD) <= len(heard):
+            raw = heard[at:end]
+            if sum(raw) & 0xFF == SUM_OK and (not refusal or raw[4] & _REFUSED):
+                if raw == frame and frame[4] == Instruction.READ and not echo:
+                    echo = True  # missed at open
+                elif not may_be_longer(raw, heard[end : end + 2]):
+                    rest = heard[start:at] + heard[end:]
+                    return Search(Packet(id, raw[4], raw[5:-1]), rest, damaged, echo)
+            damaged = damaged or not refusal
+            at = heard.find(header, at + 1)
+    return Search(None, heard[start:], damaged, echo)
+
+
+def may_be_longer(raw: bytes, following: bytes) -> bool:
+    """Whether `raw`, intact as it looks, could be a longer damaged packet: a stray byte in it, its checksum behind it.
+
+    A stray byte inside a packet passes the 8-bit checksum once in 256 times; the byte that then follows gives it away.
+    What follows as a packet of its own, such as a late reply, is no checksum.
+    """
+    if not following or following.startswith(HEADER):
+        return False
+    body = raw[2:]
+    total = sum(body)
+    return any(~(total - stray) & 0xFF == following[0] for stray in body[2:-1])

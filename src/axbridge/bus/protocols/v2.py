@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, same_length
+from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search, same_length
 from axbridge.errors import UsageError
 
 CLEAR_TURNS = bytes.fromhex("0144584c22")  # parameters of CLEAR: forget whole turns of Present Position
@@ -263,3 +263,25 @@ def _packet(frame: bytes) -> Packet:
     if code == STATUS:
         return Packet(id_, body[0] if body else 0, body[1:], intact and bool(body), status=True)
     return Packet(id_, code, body, intact)
+
+
+def find_answer(heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
+    """See `axbridge.bus.protocols.protocol.Protocol.find_answer`; packets say whether they are answers."""
+    start = 0
+    if echo:
+        start = heard.find(frame)
+        if start < 0:
+            return Search(None, heard, damaged=False, echo=True)
+        start += len(frame)
+    decoder = Decoder()
+    damaged = False
+    for packet, end, size in zip(decoder.feed(heard[start:]), decoder.ends, decoder.sizes, strict=True):
+        if not packet.status:
+            echo = echo or heard[start:][end - size : end] == frame  # missed at open
+        elif packet.id == id:
+            refusal = not packet.params and bool(packet.code & NUMBER)
+            if packet.intact and (len(packet.params) == length or (refusal and refusable)):
+                rest = heard[start : start + end - size] + heard[start + end :]
+                return Search(packet, rest, damaged, echo)
+            damaged = damaged or not packet.intact
+    return Search(None, heard[start:], damaged, echo)

@@ -11,7 +11,6 @@ from typing import Any
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.serial import SerialBus
-from axbridge.config.registers import ADDRESSES
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, BusError, BusTimeout, CorruptPacket
 from axbridge.robot.backends.backend import Backend
@@ -57,7 +56,7 @@ class ShadowedBus(SerialBus):
     ) -> Reply | None:
         """See `Bus.write`."""
         reply = super().write(id, address, data, answered=answered, deaf=deaf)
-        place = ADDRESSES[self.protocol(id).version].TORQUE_ENABLE - address
+        place = self.protocol(id).torque_enable - address
         if place >= 0 and any(data[place : place + 1]):
             self.switched_on.add(id)
         return reply
@@ -78,7 +77,7 @@ class ShadowedBus(SerialBus):
             return
         try:
             self.follow()
-            self._virtual.second = self.second
+            self._virtual.protocols.update(self.protocols)
             self._virtual._transfer(frame, id, length)
         except BusError:
             pass  # lost on the virtual line

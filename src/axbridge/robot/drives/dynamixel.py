@@ -15,7 +15,7 @@ from typing import Literal
 from axbridge.bus.base import Bus
 from axbridge.bus.commission import apply_registers, refuse_locked
 from axbridge.bus.cycle import CycleServo, Goal, RawState
-from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.dynamixel import PROTOCOLS
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import Area, FirmwareProfile
 from axbridge.config.rig_tables import ServoConfig
@@ -44,7 +44,6 @@ DYNAMIXEL_CAPABILITIES: dict[str, Capability] = {
     "torque_feedback": "emulated",
 }
 _WHEEL = {"cw_angle_limit": 0, "ccw_angle_limit": 0}
-_REFUSED = ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION
 _LEAD = 0.15  # s: a goal that moves along with the joint is this far ahead, so that the joint stops when the host does
 _SPEED_GAIN = 0.6  # duty per rad of speed error summed up, in wheel mode
 _MOST_CORRECTION = 0.5  # duty
@@ -159,7 +158,7 @@ class DynamixelDrive:
         return self.bus.clock.now() if reply is None else reply.time
 
     def _refused(self, error: int) -> bool:
-        return bool(error & (v2.NUMBER if self.profile.protocol == 2 else _REFUSED))
+        return self.bus.protocol(self.id).refused(error)
 
     # ---- Drive
 
@@ -220,7 +219,8 @@ class DynamixelDrive:
         self._direct_goal = None
         ends = sorted(self.calibration.goal(position) for position in (low, high))
         top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
-        return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top)
+        protocol = PROTOCOLS[self.profile.protocol]
+        return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, protocol=protocol)
 
     def command(self, setpoints: Setpoints, sensed: Sensed, period: float) -> Goal | None:
         """The mode of control the set-points ask for, as registers for the next cycle."""

@@ -138,7 +138,7 @@ class XDrive(DynamixelDrive):
     def cycle_servo(self, low: float, high: float) -> CycleServo | None:
         """Its limits for the bus cycle."""
         servo = super().cycle_servo(low, high)
-        return None if servo is None else replace(servo, protocol=2, top_torque=self.profile.units.full_scale)
+        return None if servo is None else replace(servo, top_torque=self.profile.units.full_scale)
 
     def command(self, setpoints: Setpoints, sensed: Sensed, period: float) -> Goal | None:
         """As of every drive; the acceleration is the servo's own."""

@@ -15,6 +15,7 @@ limp is left to the guard, which goes on trying.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import math
 import os
@@ -23,15 +24,16 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from axbridge.bus.base import Reply
-from axbridge.bus.cycle import Cycle, CycleServo
+from axbridge.bus.cycle import Cycle
 from axbridge.bus.line_lock import Turn
+from axbridge.bus.protocols.protocol import Protocol
 from axbridge.clock import WallClock
 from axbridge.errors import BusError, UsageError
 from axbridge.robot.safety.exit import WAYS_OUT
@@ -102,7 +104,7 @@ class Safety:
         self._guard: subprocess.Popen[bytes] | None = None
         self._guarded: tuple[tuple[int, Cycle], ...] = ()  # the lines that the guard holds, open here or not
         self._pipe = -1
-        self._owed = b""  # what the guard knows to give back
+        self._owed: dict[tuple[int, int], tuple[Protocol, int, bytes]] = {}  # what the guard gives back, by port and id
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -122,8 +124,9 @@ class Safety:
             if self._with_guard:
                 self._start_guard()
             for cycle in self._real:
-                cycle.watchdogs.wanted = bool(cycle.bus.second)
-            if self._real and (self._silence is not None or any(cycle.bus.second for cycle in self._real)):
+                cycle.watchdogs.wanted = True
+            fed = any(servo.protocol.watchdog is not None for cycle in self._real for servo in cycle.servos)
+            if self._real and (self._silence is not None or fed):
                 self._stop.clear()
                 watchdog = threading.Thread(target=self._watch, name="axbridge watchdog", daemon=True)
                 watchdog.start()
@@ -347,14 +350,14 @@ class Safety:
         ports = ((getattr(getattr(cycle.bus, "port", None), "fd", None), cycle) for cycle in self.cycles)
         return tuple((fd, cycle) for fd, cycle in ports if fd is not None)
 
-    def _names(self) -> list[str]:
-        """``BAUD:ID,ID:PORT`` for each port that has no descriptor, for the guard that opens them by name."""
-        ports = []
-        for cycle in self._real:
-            port = getattr(cycle.bus, "port", None)
-            if port is not None and port.ser is not None and port.fd is None and cycle.servos:
-                ports.append(f"{port.baudrate}:{','.join(map(_for_guard_id, cycle.servos))}:{port.name}")
-        return ports
+    def _names(self) -> tuple[tuple[str, Cycle], ...]:
+        """``BAUD:NAME`` of each port that has no descriptor, for the guard that opens them by name."""
+        ports = ((getattr(cycle.bus, "port", None), cycle) for cycle in self._real)
+        return tuple(
+            (f"{port.baudrate}:{port.name}", cycle)
+            for port, cycle in ports
+            if port is not None and port.ser is not None and port.fd is None and cycle.servos
+        )
 
     def _start_guard(self) -> None:
         lines = self._lines()
@@ -370,7 +373,7 @@ class Safety:
         script = str(Path(__file__).with_name("guard.py"))
         try:
             self._guard = subprocess.Popen(
-                [sys.executable, "-I", "-S", script, str(pipe), str(silence), *_for_guard(lines)],
+                [sys.executable, "-I", "-S", script, str(pipe), str(silence), *_limp_frames(lines)],
                 pass_fds=(pipe, *(fd for fd, _ in lines)),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -380,7 +383,7 @@ class Safety:
             os.close(self._pipe)
             self._without_guard(failure)
         else:
-            self._guarded, self._owed = lines, b""
+            self._guarded, self._owed = lines, {}
         finally:
             os.close(pipe)
 
@@ -403,7 +406,7 @@ class Safety:
             apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
         try:
             self._guard = subprocess.Popen(
-                [sys.executable, "-m", "axbridge.robot.safety.guard_by_name", *ports],
+                [sys.executable, "-m", "axbridge.robot.safety.guard_by_name", *_limp_frames(ports)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": path},
@@ -431,19 +434,24 @@ class Safety:
 
     def tell_guard(self) -> None:
         """Let the guard know which EEPROM it has to give back if this process dies; after each step's commands."""
-        owed = b" ".join(
-            f"{fd}:{_for_guard_id(servo)}:{address}:{data.hex()}".encode()
+        owed = {
+            (fd, id_): (cycle.bus.protocol(id_), address, data)
             for fd, cycle in self._guarded
             if cycle.bus.borrowed
-            for servo in cycle.servos
-            if servo.id in cycle.bus.borrowed
-            for address, data in (cycle.bus.borrowed[servo.id],)
-        )
-        if owed != self._owed:
-            with self._guarding, contextlib.suppress(OSError):  # it is told in the next step, or a new guard is
-                if self._guard is not None:
-                    os.write(self._pipe, b"=" + owed + b";")
-                    self._owed = owed
+            for id_, (address, data) in cycle.bus.borrowed.items()
+        }
+        if owed == self._owed:
+            return
+        with self._guarding, contextlib.suppress(OSError):  # it is told in the next step, or a new guard is
+            if self._guard is None:
+                return
+            for fd, id_ in self._owed.keys() - owed.keys():
+                os.write(self._pipe, f"-{fd}:{id_};".encode())
+                del self._owed[fd, id_]
+            for (fd, id_), (protocol, address, data) in owed.items() - self._owed.items():
+                message = _frames(protocol, fd, id_, address, data)
+                os.write(self._pipe, f"={message};".encode())  # all of it or nothing: it is short enough for a pipe
+                self._owed[fd, id_] = protocol, address, data
 
     def _show_life(self) -> None:
         self._fed_at = time.monotonic()
@@ -456,7 +464,11 @@ class Safety:
         self._leaving = True
         if not self._held:
             return  # another thread may write yet: the guard acts when this process is gone
-        ports = _for_guard(self._guarded, self._left)
+        ports = [
+            f"{fd}:{','.join(ids)}"
+            for fd, cycle in self._guarded
+            if (ids := [str(servo.id) for servo in cycle.servos if servo.name in self._left])
+        ]
         confirmed = False
         try:
             with self._guarding, ExitStack() as lines:
@@ -486,15 +498,28 @@ class Safety:
             return False
 
 
-def _for_guard(lines: Iterable[tuple[int, Cycle]], names: Container[str] | None = None) -> list[str]:
-    """``FD:ID,ID`` for each line that has some of these servos (None: all)."""
-    ids = {fd: [_for_guard_id(s) for s in cycle.servos if names is None or s.name in names] for fd, cycle in lines}
-    return [f"{fd}:{','.join(here)}" for fd, here in ids.items() if here]
+def _limp_frames(lines: Iterable[tuple[int | str, Cycle]]) -> list[str]:
+    """All servos on these ports as the guard takes them: how each is switched off, and its watchdog."""
+    return [
+        _frames(
+            protocol := servo.protocol,
+            port,
+            servo.id,
+            protocol.torque_enable,
+            b"\0",
+            protocol.limp_frame(),
+            b"" if protocol.watchdog is None else protocol.write_frame(servo.id, protocol.watchdog, b"\0"),
+        )
+        for port, cycle in lines
+        for servo in cycle.servos
+    ]
 
 
-def _for_guard_id(servo: CycleServo) -> str:
-    """Its id as the guard takes it: ``2.ID`` where it speaks Protocol 2.0."""
-    return f"2.{servo.id}" if servo.protocol == 2 else str(servo.id)
+def _frames(protocol: Protocol, port: int | str, id: int, address: int, data: bytes, *others: bytes) -> str:
+    """What is to be written to a servo, as the guard takes it; see `axbridge.robot.safety.guard.Servo`."""
+    write, question = protocol.write_frame(id, address, data), protocol.read_frame(id, address, len(data))
+    answers = [answer.hex() for answer in protocol.answers(id, data)]
+    return json.dumps([port, id, write.hex(), question.hex(), answers, *(frame.hex() for frame in others)])
 
 
 def _hold(cycle: Cycle) -> list[str] | None:

@@ -10,19 +10,12 @@ from typing import Literal
 
 from axbridge.bus.base import Reply
 from axbridge.bus.cycle import Cycle, Goal
-from axbridge.bus.layout import LAYOUTS
-from axbridge.bus.protocols.packet import BROADCAST
-from axbridge.config.registers import ENDLESS_GOALS, Address, XAddress
+from axbridge.bus.protocols.protocol import Protocol
 from axbridge.errors import BusError, BusTimeout, PortError
 
 Policy = Literal["limp", "hold", "park"]
 
 _ATTEMPTS = 5
-_TORQUE = int(Address.TORQUE_ENABLE)
-_TORQUE_2 = int(XAddress.TORQUE_ENABLE)
-_TORQUE_TO_POSITION = _TORQUE, Address.PRESENT_POSITION + 2 - _TORQUE  # one read: from where on, bytes
-_PARK_SPEEDS = {1: 100, 2: 48}  # counts: 11 rpm
-_PARK_NEAR = {1: 6, 2: 23}  # counts: about 2 degrees
 _PARK_PERIOD = 0.02  # s
 
 
@@ -36,13 +29,11 @@ def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError
     errors: dict[str, BusError] = {}
     try:
         for attempt in range(_ATTEMPTS):
-            if second := dict.fromkeys(left.keys() & cycle.bus.second, b"\0"):
-                cycle.bus.sync_write(_TORQUE_2, second)
-            if first := dict.fromkeys(left.keys() - cycle.bus.second, b"\0"):
+            for protocol, here in cycle.bus.by_protocol(left).items():
                 if names is None:
-                    cycle.bus.write(BROADCAST, _TORQUE, b"\0")
+                    cycle.bus.limp_all(protocol)
                 if attempt or names is not None:  # a broadcast did not reach them: one by one
-                    cycle.bus.sync_write(_TORQUE, first)
+                    cycle.bus.sync_write(protocol.torque_enable, dict.fromkeys(here, b"\0"))
             asked = list(left)
             for id_, answer in zip(asked, cycle.bus.read_many(torque_reads(cycle, asked)), strict=True):
                 if isinstance(answer, Reply) and answer.data == b"\0":
@@ -63,14 +54,17 @@ def disarm(cycle: Cycle, but: Container[str] = ()) -> None:
         PortError: the line is gone.
     """
     touched = cycle.watchdogs.touched
-    ids = {servo.id: b"\0" for servo in cycle.servos if servo.id in touched and servo.name not in but}
+    ids = [servo.id for servo in cycle.servos if servo.id in touched and servo.name not in but]
     cycle.watchdogs.forget(ids)
-    cycle.watchdogs.touched -= set(ids) - set(_write_and_look(cycle, XAddress.BUS_WATCHDOG, ids))
+    for protocol, here in cycle.bus.by_protocol(ids).items():
+        assert protocol.watchdog is not None  # or it would not have been touched
+        failed = _write_and_look(cycle, protocol.watchdog, dict.fromkeys(here, b"\0"))
+        cycle.watchdogs.touched -= set(here) - set(failed)
 
 
 def torque_reads(cycle: Cycle, ids: Iterable[int]) -> list[tuple[int, int, int]]:
     """What to read of these servos to know whether they have torque: one byte each."""
-    return [(id_, _TORQUE_2 if id_ in cycle.bus.second else _TORQUE, 1) for id_ in ids]
+    return [(id_, cycle.bus.protocol(id_).torque_enable, 1) for id_ in ids]
 
 
 def _unconfirmed(id: int, what: str) -> BusError:
@@ -96,12 +90,15 @@ def hold(cycle: Cycle) -> dict[str, BusError]:
 
 
 def _end_soft_starts(cycle: Cycle, joints: Container[str], errors: dict[str, BusError]) -> None:
-    limits = cycle.end_soft_starts()
-    for layout in LAYOUTS.values():
-        servos = [s for s in cycle.servos if s.protocol == layout.protocol and s.name in limits and s.name in joints]
-        blocks = {servo.id: limits[servo.name].to_bytes(2, "little") for servo in servos}
-        failed = _write_and_look(cycle, layout.torque, blocks)
-        errors |= {servo.name: failed[servo.id] for servo in servos if servo.id in failed}
+    limits = {cycle.servos_by_name[name].id: limit for name, limit in cycle.end_soft_starts().items() if name in joints}
+    for protocol, ids in cycle.bus.by_protocol(limits).items():
+        blocks = {id_: protocol.word(limits[id_]) for id_ in ids}
+        errors |= _named(cycle, _write_and_look(cycle, protocol.torque_limit, blocks))
+
+
+def _named(cycle: Cycle, errors: Mapping[int, BusError]) -> dict[str, BusError]:
+    """Errors by name instead of id."""
+    return {servo.name: errors[servo.id] for servo in cycle.servos if servo.id in errors}
 
 
 def _write_and_look(cycle: Cycle, address: int, blocks: Mapping[int, bytes]) -> dict[int, BusError]:
@@ -137,32 +134,15 @@ def _read(cycle: Cycle, requests: Sequence[tuple[int, int, int]]) -> list[Reply 
 
 def _stop_wheels(cycle: Cycle, errors: dict[str, BusError]) -> set[str]:
     """Let the servos that turn endlessly stand still; their names. Those that failed: `errors`."""
-    first = [servo for servo in cycle.servos if servo.protocol == 1]
-    limits = _read(cycle, [(servo.id, Address.CW_ANGLE_LIMIT, 4) for servo in first])
-    wheels: dict[int, str] = {}
-    for servo, answer in zip(first, limits, strict=True):
-        if isinstance(answer, BusError):
-            errors[servo.name] = answer
-        elif answer.data == bytes(4):  # both angle limits 0: it turns endlessly
-            wheels[servo.id] = servo.name
-    failed = _write_and_look(cycle, Address.MOVING_SPEED, dict.fromkeys(wheels, bytes(2)))
-    errors |= {wheels[id_]: error for id_, error in failed.items()}
-    return {*wheels.values(), *_stop_endless(cycle, errors)}
-
-
-def _stop_endless(cycle: Cycle, errors: dict[str, BusError]) -> set[str]:
-    """The same of servos of Protocol 2.0 in a mode that follows no position."""
-    second = [servo for servo in cycle.servos if servo.protocol == 2]
-    modes = _read(cycle, [(servo.id, XAddress.OPERATING_MODE, 1) for servo in second])
-    turning: dict[tuple[int, int], dict[int, str]] = {}
-    for servo, answer in zip(second, modes, strict=True):
+    modes = _read(cycle, [(servo.id, *servo.protocol.mode) for servo in cycle.servos])
+    turning: dict[tuple[Protocol, int, int], dict[int, str]] = {}
+    for servo, answer in zip(cycle.servos, modes, strict=True):
         if isinstance(answer, BusError) or not answer.data:
             errors[servo.name] = answer if isinstance(answer, BusError) else BusTimeout(servo.id)
-        elif place := ENDLESS_GOALS.get(answer.data[0]):
-            turning.setdefault(place, {})[servo.id] = servo.name
-    for (address, size), names in turning.items():
-        failed = _write_and_look(cycle, address, dict.fromkeys(names, bytes(size)))
-        errors |= {names[id_]: error for id_, error in failed.items()}
+        elif goal := servo.protocol.endless_goal(answer.data):
+            turning.setdefault((servo.protocol, *goal), {})[servo.id] = servo.name
+    for (_, address, size), names in turning.items():
+        errors |= _named(cycle, _write_and_look(cycle, address, dict.fromkeys(names, bytes(size))))
     return {name for names in turning.values() for name in names.values()}
 
 
@@ -182,7 +162,7 @@ def park(
     end = due + seconds
     goals = _parkable(cycle, pose)
     here: dict[str, int] = {}
-    near = {servo.name: _PARK_NEAR[servo.protocol] for servo in cycle.servos}
+    near = {servo.name: servo.protocol.park_near for servo in cycle.servos}
     while goals and clock.now() < end and not given_up():
         here |= {name: state.position for name, state in cycle.exchange(goals).states.items() if name in goals}
         if here and all(abs(here[name] - goals[name].position) <= near[name] for name in here):
@@ -198,30 +178,15 @@ def _parkable(cycle: Cycle, pose: Mapping[str, int]) -> dict[str, Goal]:
     joints = {name: cycle.servos_by_name[name] for name in pose if name in cycle.servos_by_name and name not in stay}
     answers = _read(cycle, torque_reads(cycle, [servo.id for servo in joints.values()]))
     return {
-        name: Goal(pose[name], _PARK_SPEEDS[joints[name].protocol])
+        name: Goal(pose[name], joints[name].protocol.park_speed)
         for name, answer in zip(joints, answers, strict=True)
         if not isinstance(answer, Reply) or answer.data != b"\0"  # one that did not answer now may have torque
     }
 
 
 def _goal_to_present(cycle: Cycle, joints: Mapping[int, str], errors: dict[str, BusError]) -> None:
-    goals: dict[int, bytes] = {}
-    second = [id_ for id_ in joints if id_ in cycle.bus.second]
-    _goal_to_present_2(cycle, {id_: joints[id_] for id_ in second}, errors)
-    joints = {id_: name for id_, name in joints.items() if id_ not in second}
-    answers = _read(cycle, [(id_, *_TORQUE_TO_POSITION) for id_ in joints])
-    for id_, answer in zip(joints, answers, strict=True):
-        if isinstance(answer, BusError) or not answer.data:
-            errors[joints[id_]] = answer if isinstance(answer, BusError) else BusTimeout(id_)
-        elif answer.data[0]:
-            goals[id_] = answer.data[-2:]
-    errors |= {joints[id_]: error for id_, error in _write_and_look(cycle, Address.GOAL_POSITION, goals).items()}
-
-
-def _goal_to_present_2(cycle: Cycle, joints: Mapping[int, str], errors: dict[str, BusError]) -> None:
-    """The same of servos of Protocol 2.0."""
     torques = _read(cycle, torque_reads(cycle, joints))
-    places = _read(cycle, [(id_, XAddress.PRESENT_POSITION, 4) for id_ in joints])
+    places = _read(cycle, [(id_, *cycle.bus.protocol(id_).present_position) for id_ in joints])
     goals: dict[int, bytes] = {}
     for (id_, name), torque, place in zip(joints.items(), torques, places, strict=True):
         for answer in (torque, place):
@@ -229,4 +194,6 @@ def _goal_to_present_2(cycle: Cycle, joints: Mapping[int, str], errors: dict[str
                 errors[name] = answer if isinstance(answer, BusError) else BusTimeout(id_)
         if name not in errors and isinstance(torque, Reply) and isinstance(place, Reply) and torque.data[0]:
             goals[id_] = place.data
-    errors |= {joints[id_]: error for id_, error in _write_and_look(cycle, XAddress.GOAL_POSITION, goals).items()}
+    for protocol, ids in cycle.bus.by_protocol(goals).items():
+        failed = _write_and_look(cycle, protocol.goal_position[0], {id_: goals[id_] for id_ in ids})
+        errors |= _named(cycle, failed)

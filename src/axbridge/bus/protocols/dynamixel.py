@@ -1,0 +1,225 @@
+"""The two protocols of ROBOTIS' servos: AX and MX speak 1.0, the X series (and MX with other firmware) 2.0."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Literal
+
+from axbridge.bus.protocols import v1, v2
+from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
+from axbridge.bus.protocols.protocol import PlainRead, Protocol, Span
+from axbridge.config.instructions import Instruction
+from axbridge.config.registers import (
+    CALIBRATION,
+    EEPROM_END,
+    ENDLESS_GOALS,
+    NAMES,
+    PRESENT,
+    TABLE_SIZE,
+    X_BLOCKS,
+    Address,
+    XAddress,
+)
+from axbridge.errors import ErrorFlag, HardwareError, StatusError
+
+_REFUSED = int(ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION)
+_X_PRESENT = int(XAddress.PRESENT_PWM), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.PRESENT_PWM
+_X_GOAL = struct.Struct("<Ii")  # Profile Velocity, Goal Position
+_X_SAMPLE = struct.Struct("<h2xii8xHB")  # duty, (current or load), velocity, position, (trajectories), voltage, heat
+_X_GOAL_SIZES = dict(ENDLESS_GOALS.values())  # by address
+
+
+class _First(Protocol):
+    version: Literal[1, 2] = 1
+    max_id = v1.MAX_ID
+    ping_length = 0
+    names = NAMES[1]
+    usual_profile = "ax-12a"
+    id_place = int(Address.ID)
+    torque_enable = int(Address.TORQUE_ENABLE)
+    torque_limit = int(Address.TORQUE_LIMIT)
+    full_torque = 1023
+    goal = int(Address.GOAL_POSITION)
+    goal_position = int(Address.GOAL_POSITION), 2
+    present_position = int(Address.PRESENT_POSITION), 2
+    goal_wakes = True
+    identity = 0, EEPROM_END
+    usual = int(Address.PRESENT_POSITION), PRESENT.size
+    with_limit = int(Address.TORQUE_LIMIT), PRESENT.size + 2
+    with_torque = int(Address.TORQUE_ENABLE), PRESENT.size + 12
+    read_errors = tuple(byte for byte in range(0x80) if not byte & ErrorFlag.CHECKSUM)
+    shuts_down = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)
+    mode = int(Address.CW_ANGLE_LIMIT), 4
+    whole = 0, TABLE_SIZE
+    unlike = CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION
+    park_speed, park_near = 100, 6
+    _goal = struct.Struct("<HH")
+
+    def encode(self, id: int, code: int, params: bytes = b"") -> bytes:
+        return v1.encode(id, code, params)
+
+    def encode_status(self, id: int, error: int, params: bytes = b"") -> bytes:
+        return v1.encode(id, error, params)
+
+    def read_params(self, address: int, length: int) -> bytes:
+        return bytes((address, length))
+
+    def write_params(self, address: int, data: bytes) -> bytes:
+        return bytes((address,)) + data
+
+    def sync_write_params(self, address: int, data: Mapping[int, bytes]) -> bytes:
+        return v1.sync_write_params(address, data)
+
+    def longest(self, length: int) -> int:
+        return length + v1.OVERHEAD
+
+    def decoder(self) -> ByteStream:
+        return v1.Decoder()
+
+    def is_answer(self, packet: Packet) -> bool:
+        return packet.id != BROADCAST
+
+    def find_answer(self, heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
+        return v1.find_answer(heard, frame, id, length, echo=echo, refusable=refusable)
+
+    def plain_read(self, request: tuple[int, int, int]) -> PlainRead | None:
+        return _plain_read(request)
+
+    def read_room(self, address: int, length: int) -> tuple[int, int]:  # noqa: ARG002 - it has no gaps
+        return 0, TABLE_SIZE
+
+    def error(self, byte: int) -> ErrorFlag | StatusError:
+        return ErrorFlag(byte)
+
+    def garbled(self, error: int) -> bool:
+        return bool(error & ErrorFlag.CHECKSUM)
+
+    def refused(self, error: int) -> bool:
+        return bool(error & _REFUSED)
+
+    def exchange_bytes(self, count: int) -> tuple[int, int, int]:
+        return 8 + 5 * count, 22 * count, count
+
+    def goal_bytes(self, position: int, speed: int) -> bytes:
+        return self._goal.pack(position, speed)
+
+    def sample(self, data: bytes) -> tuple[int, int, int, int, int]:
+        return PRESENT.unpack_from(data)
+
+    def endless_goal(self, mode: bytes) -> Span | None:
+        return None if any(mode) else (int(Address.MOVING_SPEED), 2)  # both angle limits 0: a wheel
+
+
+class _Second(Protocol):
+    version: Literal[1, 2] = 2
+    max_id = v2.MAX_ID
+    ping_length = 3
+    group_reads = int(Instruction.FAST_SYNC_READ), int(Instruction.SYNC_READ)
+    names = NAMES[2]
+    usual_profile = "xl430-w250"
+    id_place = int(XAddress.ID)
+    torque_enable = int(XAddress.TORQUE_ENABLE)
+    torque_limit = int(XAddress.GOAL_PWM)
+    full_torque = 885
+    goal = int(XAddress.PROFILE_VELOCITY)
+    goal_position = int(XAddress.GOAL_POSITION), 4
+    present_position = int(XAddress.PRESENT_POSITION), 4
+    goal_wakes = False
+    identity = 0, XAddress.PROTOCOL_TYPE + 1
+    usual = with_limit = with_torque = _X_PRESENT
+    alarm: Span | None = (int(XAddress.HARDWARE_ERROR_STATUS), 1)
+    alert = v2.ALERT
+    alarms: type[ErrorFlag | HardwareError] = HardwareError
+    read_errors = tuple(number | alert for number in range(8) for alert in (0, v2.ALERT))
+    watchdog: int | None = int(XAddress.BUS_WATCHDOG)
+    mode = int(XAddress.OPERATING_MODE), 1
+    whole = int(XAddress.GOAL_VELOCITY), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.GOAL_VELOCITY
+    unlike = _X_PRESENT
+    park_speed, park_near = 48, 23
+
+    def encode(self, id: int, code: int, params: bytes = b"") -> bytes:
+        return v2.encode(id, code, params)
+
+    def encode_status(self, id: int, error: int, params: bytes = b"") -> bytes:
+        return v2.encode_status(id, error, params)
+
+    def read_params(self, address: int, length: int) -> bytes:
+        return v2.read_params(address, length)
+
+    def write_params(self, address: int, data: bytes) -> bytes:
+        return v2.write_params(address, data)
+
+    def sync_write_params(self, address: int, data: Mapping[int, bytes]) -> bytes:
+        return v2.sync_write_params(address, data)
+
+    def longest(self, length: int) -> int:
+        return length + length // 3 + v2.OVERHEAD + 1  # stuffing; the error byte
+
+    def decoder(self) -> ByteStream:
+        return v2.Decoder()
+
+    def is_answer(self, packet: Packet) -> bool:
+        return packet.status
+
+    def find_answer(self, heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
+        return v2.find_answer(heard, frame, id, length, echo=echo, refusable=refusable)
+
+    def read_room(self, address: int, length: int) -> tuple[int, int]:
+        around = ((begin, end) for begin, end in X_BLOCKS if begin <= address and address + length <= end)
+        return next(around, (address, address + length))
+
+    def error(self, byte: int) -> ErrorFlag | StatusError:
+        return StatusError(byte)
+
+    def garbled(self, error: int) -> bool:
+        return error & v2.NUMBER == StatusError.CRC
+
+    def refused(self, error: int) -> bool:
+        return bool(error & v2.NUMBER)
+
+    def group_question(self, code: int, ids: Sequence[int], address: int, length: int) -> tuple[bytes, int, int]:
+        frame = v2.encode(BROADCAST, code, v2.sync_read_params(address, length, ids))
+        if code == Instruction.FAST_SYNC_READ:
+            return frame, 1, self.longest(len(ids) * (length + 4))
+        return frame, len(ids), len(ids) * self.longest(length)
+
+    def group_answers(self, code: int, heard: bytes, ids: Sequence[int], length: int) -> dict[int, tuple[int, bytes]]:
+        found: dict[int, tuple[int, bytes]] = {}
+        for packet in v2.Decoder().feed(heard):
+            if code == Instruction.FAST_SYNC_READ:
+                blocks = v2.fast_blocks(packet, [length] * len(ids)) if packet.status and packet.id == BROADCAST else []
+                if [block.id for block in blocks] == list(ids[: len(blocks)]):
+                    found |= {block.id: (block.error, block.data) for block in blocks}
+            elif packet.status and packet.intact and packet.id in ids and len(packet.params) == length:
+                found[packet.id] = packet.code, packet.params
+        return found
+
+    def exchange_bytes(self, count: int) -> tuple[int, int, int]:
+        return 14 + 9 * count, 14 + count + 8 + 27 * count, 1  # by fast sync read
+
+    def goal_bytes(self, position: int, speed: int) -> bytes:
+        return _X_GOAL.pack(speed, position)
+
+    def sample(self, data: bytes) -> tuple[int, int, int, int, int]:
+        load, speed, position, voltage, temperature = _X_SAMPLE.unpack(data)
+        return position, speed, load, voltage, temperature
+
+    def endless_goal(self, mode: bytes) -> Span | None:
+        return ENDLESS_GOALS.get(mode[0])
+
+    def goal_size(self, address: int) -> int:
+        return _X_GOAL_SIZES[address]
+
+
+@lru_cache(maxsize=1024)
+def _plain_read(request: tuple[int, int, int]) -> PlainRead:
+    id_, address, length = request
+    frame = v1.encode(id_, Instruction.READ, bytes((address, length)))
+    return PlainRead(frame, v1.HEADER + bytes((id_, length + 2)), length + v1.OVERHEAD)
+
+
+FIRST: Protocol = _First()
+SECOND: Protocol = _Second()
+PROTOCOLS = {1: FIRST, 2: SECOND}  # by version, as profiles give it
