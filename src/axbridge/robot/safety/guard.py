@@ -8,7 +8,7 @@ Usage: ``guard.py PIPE SILENCE SERVO…``. `PIPE`: read end of the controller's 
 the watch, ``!PORT:ID,ID PORT:ID;`` asks to switch these servos off and ends the watch, too, ``=SERVO;`` says what is to
 be written to a servo of a dead controller, in place of what was said of it before, ``-PORT:ID;`` that nothing is;
 end-of-file without a farewell means death.
-`SILENCE`: longest pause between signs of life, s; 0 = no limit. `SERVO`: see `Servo`, as JSON.
+`SILENCE`: longest pause between signs of life, s; 0 = no limit. `SERVO`: see `Guarded`, as JSON.
 
 Exit code: 0, or 1 when servos did not confirm that their torque is off; it names them when the controller is dead.
 """
@@ -33,7 +33,7 @@ _BURNT = 0.1  # s: by then a servo hears again that was given some EEPROM bytes
 _TRIES = 3
 
 
-class Servo(NamedTuple):
+class Guarded(NamedTuple):
     """A servo, and what is to be written to it.
 
     Attributes:
@@ -55,14 +55,14 @@ class Servo(NamedTuple):
     last: bytes = b""
 
 
-Owed = dict[tuple[Any, int], Servo]  # what is to be written to EEPROM, by port and id
+Owed = dict[tuple[Any, int], Guarded]  # what is to be written to EEPROM, by port and id
 
 
-def parse(text: str) -> Servo:
+def parse(text: str) -> Guarded:
     """A servo from JSON: port, id, and the frames in hexadecimal digits, as far as they are given."""
     port, id_, write, question, answers, *others = json.loads(text)
     whole = tuple(bytes.fromhex(answer) for answer in answers)
-    return Servo(port, id_, bytes.fromhex(write), bytes.fromhex(question), whole, *map(bytes.fromhex, others))
+    return Guarded(port, id_, bytes.fromhex(write), bytes.fromhex(question), whole, *map(bytes.fromhex, others))
 
 
 class Line:
@@ -99,7 +99,7 @@ class Line:
 _LINE = Line()
 
 
-def limp(servos: list[Servo], line: Line = _LINE) -> None:
+def limp(servos: list[Guarded], line: Line = _LINE) -> None:
     """Send the broadcast torque-off on every port, several times."""
     for _ in range(_REPEATS):
         for port, frame in dict.fromkeys((servo.port, servo.limp) for servo in servos):
@@ -107,7 +107,7 @@ def limp(servos: list[Servo], line: Line = _LINE) -> None:
         time.sleep(_GAP)
 
 
-def end(servos: list[Servo], line: Line = _LINE, *, alone: bool, owed: Owed | None = None) -> int:
+def end(servos: list[Guarded], line: Line = _LINE, *, alone: bool, owed: Owed | None = None) -> int:
     """Make sure that the torque is off, and say which servos did not confirm it; the exit code."""
     left = _confirm(servos, line)
     powered = {servo.id for servo in left}
@@ -125,7 +125,7 @@ def end(servos: list[Servo], line: Line = _LINE, *, alone: bool, owed: Owed | No
     return 1 if left else 0
 
 
-def _confirm(servos: list[Servo], line: Line) -> list[Servo]:
+def _confirm(servos: list[Guarded], line: Line) -> list[Guarded]:
     """Ask these servos whether their torque is off, and tell those that do not say so; returns those that never did.
 
     Only when the controller has ended or waits: it must not hear the answers.
@@ -148,7 +148,7 @@ def _confirm(servos: list[Servo], line: Line) -> list[Servo]:
     return left
 
 
-def _give_back(servo: Servo, line: Line) -> None:
+def _give_back(servo: Guarded, line: Line) -> None:
     """Write what the dead controller has borrowed of a servo's EEPROM; its torque is off."""
     for _ in range(_TRIES):
         line.send(servo.port, servo.write)
@@ -157,13 +157,13 @@ def _give_back(servo: Servo, line: Line) -> None:
             break
 
 
-def _holds(servo: Servo, line: Line, patience: float) -> bool:
+def _holds(servo: Guarded, line: Line, patience: float) -> bool:
     """Whether the servo says that it has what it should."""
     line.send(servo.port, servo.question)
     return line.hear(servo.port, patience, servo.answers)
 
 
-def watch(pipe: int, silence: float, servos: list[Servo]) -> int:
+def watch(pipe: int, silence: float, servos: list[Guarded]) -> int:
     """Wait for the controller's death, silence or farewell; the exit code."""
     parent = os.getppid()
     poll = select.poll()

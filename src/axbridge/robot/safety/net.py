@@ -516,7 +516,7 @@ def _limp_frames(lines: Iterable[tuple[int | str, Cycle]]) -> list[str]:
 
 
 def _frames(protocol: Protocol, port: int | str, id: int, address: int, data: bytes, *others: bytes) -> str:
-    """What is to be written to a servo, as the guard takes it; see `axbridge.robot.safety.guard.Servo`."""
+    """What is to be written to a servo, as the guard takes it; see `axbridge.robot.safety.guard.Guarded`."""
     write, question = protocol.write_frame(id, address, data), protocol.read_frame(id, address, len(data))
     answers = [answer.hex() for answer in protocol.answers(id, data)]
     return json.dumps([port, id, write.hex(), question.hex(), answers, *(frame.hex() for frame in others)])
