@@ -17,6 +17,7 @@ LOGS = FOLDER.parent / "docs" / "real" / "xl330_pendulum"
 QUICK = ("--starts", "1", "--generations", "2")
 SMALLEST = {
     "bus_cycle.py": ("20",),
+    "bus_held.py": ("200",),
     "bus_peers.py": ("5",),
     "bus_read.py": ("1",),
     "bus_soak.py": ("500",),

@@ -1,6 +1,7 @@
 """A bus whose servos speak Protocol 2.0, 1.0, or both, over a pseudo-terminal."""
 
 import random
+import time
 
 import dynamixel_sdk as sdk
 import pytest
@@ -205,3 +206,21 @@ def test_a_line_that_misbehaves_gives_no_wrong_value(ids):
                     assert int.from_bytes(answer.data, "little") == turn
                     good += 1
         assert good > 900
+
+
+@pytest.mark.parametrize("id_", [3, 1], ids=["1.0", "2.0"])
+@pytest.mark.slow
+def test_a_reply_held_back_until_the_next_one_is_no_answer_however_old(id_):
+    servo = XServo(id_, "ax-12a" if id_ == 3 else "xl430-w250")
+    register, place = ("present_position", (36, 2)) if id_ == 3 else ("goal_position", (116, 4))
+    fates = iter(["again", "ok", *["held", "ok", "held"] * 40])
+    with XLine([servo], mishap=lambda raw: next(fates)) as line, SerialBus(line.port) as bus:
+        bus.second, bus.latency = frozenset({id_} & {1}), 0.05
+        bus.read(id_, 0, 2)
+        time.sleep(0.005)
+        bus.read(id_, 0, 2)  # what came twice is overheard
+        for turn in range(60):
+            time.sleep(0.007)
+            servo.table[register] = turn
+            assert int.from_bytes(bus.read(id_, *place).data, "little") == turn
+        assert bus.stats.of(id_).late > 20

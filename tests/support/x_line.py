@@ -75,7 +75,8 @@ class XLine:
     Attributes:
         servos: All of them.
         heard: Packets of the host: version, id, instruction, parameters.
-        mishap: Says of each reply what becomes of it: ``ok``, ``drop``, ``corrupt``, ``again``, or a float (s late).
+        mishap: Says of each reply what becomes of it: ``ok``, ``drop``, ``corrupt``, ``again`` (1 ms later, or not
+            at all), ``held`` (once more ahead of the next reply, whenever that is), or a float (s late).
     """
 
     def __init__(self, servos, *, seed=1, mishap=None, echo=False):
@@ -85,6 +86,7 @@ class XLine:
         self.echo = echo
         self._random = Random(seed)
         self._later = []
+        self._held = b""
         self._one, self._two = v1.Decoder(), v2.Decoder()
         self.master, self.slave = pty.openpty()
         tty.setraw(self.slave)
@@ -146,7 +148,8 @@ class XLine:
             if isinstance(fate, float):
                 self._later.append((time.monotonic() + fate, data, time.monotonic() + LATEST))
                 continue
-            os.write(self.master, data)
+            os.write(self.master, self._held + data)
+            self._held = data if fate == "held" else b""
             if fate == "again":
                 self._later.append((time.monotonic() + 0.001, data, time.monotonic() + SOON))
 

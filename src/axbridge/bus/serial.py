@@ -8,6 +8,8 @@ While the whole line is silent, the bus forgets nothing: the line may release wh
 When no length is left, the bus sends PINGs until one is answered. Then every earlier reply has passed.
 A reply may also come twice, the second time while the next question waits. So a servo that has just answered is asked
 for another length, too, until `TWIN_WINDOW` is over. (That is a control cycle of 18 servos: most never notice.)
+Some lines hold such a reply back until the next one comes, however long that takes. So once any reply has come unasked,
+no servo is asked for the length that it gave last.
 An acknowledgement has a fixed length. While an old one may come, a write is confirmed by reading it back.
 """
 
@@ -75,6 +77,7 @@ class SerialBus(GroupReadingBus):
         self.latency = self.port.latency
         self._late = LateReplies(_REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW)
         self._twins: dict[tuple[int, int], float] = {}  # until when a reply may come again, by id and length
+        self._given: dict[int, int] = {}  # the length that an id gave last
         try:
             self._start()
         except BaseException:
@@ -258,6 +261,7 @@ class SerialBus(GroupReadingBus):
             counts.asked += 1
             counts.last_seen = sampled
             self._twins[id, question[2]] = time.monotonic() + TWIN_WINDOW
+            self._given[id] = question[2]
             skipped = 5 + address - question[1]
             return Reply(heard[4], heard[skipped : skipped + length], sampled)
         packet, sampled = self._await(heard, started, frame, id, question[2])
@@ -288,7 +292,8 @@ class SerialBus(GroupReadingBus):
         now, count, twins, late = time.monotonic(), length, self._twins, self._late
         begin, end = self.protocol(id).read_room(address, length)
         most = length + min(_LONGEST_TAG, max(address - begin, end - address - length))
-        while count <= most and (twins.get((id, count), 0.0) > now or late.owes(id, count)):
+        given = self._given.get(id) if self.stats.unasked else None
+        while count <= most and (count == given or twins.get((id, count), 0.0) > now or late.owes(id, count)):
             count += 1
         if count > most:
             if all(late.owes(id, count) for count in range(length, most + 1)):
@@ -304,7 +309,8 @@ class SerialBus(GroupReadingBus):
         most = length + min(_LONGEST_TAG, max(address - begin, end - address - length))
         for count in range(length, most + 1):
             asked = [(id_, count) for id_ in ids] + [(BROADCAST, len(ids) * (count + 4))]
-            if not any(twins.get(one, 0.0) > now or late.owes(*one) for one in asked):
+            given = self.stats.unasked and any(self._given.get(id_) == count for id_ in ids)
+            if not given and not any(twins.get(one, 0.0) > now or late.owes(*one) for one in asked):
                 return address - (count - length) if address - begin >= count - length else address, count
         return None
 
@@ -316,6 +322,7 @@ class SerialBus(GroupReadingBus):
             counts.asked += 1
             counts.last_seen = now
             self._twins[id_, count] = self._twins[BROADCAST, count] = over
+            self._given[id_] = count
         for id_ in missing:
             self._late.add(id_, count)
 
@@ -368,6 +375,7 @@ class SerialBus(GroupReadingBus):
                 self._late.heard()
                 counts.last_seen = sampled
                 self._twins[id, length] = time.monotonic() + TWIN_WINDOW
+                self._given[id] = length
                 if protocol.garbled(found.packet.code):  # not an answer: the question was damaged on its way
                     counts.corrupt += 1
                     raise CorruptPacket(id, heard)

@@ -23,7 +23,7 @@ class ServoStats:
         asked: Instruction packets that wanted an answer.
         timeouts: Answers that did not come in time.
         corrupt: Answers that came damaged.
-        late: Answers that came after their time and were thrown away.
+        late: Answers that came after their time, or once more, and were thrown away.
         retries: Questions asked again.
         last_seen: Time of the latest good answer, s on the bus's clock; None = never.
     """
@@ -56,6 +56,7 @@ class LineStats:
     junk: int = 0
     eeprom_writes: int = 0
     reopened: int = 0
+    unasked = False  # no counter: whether a whole reply has ever come that nobody waited for
 
     def of(self, id: int) -> ServoStats:
         """Counters of servo `id`, created at first use."""
@@ -72,17 +73,21 @@ class LineStats:
                 if packet.intact:
                     data = data[: end - size] + data[end:]
                     if packet.id != BROADCAST:
-                        self.of(packet.id).late += 1
+                        self._count_late(packet.id)
         one = v1.Decoder()
         damaged = 0
         for packet in one.feed(data):
             if not packet.intact:
                 damaged += len(packet.params) + v1.OVERHEAD
             elif packet.id != BROADCAST:
-                self.of(packet.id).late += 1
+                self._count_late(packet.id)
         junk = damaged + one.skipped + one.pending
         self.junk += junk
         return junk
+
+    def _count_late(self, id: int) -> None:
+        self.of(id).late += 1
+        self.unasked = True
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, with the loss of each servo: for `--json` and recordings."""
