@@ -214,6 +214,10 @@ def test_the_guard_leaves_with_its_controller(line):
     assert not guards()
 
 
+PAIR = """
+name = "pair"
+servo = [{name = "hip", joint = "a", id = 1}, {name = "knee", joint = "b", id = 2}]
+"""
 ORPHAN = """
 import multiprocessing, sys, time
 import axbridge
@@ -252,7 +256,8 @@ def test_a_child_that_owns_the_robot_ends_with_its_parent(line, tmp_path, way):
     ) as parent:
         try:
             child = int(parent.stdout.readline())
-            powered_soon(line)
+            while not line.tables[1][24]:
+                time.sleep(0.002)
             parent.kill()
             torque_off_after(line, time.monotonic())
             end = time.monotonic() + 10
