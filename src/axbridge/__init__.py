@@ -41,8 +41,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from axbridge import above
-
 if TYPE_CHECKING:
     from axbridge.bus.base import Bus
     from axbridge.comparison.comparison import compare
@@ -185,15 +183,6 @@ def __getattr__(name: str) -> Any:
     value = home if name == "samples" else getattr(home, "open_robot" if name == "open" else name)
     globals()[name] = value
     return value
-
-
-def _show(robot: Robot, **choices: Any) -> Any:
-    from axbridge.view.attach import attach
-
-    return attach(robot, **choices)
-
-
-above.show = _show
 
 
 def __dir__() -> list[str]:

@@ -1,18 +1,20 @@
-"""What a robot reports: samples of its servos and what a step did, in SI units.
+"""What a robot reports: the samples of its servos, a table a step, and what the step did, in SI units.
 
 A step of a robot is a table of `SERVO_ROW`, a row a servo; `SERVO_COLUMNS` says what its columns are. Every column is a
-float64, and NaN is what nobody knows.
+float64, and NaN is what nobody knows. Observers get it as a `StepTable`, and a recording holds it as it is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from axbridge.arrays import FloatArray
 from axbridge.errors import BusError, ErrorFlag, HardwareError
 
 SERVO_COLUMNS = {
@@ -97,6 +99,55 @@ class ServoState:
     errors: ErrorFlag | HardwareError
 
 
+_MEASURED = ("time", "position", "velocity", "torque", "load", "voltage", "temperature")  # as in `ServoState`
+
+
+class StepTable(Mapping[str, ServoState]):
+    """The samples of one step: whole columns, or by name a servo's `ServoState`, made when it is asked for.
+
+    It is of that step for good: the next step has another one. The columns of commands are NaN: they belong to a
+    recording, which knows what acted from each sample on.
+
+    Args:
+        servos: Row of each servo, by name, in the rig's order.
+        flags: What each servo's error byte means.
+        rows: `SERVO_ROW` (servos,).
+    """
+
+    def __init__(
+        self,
+        servos: Mapping[str, int],
+        flags: Sequence[type[ErrorFlag | HardwareError]],
+        rows: npt.NDArray[np.void] | None = None,
+    ) -> None:
+        self.servos = servos
+        self._flags = flags
+        self._columns: dict[str, FloatArray] = {} if rows is None else {name: rows[name] for name in SERVO_COLUMNS}
+
+    def column(self, quantity: str) -> FloatArray:
+        """One of `SERVO_COLUMNS`, (servos,)."""
+        return self._columns[quantity]
+
+    def rows(self) -> npt.NDArray[np.void]:
+        """All columns: `SERVO_ROW` (servos,)."""
+        rows = np.empty(len(self.servos), SERVO_ROW)
+        for name in SERVO_COLUMNS:
+            rows[name] = self.column(name)
+        return rows
+
+    def __getitem__(self, name: str) -> ServoState:
+        row = self.servos[name]
+        measured = {quantity: self.column(quantity).item(row) for quantity in _MEASURED}
+        errors = self.column("errors").item(row)
+        return ServoState(**measured, errors=NO_FLAGS if math.isnan(errors) else self._flags[row](int(errors)))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.servos)
+
+    def __len__(self) -> int:
+        return len(self.servos)
+
+
 Cause = Literal[
     "without power", "torque off", "blocked", "slipping", "extra load", "missing load", "weak supply", "overheating",
     "stale model",
@@ -140,4 +191,4 @@ class StepReport:
     late: float = 0.0
 
 
-Observer = Callable[[StepReport, Mapping[str, ServoState]], None]
+Observer = Callable[[StepReport, StepTable], None]

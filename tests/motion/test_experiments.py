@@ -16,14 +16,13 @@ from axbridge.motion.experiments import EXPERIMENTS, Options, check, conduct, st
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import open_recording
-from axbridge.state import UNKNOWN, Goals, ServoState, StepReport
+from axbridge.state import SERVO_ROW, Goals, ServoState, StepReport, StepTable
 
 
 class LaggingServo:
     """First-order lag of 0.1 s towards the goal; swings back to 0 when limp."""
 
-    min_position, max_position, max_velocity, max_torque, power = -2.6, 2.6, 6.0, 1.5, 0.5
-    truth = UNKNOWN
+    min_position, max_position, max_velocity, max_torque = -2.6, 2.6, 6.0, 1.5
 
     def __init__(self):
         self.position, self.goal, self.driven, self.temperature = 0.0, math.nan, False, 30.0
@@ -74,6 +73,15 @@ class LaggingRobot(dict):
         super().__init__({name: LaggingServo() for name in names})
         self.time, self.stop_at, self.observers = 0.0, stop_at, []
 
+    @property
+    def table(self):
+        rows = np.full(len(self), math.nan, SERVO_ROW)
+        for row, servo in zip(rows, self.values(), strict=True):
+            for name in ("time", "position", "velocity", "load", "voltage", "temperature"):
+                row[name] = getattr(servo.state, name)
+            row["errors"], row["power"] = 0, 0.5
+        return StepTable({name: row for row, name in enumerate(self)}, [ErrorFlag] * len(self), rows)
+
     def observe(self, observer):
         self.observers.append(observer)
         return lambda: self.observers.remove(observer)
@@ -91,11 +99,10 @@ class LaggingRobot(dict):
             servo.position += (target - servo.position) * took / 100
             servo.temperature -= 0.0 if servo.driven else 0.1
             servo.sample(self.time)
-        states = {name: servo.state for name, servo in self.items()}
-        sampled = {name: state.time for name, state in states.items()}
+        sampled = {name: servo.state.time for name, servo in self.items()}
         report = StepReport(ms, took, self.time - ms / 1000 - late / 1000, sampled, late=late)
         for observer in tuple(self.observers):
-            observer(report, states)
+            observer(report, self.table)
         return late
 
 

@@ -7,11 +7,9 @@ import pytest
 
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.errors import ErrorFlag
 from axbridge.robot.drives.turns import TurnCounter, speed_under
 from axbridge.servo.columns import pack
 from axbridge.servo.steady import SteadyServo
-from axbridge.state import ServoState
 
 PROFILE = FirmwareProfile.load("ax-12a")
 SERVO = SteadyServo.of(pack(ServoModel.load("ax12", PROFILE), PROFILE.units.position))
@@ -25,7 +23,7 @@ def sample(time, angle, speed, reading):
     inside = abs(seen) < END
     duty = SERVO.duty(0.0, VOLTS, speed)
     position, velocity = (seen, speed) if inside else (reading(seen), 0.0)
-    return ServoState(time, position, velocity, 0.0, duty, VOLTS, 30.0, ErrorFlag(0))
+    return {"time": time, "position": position, "velocity": velocity, "load": duty, "voltage": VOLTS}.__getitem__
 
 
 READINGS = {

@@ -8,32 +8,22 @@ the robot's clock, but neither the servos nor the recording.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from axbridge.errors import ErrorFlag, RecordingError
 from axbridge.recording.recorder import Recorder, wall_clock_of_zero
-from axbridge.state import SERVO_ROW, Goals, Observer, ServoState, StepReport, Truth
+from axbridge.state import Goals, Observer, StepReport, StepTable
+
+_COMMANDS = ("command", "torque_enabled", "speed_limit", "duty", "torque_limit")
 
 
 class ObservableServo(Protocol):
     """What is recorded of a servo; `axbridge.robot.servo.Servo` has it."""
-
-    @property
-    def state(self) -> ServoState:
-        """The latest sample."""
-
-    @property
-    def truth(self) -> Truth:
-        """The joint itself at that sample, where a simulation knows."""
-
-    @property
-    def power(self) -> float:
-        """Drawn at the latest sample, W."""
 
     @property
     def goals(self) -> Goals:
@@ -43,10 +33,6 @@ class ObservableServo(Protocol):
     def max_velocity(self) -> float:
         """Highest speed, rad/s."""
 
-    @property
-    def max_torque(self) -> float:
-        """Highest torque, N·m."""
-
 
 class Observable(Protocol):
     """What is recorded of a robot; `axbridge.robot.robot.Robot` has it."""
@@ -54,6 +40,10 @@ class Observable(Protocol):
     @property
     def time(self) -> float:
         """Seconds, by steps."""
+
+    @property
+    def table(self) -> StepTable:
+        """The latest samples."""
 
     def __getitem__(self, name: str) -> ObservableServo:
         """The servo of that name."""
@@ -63,14 +53,6 @@ class Observable(Protocol):
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Have it called after each step; returns what ends that."""
-
-
-class _Sample(NamedTuple):
-    """What can only be asked when a sample comes in; it waits for the goal that acts from it on."""
-
-    state: ServoState
-    truth: Truth
-    power: float
 
 
 class RobotRecorder:
@@ -109,10 +91,8 @@ class RobotRecorder:
         self.slipped: float = 0.0
         self._limited: set[tuple[str, str]] = set()  # servo and limit: one that was lifted is recorded as lifted
         self._held: dict[str, float] = {}  # rad, by servo
-        states = {name: robot[name].state for name in robot}
-        self._waiting: list[_Sample] = []
         self._zero, self._slip = 0, 0.0  # of those that wait: wall clock of the robot's time 0, ns; `slipped`, s
-        self._sample(states, [state.time for state in states.values()])
+        self._sample(robot.table)
         self._leave: Callable[[], None] | None = robot.observe(self._step)
 
     @property
@@ -147,10 +127,11 @@ class RobotRecorder:
             self._leave = None
             self._write(math.nan)
 
-    def _step(self, report: StepReport, states: Mapping[str, ServoState]) -> None:
+    def _step(self, report: StepReport, table: StepTable) -> None:
         """The observer."""
         try:
-            self._take(report, states)
+            self._record(report)
+            self._sample(table)
         except RecordingError as error:
             if self._failed is None or self._leave is None:
                 raise
@@ -158,8 +139,8 @@ class RobotRecorder:
             self._leave = None
             self._failed(error)
 
-    def _take(self, report: StepReport, states: Mapping[str, ServoState]) -> None:
-        """The samples before this step get the goals that acted in it; its own wait."""
+    def _record(self, report: StepReport) -> None:
+        """The samples before this step, with the goals that acted in it."""
         self.steps += report.requested > 0
         self.late += report.late > 0
         self.slipped += report.late / 1e3
@@ -173,40 +154,37 @@ class RobotRecorder:
                 flags = [flag.name for flag in ErrorFlag if flag & event.flags]
                 facts = {"servo": event.name, "error": why, "flags": flags}
                 self.event(event.kind, **{key: value for key, value in facts.items() if value})
-        self._sample(states, report.sampled.values())
 
-    def _sample(self, states: Mapping[str, ServoState], sampled: Iterable[float]) -> None:
-        """Keep the samples that have just come in."""
-        self._zero, self._slip = wall_clock_of_zero(sampled), self.slipped
-        servos = ((self._robot[name], states[name]) for name in self._names)
-        self._waiting = [_Sample(state, servo.truth, servo.power) for servo, state in servos]
+    def _sample(self, table: StepTable) -> None:
+        """Keep the samples that have just come in until the next step: what can only be asked now is in them."""
+        self._waiting = table.rows()[[table.servos[name] for name in self._names]]
+        self._zero, self._slip = wall_clock_of_zero(table.column("time").tolist()), self.slipped
 
     def _write(self, commanded: float) -> None:
         """The samples that wait, beside the goals in force."""
-        rows = np.array(
-            [self._row(name, sample, commanded) for name, sample in zip(self._names, self._waiting, strict=True)],
-            SERVO_ROW,
-        )
-        known = [sample.state.time for sample in self._waiting if not math.isnan(sample.state.time)]
-        if known:
-            self._recorder.step(self._names, rows, logged=self._zero + round(min(known) * 1e9))
+        rows = self._waiting
+        first = np.fmin.reduce(rows["time"])
+        if math.isnan(first):
+            return
+        rows["time"] += self._slip
+        rows["commanded"] = commanded
+        commands = [self._command(*one) for one in zip(self._names, rows["position"].tolist(), strict=True)]
+        for column, values in zip(_COMMANDS, zip(*commands, strict=True), strict=True):
+            rows[column] = values
+        self._recorder.step(self._names, rows, logged=self._zero + round(first * 1e9))
 
-    def _row(self, name: str, sample: _Sample, commanded: float) -> tuple[float, ...]:
-        """A `SERVO_ROW`; limits only where there is one, or was."""
-        servo, (state, truth, power) = self._robot[name], sample
+    def _command(self, name: str, position: float) -> tuple[float, ...]:
+        """The columns of `_COMMANDS`; limits only where there is one, or was."""
+        servo = self._robot[name]
         goals = servo.goals
         command, speed, torque = goals.position, math.nan, math.nan
         if goals.speed == 0:  # it holds still where it was then; in the column, 0 stands for no limit
-            command = self._held.setdefault(name, state.position)
+            command = self._held.setdefault(name, position)
         else:
             self._held.pop(name, None)
             speed = self._limit((name, "speed"), goals.speed, servo.max_velocity)
             torque = self._limit((name, "torque"), goals.torque, 1.0)
-        return (
-            state.time + self._slip, command, commanded, state.position, state.velocity, state.load, state.voltage,
-            state.temperature, float(state.errors), state.torque, power, float(goals.enabled), truth.position,
-            truth.torque, speed, goals.duty, torque,
-        )  # fmt: skip
+        return command, goals.enabled, speed, goals.duty, torque
 
     def _limit(self, which: tuple[str, str], value: float, most: float) -> float:
         if value < most:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 
 from axbridge.config.rig import Rig
 from axbridge.robot.backends.backend import Backend
-from axbridge.robot.servo import Servo
+from axbridge.robot.drives.ideal import IdealDrive
+from axbridge.robot.joint import Joint
+from axbridge.robot.samples import Sampling
 from axbridge.virtual.world import World
 
 
@@ -16,16 +17,17 @@ class BasicSteps:
 
     Args:
         rig: The robot.
-        servos: All of its servos.
+        joints: All of them.
+        sampling: What they measure.
 
     Attributes:
         battery_energy: J left; -1.0 without a battery.
     """
 
-    def __init__(self, rig: Rig, servos: Collection[Servo]) -> None:
+    def __init__(self, rig: Rig, joints: Sequence[Joint], sampling: Sampling) -> None:
         self._basic = rig.control_step_ms
-        self._servos = servos
-        self._ideal = [servo for servo in servos if servo.config.drive == "ideal"]
+        self._joints, self._sampling = joints, sampling
+        self._ideal = any(isinstance(joint.drive, IdealDrive) for joint in joints)
         self._battery = rig.robot.battery
         self.battery_energy: float = -1.0 if rig.robot.battery is None else rig.robot.battery[0]
         self._computer = rig.robot.cpu_consumption
@@ -35,12 +37,6 @@ class BasicSteps:
     def change(self, world: World | None) -> None:
         """Go on with another backend."""
         self._drawn = 0.0 if world is None else world.energy()
-
-    def sample_new(self, start: float) -> None:
-        """Read ideal joints that were never read; `start` as of `pass_until`."""
-        for servo in self._ideal:
-            if math.isnan(servo.sampled_at):
-                servo._take(None, start)
 
     def pass_until(self, end: float, now: float, backend: Backend, start: float) -> Iterator[float]:
         """Let the world go on, a basic step at a time; not at all where nothing lives by it.
@@ -62,9 +58,8 @@ class BasicSteps:
                 backend.simulated.ideal.control(self._basic / 1000)
             backend.clock.sleep_until(start + tick / 1000)
             if self._battery is not None:
-                self._drain((tick - now) / 1000, backend.simulated, start)
-            for servo in self._ideal:  # not in the step in which the battery ran empty
-                servo._take(None, start)
+                self._drain((tick - now) / 1000, backend.simulated)
+            self._sampling.measure(start)  # not in the step in which the battery ran empty
             now = tick
             yield now
 
@@ -75,18 +70,21 @@ class BasicSteps:
             tick += self._basic
         yield end
 
-    def _drain(self, seconds: float, world: World | None, start: float) -> None:
+    def _drain(self, seconds: float, world: World | None) -> None:
         power = self._computer
-        for servo in self._servos if self._powered else ():
-            if servo.config.drive == "ideal":
-                power += servo._look(None, start)[1]
+        for joint in self._joints if self._powered else ():
+            if isinstance(joint.drive, IdealDrive):
+                power += joint.drive.electrical_power
             elif world is None:
-                power += servo.power
+                power += joint.sample("power")
         if world is not None:
             drawn, self._drawn = self._drawn, world.energy()
             power += (self._drawn - drawn) / seconds
         self.battery_energy = max(0.0, self.battery_energy - power * seconds)
         if self.battery_energy == 0.0 and self._powered and world is not None:
             self._powered = False
-            for servo in self._servos:
-                servo._cut()
+            self._sampling.freeze()
+            for joint in self._joints:
+                joint.dead = True
+                if joint.setpoints.enabled:
+                    joint.drive.power(on=False)

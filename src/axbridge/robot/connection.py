@@ -7,18 +7,21 @@ import logging
 import math
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from axbridge.bus.commission import apply_registers
 from axbridge.bus.cycle import Cycle, CycleServo, Goal, RawState
 from axbridge.bus.handshake import Expected, Finding, handshake, require
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import BusError, PortError
+from axbridge.errors import BusError, PortError, UsageError
 from axbridge.robot.backends.backend import SIMULATION, Backend
 from axbridge.robot.drives.drive import Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
@@ -30,9 +33,29 @@ from axbridge.robot.sensors.open_sensors import open_sensors
 from axbridge.robot.sensors.sensor import Sample, Sensor
 from axbridge.robot.warn import warn
 from axbridge.state import BusEvent
+from axbridge.units import bits_to_signed
 
 _log = logging.getLogger(__name__)
 _STDERR = 2
+RAW_ROW = np.dtype(
+    [("time", "<f8")]
+    + [(name, "<i4") for name in ("position", "speed", "load", "voltage", "temperature", "error", "torque_limit")]
+)
+
+Rows = npt.NDArray[np.void]
+
+
+def raw_rows(drives: Sequence[DynamixelDrive], states: Mapping[str, RawState]) -> tuple[Rows, npt.NDArray[np.bool_]]:
+    """Samples by name as rows of signed counts, one a drive, and which of them there are."""
+    rows, fresh = np.zeros(len(drives), RAW_ROW), np.zeros(len(drives), dtype=bool)
+    for row, drive in enumerate(drives):
+        if (state := states.get(drive.config.name)) is not None:
+            speed, load, error = state.speed, state.load, state.error
+            if drive.profile.protocol == 1:
+                speed, load, error = bits_to_signed(speed), bits_to_signed(load), error & 0x7F
+            rows[row] = (state.time, state.position, speed, load, state.voltage, state.temperature, error, -1)
+            fresh[row] = True
+    return rows, fresh
 
 
 class Connection:
@@ -46,6 +69,7 @@ class Connection:
     Attributes:
         backend: The backend.
         drives: By servo name.
+        on_bus: Those of them that are on a bus.
         sensors: Those of the rig that this backend has, by name.
         cycles: By bus name, for buses that have servos; empty before `open`.
         events: What the latest `receive` noticed.
@@ -72,6 +96,7 @@ class Connection:
         self._exit.callback(backend.close)
         try:
             self.drives: dict[str, Drive] = {config.name: self._drive(config) for config in rig.servos}
+            self.on_bus = [drive for drive in self.drives.values() if isinstance(drive, DynamixelDrive)]
             self.sensors: dict[str, Sensor] = open_sensors(rig, backend, seed, self._exit)
         except BaseException:
             self.close()
@@ -125,6 +150,20 @@ class Connection:
         """Whether it is a real robot's, and this process only a child, forked from the one that opened it."""
         return os.getpid() != self._owner and self.backend.mode != SIMULATION
 
+    def refuse_closed(self) -> None:
+        """Refuse what has no effect any more.
+
+        Raises:
+            UsageError: says so.
+        """
+        if self.closed:
+            raise UsageError(f"robot {self.rig.name!r} is closed", "open it again with axbridge.open")
+        if self.foreign:
+            raise UsageError(
+                f"robot {self.rig.name!r} belongs to the process that opened it, not to one forked from it",
+                "command it there, or open it here alone",
+            )
+
     @property
     def refused(self) -> bool:
         """Whether this thread may command no servo, because a signal has come; see `Turn.refused`."""
@@ -156,13 +195,11 @@ class Connection:
                 heard = max(heard, cycle.send(here))
         if heard > -math.inf:
             return heard
-        limp = max(
-            (drive.limp_at for drive in self.drives.values() if isinstance(drive, DynamixelDrive)), default=heard
-        )
+        limp = max((drive.limp_at for drive in self.on_bus), default=heard)
         return limp if limp > self._read_at else self.backend.clock.now()
 
-    def receive(self) -> tuple[dict[str, RawState], dict[str, BusError]]:
-        """Read every servo; samples and faults, by name."""
+    def receive(self) -> tuple[Rows, npt.NDArray[np.bool_], dict[str, BusError]]:
+        """Read every servo: `RAW_ROW` of those on buses in the rig's order, which rows are new, and faults by name."""
         work = self._threads.map if self._threads else map
         samples: dict[str, RawState] = {}
         faults: dict[str, BusError] = {}
@@ -173,7 +210,7 @@ class Connection:
             self.events += result.events
         self._read_at = self.backend.clock.now()
         self._say_lost_ports(faults)
-        return samples, faults
+        return (*raw_rows(self.on_bus, samples), faults)
 
     def _say_lost_ports(self, faults: Mapping[str, BusError]) -> None:
         """Say why a port is lost and with whom, each reason once, and when all are back."""
@@ -313,14 +350,12 @@ class Connection:
         """The rig's pose in counts, for the servos on a bus."""
         pose = self.rig.safety.park
         return {
-            name: drive.calibration.goal(pose[name])
-            for name, drive in self.drives.items()
-            if isinstance(drive, DynamixelDrive) and name in pose
+            name: drive.calibration.goal(pose[name]) for drive in self.on_bus if (name := drive.config.name) in pose
         }
 
     def _set_up_servos(self) -> None:
         """Check that every servo is there and the right one; write the registers that differ from the rig's."""
-        drives = [drive for drive in self.drives.values() if isinstance(drive, DynamixelDrive)]
+        drives = self.on_bus
         findings: dict[str, list[Finding]] = {}
         for name, bus in self.backend.buses.items():
             here = [

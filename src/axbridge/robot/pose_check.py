@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError
-from axbridge.robot.servo import Servo
+from axbridge.robot.joint import Joint
 from axbridge.sim.body.poses import posed
 from axbridge.sim.body.soles import Sole, soles_of
 
@@ -40,23 +40,23 @@ def impossible(rig: Rig, positions: Mapping[str, float], limits: Mapping[str, tu
     return found or _feet_in_each_other(rig, positions)
 
 
-def refuse_impossible(rig: Rig, servos: Mapping[str, Servo], limp: Callable[[], Collection[str]]) -> None:
+def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Collection[str]]) -> None:
     """Before the first goals of a whole robot on copper: a wrong zero or direction would tear at its joints.
 
     Args:
         rig: The robot.
-        servos: By name.
+        joints: All of them.
         limp: Switches every motor off; gives the servos that did not confirm it.
 
     Raises:
         RigError: the servos report what cannot be; every motor is off again.
     """
-    positions = {name: servo.position for name, servo in servos.items()}
-    wrong = impossible(rig, positions, {name: (one.min_position, one.max_position) for name, one in servos.items()})
+    positions = {joint.config.name: joint.sample("position") for joint in joints}
+    wrong = impossible(rig, positions, {one.config.name: (one.min_position, one.max_position) for one in joints})
     if not wrong:
         return
-    for servo in servos.values():
-        servo._switched_off()
+    for joint in joints:
+        joint.setpoints.enabled = False
     left = limp()
     off = f"{', '.join(left)} may be on: cut the servo supply" if left else "nothing has moved, and all motors are off"
     raise RigError(

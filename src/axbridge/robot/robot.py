@@ -8,25 +8,33 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any
 
-from axbridge import above
+import numpy as np
+from numpy.typing import ArrayLike
+
+from axbridge import minimum_jerk
+from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, UsageError
+from axbridge.errors import BusError, UnknownServo, UsageError
 from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.basic_steps import BasicSteps
 from axbridge.robot.connection import Connection
+from axbridge.robot.drives.ideal import IdealDrive
+from axbridge.robot.joint import Joint, couple
 from axbridge.robot.pose_check import refuse_impossible
+from axbridge.robot.samples import Sampling
 from axbridge.robot.sensors.sensor import ImuSample, Sample
 from axbridge.robot.servo import Servo
-from axbridge.robot.servos import Servos
 from axbridge.robot.simulation import Simulation
 from axbridge.robot.torque_watch import TorqueWatch
 from axbridge.robot.twin.twin import Twin
+from axbridge.robot.warn import warn
 from axbridge.servo import checks
-from axbridge.state import Cause, Observer, ServoState, StepReport
+from axbridge.servo.coupled_motors import couplings
+from axbridge.state import Cause, Observer, ServoState, StepReport, StepTable
 
 _log = logging.getLogger(__name__)
 _SOFT_START = 0.5  # s in which torque rises after a change of backend
@@ -34,9 +42,13 @@ _INSIST = 0.25  # s between attempts to switch off what has not confirmed
 _FIRST, _AGAIN = 2.0, 0.02  # s: how long the first answer of a servo may take, and how often it is asked
 _LONGEST_STEP = 86_400_000.0  # ms: a day
 _LATE = 0.1  # of a step: what is later counts as late for a twin
+_THERE = {"rotational": math.radians(2), "linear": 0.002}  # rad, m: this near a goal a joint has arrived
+_LONGEST_WAY = 86_400.0  # s: a day
+_PATIENCE = 0.5  # s that a joint may come after its goal
+_FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
 
 
-class Robot(Servos):
+class Robot(Mapping[str, Servo]):
     """Servos by name (or index); a context manager that leaves every motor off. Made by `axbridge.open`.
 
     Args:
@@ -52,6 +64,7 @@ class Robot(Servos):
     def __init__(
         self, rig: Rig, backend: Backend, opener: Callable[[str, str | None], Backend] | None = None, seed: int = 0
     ) -> None:
+        self.rig: Rig = rig
         self._opener = opener
         self._seed = seed
         self._closed = False
@@ -61,20 +74,15 @@ class Robot(Servos):
         self._stopped = False
         self._powered_still: Mapping[str, BusError] | None = {}  # after `stop`: who has not confirmed that it is off
         self._insist_at = -math.inf
-        self._connection = Connection(rig, backend, seed)
         self._sensed: dict[str, Sample | None] = {}
-        self._believed = False  # that it stands as its servos say: looked at since its motors are on
-        super().__init__(
-            rig,
-            {
-                config.name: Servo(
-                    config, self._connection.drives[config.name], seed, self._recover, self.goto, self._refuse_closed
-                )
-                for config in rig.servos
-            },
-        )
-        self._basic_steps = BasicSteps(rig, self._servos.values())
-        self._look_beside()
+        self._believed = False  # that it stands as its servos say: checked since its motors are on
+        self._connection = Connection(rig, backend, seed)
+        self._joints = {one.name: Joint(one, self._connection, row) for row, one in enumerate(rig.servos)}
+        self._servos = {name: Servo(joint, self.goto) for name, joint in self._joints.items()}
+        self._couple()
+        self._sampling = Sampling(list(self._joints.values()), seed)
+        self._basic_steps = BasicSteps(rig, list(self._joints.values()), self._sampling)
+        self._watch_backend()
         self.last_step: StepReport = StepReport(0.0, 0.0, 0.0, {})
         self._connection.open(self._reach, self._trip)
         try:
@@ -120,7 +128,7 @@ class Robot(Servos):
         """
         if self.closed or self._connection.refused:
             return -1.0
-        self._refuse_closed()
+        self._connection.refuse_closed()
         requested = self.basic_time_step if period is None else checks.number(period, "a step")
         if not 0 < requested <= _LONGEST_STEP:
             raise UsageError(f"a step of {requested:g} ms: 0 to {_LONGEST_STEP:g} ms can be had", "give ms")
@@ -139,43 +147,30 @@ class Robot(Servos):
         self._report(requested, clock.now() - began, commanded, faults, late * 1000)
         return self.last_step.late
 
-    def exchange(self) -> dict[str, ServoState]:
+    def exchange(self) -> Mapping[str, ServoState]:
         """One bus cycle right now: pending goals out, all states in.
 
         Returns:
-            The latest state of every servo; one that did not answer keeps its old one (see `last_step.errors`).
+            The latest state of every servo; one that did not answer keeps its old one (see `last_step.errors`). They
+            are worked out when they are asked for.
 
         Raises:
             UsageError: the robot is closed.
             BusError: as `step`.
         """
-        self._refuse_closed()
+        self._connection.refuse_closed()
         clock = self._connection.backend.clock
         began = clock.now()
         commanded = self._send(self.basic_time_step)
         faults = self._receive()
         self._report(0.0, clock.now() - began, commanded, faults)
-        return {name: servo.state for name, servo in self._servos.items()}
-
-    def _refuse_closed(self) -> None:
-        """Refuse what has no effect any more.
-
-        Raises:
-            UsageError: says so.
-        """
-        if self.closed:
-            raise UsageError(f"robot {self.rig.name!r} is closed", "open it again with axbridge.open")
-        if self._connection.foreign:
-            raise UsageError(
-                f"robot {self.rig.name!r} belongs to the process that opened it, not to one forked from it",
-                "command it there, or open it here alone",
-            )
+        return self._sampling.table
 
     def _trip(self, names: frozenset[str]) -> None:
         """The safety net has switched these motors off: they stay off until the program asks for them anew."""
-        on = [name for name in names if self._servos[name].torque_enabled]
+        on = [name for name in names if self._joints[name].torque_enabled]
         for name in on:
-            self._servos[name]._switched_off()
+            self._joints[name].setpoints.enabled = False
         if on:
             silence = self.rig.safety.stale_command_ms
             _log.warning("no step for %g ms: the motors are off until set_position or torque_on", silence)
@@ -186,39 +181,47 @@ class Robot(Servos):
         if self._powered_still != {} and (now := self._connection.backend.clock.now()) >= self._insist_at:
             self._insist_at = now + _INSIST
             self._powered_still = self._connection.limp()
-        goals = {s.name: goal for s in self._servos.values() if (goal := s._command(period / 1000)) is not None}
+        goals = {
+            name: goal
+            for name, joint in self._joints.items()
+            if (goal := joint.drive.command(joint.setpoints, joint.sample, period / 1000)) is not None
+        }
         if self.mode != SIMULATION:
-            whole = len(goals) == len(self._servos)
+            whole = len(goals) == len(self._joints)
             if whole and not self._believed:
-                refuse_impossible(self.rig, self._servos, self._connection.limp)
+                refuse_impossible(self.rig, list(self._joints.values()), self._connection.limp)
             self._believed = whole or (self._believed and bool(goals))
         return self._connection.send(goals)
 
     def _receive(self) -> dict[str, BusError]:
         self._sensed = self._connection.sense(self._start)
-        samples, faults = self._connection.receive()
-        for name, sample in samples.items():
-            self._servos[name]._take(sample, self._start)
-        self._torque_watch.look(self.time)
-        self._basic_steps.sample_new(self._start)
+        raw, fresh, faults = self._connection.receive()
+        self._sampling.add(raw, fresh, self._start)
+        self._torque_watch.update(self.time)
         return faults
 
     def _report(
         self, requested: float, actual: float, commanded: float, faults: dict[str, BusError], late: float = 0.0
     ) -> None:
-        sampled = {name: servo.sampled_at for name, servo in self._servos.items()}
+        table = self._sampling.table
         events = self._connection.events
         if self._twin is not None and self._simulation is not None:
-            events += self._twin.look(self.time, self._start, self._simulation.hand, late=late > _LATE * requested)
-        self.last_step = StepReport(requested, actual * 1000, commanded - self._start, sampled, faults, events, late)
-        if self._observers:
-            states = {name: servo.state for name, servo in self._servos.items()}
-            for one in tuple(self._observers):
-                if one in self._observers:  # an earlier one may have sent it away
-                    one[0](self.last_step, states)
+            events += self._twin.compare(self.time, self._start, self._simulation.hand, late=late > _LATE * requested)
+        self.last_step = StepReport(
+            requested,
+            actual * 1000,
+            commanded - self._start,
+            dict(zip(table, table.column("time").tolist(), strict=True)),
+            faults,
+            events,
+            late,
+        )
+        for one in tuple(self._observers):
+            if one in self._observers:  # an earlier one may have sent it away
+                one[0](self.last_step, table)
 
     def observe(self, observer: Observer, *, closed: Callable[[], None] | None = None) -> Callable[[], None]:
-        """Have `observer` called after each step and exchange, with the step's report and every servo's state.
+        """Have `observer` called after each step and exchange, with the step's report and table of all servos.
 
         An error that it raises ends the step's caller, as an error of the step would.
 
@@ -237,6 +240,142 @@ class Robot(Servos):
                 self._observers.remove(one)
 
         return leave
+
+    # ---- all servos at once
+
+    @property
+    def basic_time_step(self) -> float:
+        """Default period of `step`, ms."""
+        return self.rig.robot.basic_time_step_ms
+
+    def goto(self, pose: Mapping[str, float], duration: float) -> bool:
+        """Move these servos to a pose along minimum-jerk paths, and step until they are there.
+
+        Limp ones are switched on where they are. Where a servo would have to turn faster than its `max_velocity`, the
+        way takes longer, with a `ControlWarning`; a goal beyond its limits is clipped, with another.
+
+        Args:
+            pose: rad (m for linear joints) by servo name.
+            duration: Of the way, s.
+
+        Returns:
+            Whether all of them are within 2° (2 mm) of their goals, half a second after the way's end at the latest.
+            False, too, when the controller should end.
+
+        Raises:
+            UsageError: a time that is not positive or longer than a day, a position that is not finite, or degrees; or
+                the robot is closed.
+            UnknownServo: the robot has no such servo.
+            BusError: as `step`.
+        """
+        self._connection.refuse_closed()
+        duration = checks.number(duration, "a duration")
+        if not 0 < duration <= _LONGEST_WAY:
+            raise UsageError(f"a way of {duration:g} s: 0 to {_LONGEST_WAY:g} s can be had", "give seconds")
+        goals = {name: checks.number(goal, f"a goal of {name!r}") for name, goal in pose.items()}
+        ways = {name: self._way(self[name].name, goal) for name, goal in goals.items()}
+        times = {
+            name: minimum_jerk.shortest(end - start, self[name].max_velocity) for name, (start, end) in ways.items()
+        }
+        slowest = max(times, key=lambda name: times[name], default="")
+        if slowest and (needed := times[slowest]) > duration:
+            if needed > _LONGEST_WAY:
+                raise UsageError(f"servo {slowest!r} would go for {needed:.3g} s", "give a goal that is nearer")
+            warn(f"servo {slowest!r}: {duration:g} s are too short for its speed: it takes {needed:.2f} s")
+            duration = needed
+        ticks = max(1, math.ceil(duration * 1000 / self.basic_time_step - 1e-9))
+        for tick in range(1, ticks + 1):
+            for name, (start, end) in ways.items():
+                self[name].set_position(start + (end - start) * minimum_jerk.way(tick / ticks))
+            if self.step() == -1:
+                return False
+        patience = self.time + _PATIENCE
+        while not (there := all(_is_at(self[name], end) for name, (_, end) in ways.items())) and self.time < patience:
+            if self.step() == -1:
+                return False
+        return there
+
+    @property
+    def table(self) -> StepTable:
+        """The latest samples of all servos: by name a `ServoState`, or whole columns."""
+        return self._sampling.table
+
+    @property
+    def positions(self) -> FloatArray:
+        """Latest positions of all servos in the rig's order, (n,), rad (m for linear joints)."""
+        return self._sampling.table.column("position").copy()
+
+    @property
+    def velocities(self) -> FloatArray:
+        """Latest measured speeds, (n,), rad/s."""
+        return self._sampling.table.column("velocity").copy()
+
+    @property
+    def loads(self) -> FloatArray:
+        """Latest loads, (n,), -1..1: the duty that each servo's firmware reports."""
+        return self._sampling.table.column("load").copy()
+
+    def set_positions(self, positions: ArrayLike) -> None:
+        """`Servo.set_position` for every servo, in the rig's order.
+
+        Args:
+            positions: (n,), rad (m for linear joints).
+
+        Raises:
+            UsageError: no numbers, not as many positions as servos, or degrees; no servo has got its goal then.
+            BusError: a servo does not answer.
+        """
+        values = np.asarray(positions, dtype=object)
+        if values.shape != (len(self),):
+            raise UsageError(
+                f"positions of shape {values.shape} for {len(self)} servos", f"give one a servo: {', '.join(self)}"
+            )
+        goals = [checks.number(value, f"a goal of {name!r}") for name, value in zip(self, values, strict=True)]
+        for joint, goal in zip(self._joints.values(), goals, strict=True):
+            joint.refuse_degrees(goal)
+        for servo, goal in zip(self._servos.values(), goals, strict=True):
+            servo.set_position(goal, clip=True)  # asked about already
+
+    def _way(self, name: str, goal: float) -> tuple[float, float]:
+        """Where a servo starts and ends; it is on afterwards."""
+        joint, servo = self._joints[name], self._servos[name]
+        if not math.isfinite(goal):
+            raise UsageError(f"{goal} is no position for {name!r} to go to", "give rad")
+        joint.refuse_degrees(goal)
+        end = joint.check(goal)
+        assert end.value is not None  # it is finite
+        if end.warning:
+            joint.say(end.warning, "position")
+        if not joint.torque_enabled:
+            servo.torque_on()
+        here, target = servo.position, servo.target_position
+        return (target if abs(target - here) < _FOLLOWS else here), end.value
+
+    def _couple(self) -> None:
+        """Join motors named ``base::member``."""
+        for base, names in couplings(list(self._joints)).items():
+            if len(names) == 1:
+                warn(f"servo {names[0]!r} is coupled with nothing: no other {base}::…")
+                continue
+            for message in couple([self._joints[name] for name in names]):
+                _log.warning(message)  # not a ControlWarning: Webots rewrites limits at load without being asked
+
+    # ---- the servos by name
+
+    def __getitem__(self, name: str | int) -> Servo:
+        if isinstance(name, int):
+            return list(self._servos.values())[name]
+        try:
+            return self._servos[name]
+        except KeyError:
+            known = ", ".join(self._servos)
+            raise UnknownServo(name, f"robot {self.rig.name!r} has no servo {name!r}", f"it has: {known}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._servos)
+
+    def __len__(self) -> int:
+        return len(self._servos)
 
     # ---- what it senses beside its servos
 
@@ -262,8 +401,10 @@ class Robot(Servos):
             The servos that have not confirmed that their torque is off, by name.
         """
         self._stopped = True
-        for servo in self._servos.values():
-            servo._stop(stopped=True)
+        for joint in self._joints.values():
+            joint.stopped, joint.setpoints.enabled = True, False
+            if isinstance(joint.drive, IdealDrive):
+                joint.drive.power(on=False)
         left = {} if self.closed else self._connection.limp()
         self._powered_still = left or None  # None: said once more, because a step under way may have sent a goal since
         self._insist_at = -math.inf
@@ -277,8 +418,8 @@ class Robot(Servos):
         self._stopped = False
         self._connection.resume()
         self._powered_still = {}
-        for servo in self._servos.values():
-            servo._stop(stopped=False)
+        for joint in self._joints.values():
+            joint.stopped = False
 
     @property
     def stopped(self) -> bool:
@@ -306,7 +447,9 @@ class Robot(Servos):
         Raises:
             UsageError: the extra `view` is not installed, or the port is taken.
         """
-        return above.show(self, port=port, host=host, browser=open)
+        from axbridge.view.attach import attach  # a room above this one: it comes when it is called
+
+        return attach(self, port=port, host=host, browser=open)
 
     def switch(self, backend: BackendName, *, port: str | None = None) -> None:
         """Go on with another backend while the controller runs: same servos, same settings, same time.
@@ -326,7 +469,7 @@ class Robot(Servos):
         new = Connection(self.rig, self._opener(backend, port), self._seed)
         new.open(self._reach, self._trip)
         try:
-            on = [name for name, servo in self._servos.items() if servo.torque_enabled and name not in new.withheld]
+            on = [name for name, joint in self._joints.items() if joint.torque_enabled and name not in new.withheld]
             new.soften(on, _SOFT_START)
             for name in on:
                 new.drives[name].power(on=True)
@@ -334,11 +477,12 @@ class Robot(Servos):
             new.close()
             raise
         old, self._connection = self._connection, new
-        self._look_beside()
-        for name, servo in self._servos.items():
-            servo._rewire(new.drives[name])
-            if name not in on:
-                servo._switched_off()
+        for name, joint in self._joints.items():
+            joint.connection, joint.drive = new, new.drives[name]
+            joint.setpoints.gains_set += joint.setpoints.gains_set > 0  # so that the new drive takes them
+            joint.setpoints.enabled &= name in on
+        self._sampling.rewire()
+        self._watch_backend()
         old.close()
         self._basic_steps.change(new.backend.simulated)
         self._start = new.backend.clock.now() - self.time
@@ -346,8 +490,8 @@ class Robot(Servos):
         self._report(0.0, 0.0, new.backend.clock.now(), faults)
 
     def _reach(self, name: str) -> tuple[float, float]:
-        servo = self._servos[name]
-        return servo.min_position, servo.max_position
+        joint = self._joints[name]
+        return joint.min_position, joint.max_position
 
     def close(self) -> None:
         """Switch every motor off and release ports and worlds; may be called twice."""
@@ -392,10 +536,10 @@ class Robot(Servos):
         """What only a simulation can do: faults, truth, the place of the base, a twin's shadow; None on copper."""
         return self._simulation
 
-    def _look_beside(self) -> None:
+    def _watch_backend(self) -> None:
         """Meet the simulation of a new backend, the twin in it, and what watches over its torque."""
         connection = self._connection
-        self._torque_watch = TorqueWatch(connection, self._servos)
+        self._torque_watch = TorqueWatch(connection, self._joints)
         self._twin = Twin(self.rig, connection, self._servos) if self.backend == "twin" else None
         world, twin = connection.backend.world, self._twin
         self._simulation = (
@@ -403,15 +547,14 @@ class Robot(Servos):
             if world is None
             else Simulation(
                 world,
-                lambda name, time: self._servos[name]._look(
-                    world.sample(name, self._start + time) if name in world.servos else None, self._start
+                lambda name, time: self._sampling.state_by(
+                    name,
+                    {name: world.sample(name, self._start + time)} if name in world.servos else {},
+                    self._start,
                 ),
                 lambda: {} if twin is None else twin.states(self._start),
             )
         )
-
-    def _recover(self, name: str) -> None:
-        self._connection.recover(name)
 
     @property
     def name(self) -> str:
@@ -442,3 +585,7 @@ class Robot(Servos):
         state = "closed" if self.closed else f"{self.time:.2f} s after the start"
         servos = "1 servo" if len(self) == 1 else f"{len(self)} servos"
         return f"<Robot {self.name!r} on {self.backend}: {servos}, {state}>"
+
+
+def _is_at(servo: Servo, goal: float) -> bool:
+    return abs(servo.position - goal) <= _THERE[servo.type]

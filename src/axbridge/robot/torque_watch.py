@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from axbridge.errors import BusError
 from axbridge.robot.connection import Connection
-from axbridge.robot.servo import Servo
+from axbridge.robot.joint import Joint
 from axbridge.robot.warn import warn
 from axbridge.state import BusEvent, Cause
 
@@ -23,21 +23,21 @@ class TorqueWatch:
 
     Args:
         connection: To the servos.
-        servos: By name.
+        joints: By name.
     """
 
-    def __init__(self, connection: Connection, servos: Mapping[str, Servo]) -> None:
+    def __init__(self, connection: Connection, joints: Mapping[str, Joint]) -> None:
         self._connection = connection
-        self._servos = servos
+        self._joints = joints
         self._marked: tuple[frozenset[str], frozenset[str]] | None = None
         self._off: frozenset[str] = frozenset()
         self._why: dict[str, str] = {}
         self._without: dict[str, float] = {}  # when they were without power, s on the robot's clock
 
-    def look(self, time: float) -> None:
+    def update(self, time: float) -> None:
         """Revive, mark and say what the latest exchange has shown; `time` is the robot's, s."""
-        connection, servos = self._connection, self._servos
-        wanted = {name for name, servo in servos.items() if servo._wanted.enabled}
+        connection, joints = self._connection, self._joints
+        wanted = {name for name, joint in joints.items() if joint.setpoints.enabled and not joint.dead}
         for name in connection.dark:
             with contextlib.suppress(BusError):  # again in the next step
                 connection.revive(name, on=name in wanted)
@@ -48,20 +48,20 @@ class TorqueWatch:
             self._off = kept  # that was said when it was opened
         if (limp, kept) != self._marked:
             self._marked = limp, kept
-            for name, servo in servos.items():
-                servo._mark(limp=name in limp, kept=name in kept)
+            for name, joint in joints.items():
+                joint.limp, joint.withheld = name in limp, name in kept
         self._why |= {event.name: why for event in connection.events if (why := _reason(event))}
         before, self._off = self._off, off & (wanted | self._off)
         back = {event.name for event in connection.events if event.kind == "without power"} & wanted
         self._without |= dict.fromkeys(back | connection.dark & self._without.keys(), time)
         if back:
-            who = "all servos" if len(back) == len(servos) else ", ".join(sorted(back))
+            who = "all servos" if len(back) == len(joints) else ", ".join(sorted(back))
             warn(f"without power until now: {who}; each starts from where it is, with little torque at first")
         for name in sorted(self._off - before):
             warn(f"servo {name!r} has no torque, and stays limp until recover(): {self._why.get(name, _SOMEBODY)}")
 
     def causes(self, time: float) -> dict[str, list[Cause]]:
-        """Why servos have no torque, or had none in the last second, by name; `time` as of `look`."""
+        """Why servos have no torque, or had none in the last second, by name; `time` as of `update`."""
         found: dict[str, list[Cause]] = {name: ["torque off"] for name in sorted(self._off)}
         for name, seen in self._without.items():
             if time - seen <= _GONE:

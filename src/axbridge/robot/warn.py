@@ -10,7 +10,7 @@ from axbridge.errors import ControlWarning
 
 def warn(message: str) -> None:
     """Give a `ControlWarning` in the caller's line: the first one that is not axbridge's own."""
-    level, frame = 2, sys._getframe(1)
+    level, frame = 2, sys._getframe(1)  # noqa: SLF001 - the interpreter's way to ask who called
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("axbridge."):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, ControlWarning, stacklevel=level)

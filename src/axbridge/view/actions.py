@@ -215,7 +215,7 @@ class Actions:
         servo = self._robot[name]
         if register in _NOT_HERE:
             raise UsageError(f"{register} is not written here", f"use {_NOT_HERE[register]}")
-        drive = servo._dynamixel  # noqa: SLF001 - its line; `Servo.write` neither spares the EEPROM nor verifies
+        drive = servo.dynamixel  # `Servo.write` neither spares the EEPROM nor verifies
         worn = write_register(drive.bus, drive.id, drive.profile, register, value)
         return f"{name}: {register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else "")
 

@@ -78,7 +78,7 @@ class ShadowedBus(SerialBus):
         try:
             self.follow()
             self._virtual.protocols.update(self.protocols)
-            self._virtual._transfer(frame, id, length)
+            self._virtual._transfer(frame, id, length)  # noqa: SLF001 - a bus passes on what it was asked
         except BusError:
             pass  # lost on the virtual line
         except AxBridgeError as failure:

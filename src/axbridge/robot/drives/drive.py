@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
-from axbridge.bus.cycle import CycleServo, Goal, RawState
+from axbridge.bus.cycle import CycleServo, Goal
+from axbridge.config.rig_tables import ServoConfig
+from axbridge.errors import ErrorFlag, HardwareError
 from axbridge.servo.coupled_motors import Limits
 from axbridge.servo.setpoints import Setpoints
-from axbridge.state import ServoState, Truth
+from axbridge.state import Truth
 
 Capability = Literal["native", "emulated", "unsupported"]
 CAPABILITIES = (
@@ -24,18 +26,17 @@ EMULATION = {  # what a servo says about itself when it is first asked for somet
 }
 
 
-class Sensed(Protocol):
-    """Where a drive finds the last sample; SI units are worked out when they are asked for."""
-
-    @property
-    def state(self) -> ServoState:
-        """The last sample."""
+Flags = type[ErrorFlag] | type[HardwareError]
+Sample = Callable[[str], float]
+"""The latest sample of a servo: its value in a column of `axbridge.state.SERVO_COLUMNS`."""
 
 
 class Drive(Protocol):
     """One motor of a robot.
 
     Attributes:
+        config: The rig's entry.
+        flags: What the bits of the servo's error byte mean.
         capabilities: By `CAPABILITIES`: what it does itself, what the host does for it, and what cannot be done.
         limits: Highest speed, and the positions it can be sent to whatever the soft limits say.
         max_torque: Highest torque, N·m or N.
@@ -45,12 +46,18 @@ class Drive(Protocol):
         on_at_start: Whether the motor holds its initial position without being asked, as Webots' do.
     """
 
+    config: ServoConfig
+    flags: Flags
     capabilities: Mapping[str, Capability]
     limits: Limits
     max_torque: float
     type: Literal["rotational", "linear"]
     brake: bool
     on_at_start: bool
+
+    @property
+    def powered(self) -> bool:
+        """Whether it was switched on."""
 
     @property
     def is_wheel(self) -> bool:
@@ -63,20 +70,14 @@ class Drive(Protocol):
             BusError: it does not answer.
         """
 
-    def command(self, setpoints: Setpoints, sensed: Sensed, period: float) -> Goal | None:
+    def command(self, setpoints: Setpoints, sample: Sample, period: float) -> Goal | None:
         """Hand over set-points before a step of `period` s; a drive on a bus returns what its cycle is to send.
 
         Raises:
             BusError: a change of mode needed a register that could not be written.
         """
 
-    def state(self, raw: RawState | None, start: float) -> ServoState:
-        """The sample just taken, in SI units; `start` is the robot's time 0 on the backend's clock."""
-
-    def position(self, raw: RawState) -> float:
-        """The position alone of a sample of a bus: a controller asks for little else."""
-
-    def turned(self, state: ServoState) -> float:
+    def turned(self, sample: Sample) -> float:
         """The position of a sample with its whole turns, rad; give each sample of a wheel once, in order."""
 
     def truth(self, time: float) -> Truth:
@@ -84,9 +85,6 @@ class Drive(Protocol):
 
     def cycle_servo(self, low: float, high: float) -> CycleServo | None:
         """The servo as its bus cycle knows it, limited to positions `low`..`high`; None without a bus."""
-
-    def electrical_power(self, state: ServoState, factor: float) -> float:
-        """Power drawn at `state`, W; `factor` is Webots' consumption factor."""
 
     def restore(self) -> None:
         """Undo what was changed for good in the servo (EEPROM), before the robot is let go.

@@ -14,13 +14,13 @@ from typing import Literal
 
 from axbridge.bus.base import Bus
 from axbridge.bus.commission import apply_registers, refuse_locked
-from axbridge.bus.cycle import CycleServo, Goal, RawState
+from axbridge.bus.cycle import CycleServo, Goal
 from axbridge.bus.protocols.dynamixel import PROTOCOLS
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import Area, FirmwareProfile
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, ErrorFlag, PortError, ServoFault, UsageError
-from axbridge.robot.drives.drive import Capability, Sensed
+from axbridge.robot.drives.drive import Capability, Flags, Sample
 from axbridge.robot.drives.speed_forecast import SpeedForecast
 from axbridge.robot.drives.turns import TurnCounter
 from axbridge.servo.columns import Param, pack
@@ -28,7 +28,7 @@ from axbridge.servo.coupled_motors import Limits
 from axbridge.servo.setpoints import Setpoints
 from axbridge.servo.steady import SteadyServo
 from axbridge.servo.velocity_pid import VelocityController, braking_speed, towards
-from axbridge.state import NO_FLAGS, UNKNOWN, ServoState, Truth
+from axbridge.state import UNKNOWN, Truth
 from axbridge.units import RPM, Calibration, signed_to_bits
 
 DYNAMIXEL_CAPABILITIES: dict[str, Capability] = {
@@ -67,6 +67,7 @@ class DynamixelDrive:
     type: Literal["rotational", "linear"] = "rotational"
     brake = False
     on_at_start = False
+    flags: Flags = ErrorFlag
     _changed_to = "a wheel"
 
     def __init__(
@@ -87,9 +88,9 @@ class DynamixelDrive:
         self.id = config.id
         self.profile = profile
         self.model = model
-        row = pack(model, profile.units.position)
-        row[Param.ASYMMETRY] *= config.direction  # all torques here are the joint's
-        self.steady = SteadyServo.of(row)
+        self.model_row = pack(model, profile.units.position)
+        self.model_row[Param.ASYMMETRY] *= config.direction  # all torques here are the joint's
+        self.steady = SteadyServo.of(self.model_row)
         self.bus = bus
         self._truth = truth
         self.calibration = Calibration(profile.units, config.zero, config.direction)
@@ -106,7 +107,7 @@ class DynamixelDrive:
         self._direct_goal: tuple[float, float, float, Goal] | None = None  # after target, velocity, available torque
         self._hold = math.nan  # where speed 0 stopped it
         self.limp_at = -math.inf  # when it was switched off last, s on the bus's clock
-        self._powered = False
+        self.powered = False
         self._own: dict[str, int] = {}  # what EEPROM registers held that are, or may be, changed: neighbours
         self.is_wheel = False
         self._turns: TurnCounter | None = None  # of a wheel
@@ -190,7 +191,7 @@ class DynamixelDrive:
         """Switch the motor; on: the present position becomes the goal first."""
         self._direct_goal = None
         if not on:
-            self._powered = False
+            self.powered = False
             self.limp_at = self.write("torque_enable", 0)
             return math.nan
         present = self.read("present_position")
@@ -202,7 +203,7 @@ class DynamixelDrive:
         else:
             self.write("goal_position", present)
         self.write("torque_enable", 1)
-        self._powered = True
+        self.powered = True
         self._speed = self._correction = 0.0
         return self.calibration.angle(present)
 
@@ -222,9 +223,9 @@ class DynamixelDrive:
         protocol = PROTOCOLS[self.profile.protocol]
         return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, protocol=protocol)
 
-    def command(self, setpoints: Setpoints, sensed: Sensed, period: float) -> Goal | None:
+    def command(self, setpoints: Setpoints, sample: Sample, period: float) -> Goal | None:
         """The mode of control the set-points ask for, as registers for the next cycle."""
-        if not (self._powered and setpoints.enabled):
+        if not (self.powered and setpoints.enabled):
             return None  # a goal would switch it on
         known, self._direct_goal = self._direct_goal, None
         if known is not None and setpoints.torque is None and setpoints.duty is None and setpoints.acceleration == -1:
@@ -237,58 +238,29 @@ class DynamixelDrive:
             self._pid.set_gains(*setpoints.gains)
         limit = self._torque_counts(setpoints.available_torque)
         if setpoints.duty is not None:
-            self._enter_wheel(sensed.state)
+            self._enter_wheel(sample)
             return self._wheel_goal(setpoints.duty, limit)
         if setpoints.torque is not None:
-            return self._apply_torque(setpoints.torque, sensed.state, period)
+            return self._apply_torque(setpoints.torque, sample, period)
         if setpoints.endless:
-            return self._turn(setpoints, sensed.state, period, limit)
+            return self._turn(setpoints, sample, period, limit)
         self._leave_wheel()
         if self._on_host:
-            state = sensed.state
-            self._pid.step(setpoints.target, state.position, setpoints.velocity, setpoints.acceleration, period)
-            return self._follow(self._pid.speed, setpoints, state, limit)
+            position = sample("position")
+            self._pid.step(setpoints.target, position, setpoints.velocity, setpoints.acceleration, period)
+            return self._follow(self._pid.speed, setpoints, position, limit)
         if setpoints.acceleration != -1:
-            self._ramp(setpoints, sensed.state, period)
-            return self._follow(self._speed, setpoints, sensed.state, limit)
-        return self._direct(setpoints, sensed, limit)
+            self._ramp(setpoints, sample("position"), period)
+            return self._follow(self._speed, setpoints, sample("position"), limit)
+        return self._direct(setpoints, sample, limit)
 
-    def state(self, raw: RawState | None, start: float) -> ServoState:
-        """Registers in SI units; the torque is an estimate."""
-        assert raw is not None
-        velocity = self.calibration.speed(raw.speed)
-        load = self.calibration.load(raw.load)
-        voltage = raw.voltage * self.profile.units.voltage
-        temperature = float(raw.temperature)
-        torque = self.steady.at(temperature).torque(load, voltage, velocity)
-        return ServoState(
-            time=raw.time - start,
-            position=self.position(raw),
-            velocity=velocity,
-            torque=torque if self._powered else 0.0,
-            load=load,
-            voltage=voltage,
-            temperature=temperature,
-            errors=ErrorFlag(raw.error & 0x7F) if raw.error else NO_FLAGS,
-        )
-
-    def position(self, raw: RawState) -> float:
-        """See `Drive.position`."""
-        return self.calibration.angle(raw.position)
-
-    def turned(self, state: ServoState) -> float:
+    def turned(self, sample: Sample) -> float:
         """The position with whole turns, counted while it is a wheel; through the dead zone by the motor model."""
         if not self.is_wheel:
-            return state.position
+            return sample("position")
         if self._turns is None:
-            self._turns = TurnCounter(self.steady, self.calibration.range, state.position)
-        return self._turns.update(state)
-
-    def electrical_power(self, state: ServoState, factor: float) -> float:  # noqa: ARG002 - a motor model knows better
-        """U·i by the motor model."""
-        if not self._powered or math.isnan(state.load):
-            return 0.0
-        return max(0.0, self.steady.power(state.load, state.voltage, state.velocity))
+            self._turns = TurnCounter(self.steady, self.calibration.range, sample("position"))
+        return self._turns.update(sample)
 
     def restore(self) -> None:
         """Give the servo its own mode back (EEPROM); limp, because a joint would run to an old goal.
@@ -357,7 +329,7 @@ class DynamixelDrive:
 
     # ---- position
 
-    def _direct(self, wanted: Setpoints, sensed: Sensed, limit: int) -> Goal:
+    def _direct(self, wanted: Setpoints, sample: Sample, limit: int) -> Goal:
         """The goal as it is; speed 0 holds still, because a Moving Speed of 0 would be full speed."""
         speed = abs(wanted.velocity)
         if speed:
@@ -367,20 +339,20 @@ class DynamixelDrive:
             self._direct_goal = wanted.target, wanted.velocity, wanted.available_torque, goal
             return goal
         if math.isnan(self._hold):
-            self._hold = sensed.state.position
+            self._hold = sample("position")
         return self._goal(self._hold, 0, limit)
 
-    def _ramp(self, wanted: Setpoints, state: ServoState, period: float) -> None:
+    def _ramp(self, wanted: Setpoints, position: float, period: float) -> None:
         """A speed that rises and falls by the acceleration limit and still stops at the target."""
-        away = wanted.target - state.position
+        away = wanted.target - position
         top = min(abs(wanted.velocity), braking_speed(away, wanted.acceleration))
         self._speed = towards(self._speed, math.copysign(top, away), wanted.acceleration * period)
 
-    def _follow(self, speed: float, wanted: Setpoints, state: ServoState, limit: int) -> Goal:
+    def _follow(self, speed: float, wanted: Setpoints, position: float, limit: int) -> Goal:
         """Move at `speed`: towards the target as far as that leads there, else a little ahead of the joint."""
-        ahead = state.position + speed * _LEAD
-        away = wanted.target - state.position
-        goal = wanted.target if speed * away >= 0 and abs(ahead - state.position) >= abs(away) else ahead
+        ahead = position + speed * _LEAD
+        away = wanted.target - position
+        goal = wanted.target if speed * away >= 0 and abs(ahead - position) >= abs(away) else ahead
         if speed * away >= 0 and abs(away) < self.profile.units.position:
             goal = wanted.target  # arrived: do not chase the last count
         return self._goal(goal, self.calibration.speed_limit(abs(speed)), limit)
@@ -392,12 +364,13 @@ class DynamixelDrive:
 
     # ---- torque
 
-    def _apply_torque(self, torque: float, state: ServoState, period: float) -> Goal:
+    def _apply_torque(self, torque: float, sample: Sample, period: float) -> Goal:
         """The duty that gives the torque: as Moving Speed in wheel mode, else as torque limit of a far goal."""
-        voltage = state.voltage or self.profile.electrics.nominal_voltage
-        velocity = self._forecast.update(state.time, state.velocity, torque, period)
+        voltage = sample("voltage") or self.profile.electrics.nominal_voltage
+        velocity = self._forecast.update(sample("time"), sample("velocity"), torque, period)
         duty = max(-1.0, min(1.0, self.steady.duty(torque, voltage, velocity)))
-        outward = (duty > 0 and state.position >= self._high) or (duty < 0 and state.position <= self._low)
+        position = sample("position")
+        outward = (duty > 0 and position >= self._high) or (duty < 0 and position <= self._low)
         if self.is_wheel:
             return self._wheel_goal(0.0 if outward else duty, self.profile.units.full_scale)
         counts = round(abs(duty) * self.profile.units.full_scale)
@@ -411,22 +384,22 @@ class DynamixelDrive:
 
     # ---- wheel
 
-    def _turn(self, wanted: Setpoints, state: ServoState, period: float, limit: int) -> Goal:
+    def _turn(self, wanted: Setpoints, sample: Sample, period: float, limit: int) -> Goal:
         """Turn endlessly at the velocity set: duty by the motor model, corrected by the speed measured."""
-        self._enter_wheel(state)
+        self._enter_wheel(sample)
         step = math.inf if wanted.acceleration == -1 else wanted.acceleration * period
         self._speed = towards(self._speed, wanted.velocity, step)
         if self.profile.behaviour.wheel_mode == "speed":
             counts = round(self._speed / self.profile.units.speed) * self.config.direction
             return Goal(0, signed_to_bits(counts), limit, wheel=True)
-        voltage = state.voltage or self.profile.electrics.nominal_voltage
+        voltage, velocity = sample("voltage") or self.profile.electrics.nominal_voltage, sample("velocity")
         if wanted.velocity * self._wheel_velocity < 0:
             self._correction = 0.0  # what was summed up against a stop must not delay the way back
         self._wheel_velocity = wanted.velocity
-        self._correction += _SPEED_GAIN * (self._speed - state.velocity) * period
+        self._correction += _SPEED_GAIN * (self._speed - velocity) * period
         self._correction = max(-_MOST_CORRECTION, min(_MOST_CORRECTION, self._correction))
         duty = self.steady.duty(0.0, voltage, self._speed) + self._correction
-        if self._speed == wanted.velocity == 0 and abs(state.velocity) <= 2 * self.profile.units.speed:
+        if self._speed == wanted.velocity == 0 and abs(velocity) <= 2 * self.profile.units.speed:
             duty = self._correction = 0.0  # duty 0 brakes
         return self._wheel_goal(duty, limit)
 
@@ -434,13 +407,13 @@ class DynamixelDrive:
         counts = round(max(-1.0, min(1.0, duty)) * self.profile.units.full_scale) * self.config.direction
         return Goal(0, signed_to_bits(counts), limit, wheel=True)
 
-    def _enter_wheel(self, state: ServoState) -> None:
+    def _enter_wheel(self, sample: Sample) -> None:
         """Angle limits 0/0, kept to be restored; written once, because EEPROM wears and the servo is deaf meanwhile."""
         if self.is_wheel:
             return
         self._speed = self._correction = 0.0
         if (held := self._held(_WHEEL)) != _WHEEL:
-            self.write("goal_position", self.calibration.goal(min(max(state.position, self._low), self._high)))
+            self.write("goal_position", self.calibration.goal(min(max(sample("position"), self._low), self._high)))
             self._change(held, _WHEEL)
         self.write("moving_speed", 0)
         self.is_wheel = True

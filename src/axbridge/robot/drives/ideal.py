@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from typing import Literal
 
-from axbridge.bus.cycle import CycleServo, Goal, RawState
+from axbridge.bus.cycle import CycleServo, Goal
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import ErrorFlag
-from axbridge.robot.drives.drive import CAPABILITIES, Capability, Sensed
+from axbridge.robot.drives.drive import CAPABILITIES, Capability, Flags, Sample
 from axbridge.servo.coupled_motors import Limits
 from axbridge.servo.setpoints import Setpoints
 from axbridge.sim.engines.ideal_joints import IdealJoint
-from axbridge.state import ServoState, Truth
+from axbridge.state import Truth
 
 IDEAL_CAPABILITIES: Mapping[str, Capability] = dict.fromkeys(CAPABILITIES, "native")
 _MAX_VELOCITY = _MAX_TORQUE = 10.0  # Webots' defaults of maxVelocity, maxTorque and maxForce
@@ -26,8 +26,10 @@ class IdealDrive:
     brake = True
     is_wheel = False  # its position has whole turns anyway
     on_at_start = True
+    flags: Flags = ErrorFlag
 
     def __init__(self, config: ServoConfig, joint: IdealJoint) -> None:
+        self.config = config
         self._joint = joint
         velocity = _MAX_VELOCITY if config.max_velocity is None else config.max_velocity
         self.limits = Limits(-math.inf, math.inf, velocity)
@@ -39,25 +41,38 @@ class IdealDrive:
         self._joint.powered = on
         return self._joint.position
 
-    def command(self, setpoints: Setpoints, sensed: Sensed, period: float) -> Goal | None:  # noqa: ARG002 - Drive
+    def command(self, setpoints: Setpoints, sample: Sample, period: float) -> Goal | None:  # noqa: ARG002 - Drive
         """Hand the set-points to the simulation."""
         self._joint.command(setpoints)
         return None
 
-    def state(self, raw: RawState | None, start: float) -> ServoState:  # noqa: ARG002 - Drive
-        """The joint after the latest physics step."""
+    def measure(self, start: float) -> dict[str, float]:
+        """The joint after the latest physics step, by columns of `SERVO_COLUMNS`; time 0 is `start`, s."""
         joint = self._joint
-        nan = math.nan
         load = joint.torque / self.max_torque if self.max_torque else 0.0
-        return ServoState(joint.time - start, joint.position, joint.speed, joint.torque, load, nan, nan, ErrorFlag(0))
+        return {
+            "time": joint.time - start,
+            "position": joint.position,
+            "velocity": joint.speed,
+            "torque": joint.torque,
+            "load": load,
+            "power": self.electrical_power,
+            "errors": 0.0,
+        }
 
-    def position(self, raw: RawState) -> float:  # noqa: ARG002 - Drive
-        """Of the joint: no bus has samples of it."""
-        return self._joint.position
+    @property
+    def powered(self) -> bool:
+        """Whether the motor row is switched on."""
+        return self._joint.powered
 
-    def turned(self, state: ServoState) -> float:
+    @property
+    def electrical_power(self) -> float:
+        """Power drawn now, W, as Webots reckons: torque times a factor."""
+        return abs(self._joint.torque) * self.config.consumption_factor
+
+    def turned(self, sample: Sample) -> float:
         """The position as it was measured: an ideal joint counts its turns."""
-        return state.position
+        return sample("position")
 
     def truth(self, time: float) -> Truth:  # noqa: ARG002 - Drive
         """The joint after the latest physics step, and what its motor row used."""
@@ -66,10 +81,6 @@ class IdealDrive:
     def cycle_servo(self, low: float, high: float) -> CycleServo | None:  # noqa: ARG002 - Drive
         """None: no bus."""
         return None
-
-    def electrical_power(self, state: ServoState, factor: float) -> float:
-        """Webots' model: torque times factor."""
-        return abs(state.torque) * factor
 
     def restore(self) -> None:
         """Nothing is kept."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
+from axbridge.robot.drives.drive import Sample
 from axbridge.servo.steady import SteadyServo
-from axbridge.state import ServoState
 
 _TURN = 2 * math.pi
 _MARGIN = 0.05  # rad: noise, and a shaft that is pushed a little
@@ -44,22 +44,23 @@ class TurnCounter:
         self._agreed = _FAR  # readings in a row that went along with the one before
         self._torque = 0.0  # that the load took when the shaft was last seen, N·m
 
-    def update(self, state: ServoState) -> float:
-        """Take a sample of a driven wheel; its angle, rad."""
-        passed = state.time - self._time if state.time > self._time else 0.0
-        reach = abs(state.voltage) / self._servo.motor.constant * passed + _MARGIN
-        self._agreed = self._agreed + 1 if abs(state.position - self._reading) <= reach else 0
-        self._time, self._reading = state.time, state.position
-        expected = self.position + passed * speed_under(self._servo, state.load, state.voltage, self._torque)
+    def update(self, sample: Sample) -> float:
+        """Count a sample of a driven wheel; its angle, rad."""
+        time, position, load, voltage = map(sample, ("time", "position", "load", "voltage"))
+        passed = time - self._time if time > self._time else 0.0
+        reach = abs(voltage) / self._servo.motor.constant * passed + _MARGIN
+        self._agreed = self._agreed + 1 if abs(position - self._reading) <= reach else 0
+        self._time, self._reading = time, position
+        expected = self.position + passed * speed_under(self._servo, load, voltage, self._torque)
         ahead = round((expected - (self._high + self._low + _TURN) / 2) / _TURN)
         begin, end = self._high + ahead * _TURN, self._low + (ahead + 1) * _TURN  # the dead zone nearest to it
-        if not self._low < state.position < self._high:
+        if not self._low < position < self._high:
             self.position = min(max(expected, begin), end)
             return self.position
-        read = state.position + round((expected - state.position) / _TURN) * _TURN
+        read = position + round((expected - position) / _TURN) * _TURN
         if self._agreed >= (_NEAR if abs(read - expected) <= end - begin + _MARGIN else _FAR):
             self.position = read
-            self._torque = self._servo.torque(state.load, state.voltage, state.velocity)
+            self._torque = self._servo.torque(load, voltage, sample("velocity"))
         else:
             self.position = expected
         return self.position

@@ -13,18 +13,17 @@ from dataclasses import replace
 
 from axbridge.bus.base import Bus
 from axbridge.bus.commission import answers_ping, apply_registers
-from axbridge.bus.cycle import CycleServo, Goal, RawState
+from axbridge.bus.cycle import CycleServo, Goal
 from axbridge.config.instructions import Instruction
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, OperatingMode, XAddress
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusTimeout, HardwareError
-from axbridge.robot.drives.drive import Capability, Sensed
+from axbridge.robot.drives.drive import Capability, Flags, Sample
 from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES, DynamixelDrive
 from axbridge.servo.coupled_motors import Limits
 from axbridge.servo.setpoints import Setpoints
-from axbridge.state import ServoState
 
 X_CAPABILITIES: dict[str, Capability] = {
     **DYNAMIXEL_CAPABILITIES,
@@ -50,6 +49,7 @@ class XDrive(DynamixelDrive):
     """
 
     _changed_to = "in another mode"
+    flags: Flags = HardwareError
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class XDrive(DynamixelDrive):
         if "goal_current" in self.profile.registers:
             self._top_current = self.read("current_limit")
         self._acceleration, self._current = math.nan, -1  # unknown: the next command writes them
-        self._powered = True
+        self.powered = True
         if not self.shut_down:  # else it takes no torque until it is woken
             if mode in _STANDS:
                 self.write(_STANDS[mode], 0)
@@ -132,7 +132,7 @@ class XDrive(DynamixelDrive):
             _, errors = apply_registers(self.bus, self.id, self.profile, self.config.registers)
             for error in errors.values():
                 raise error
-        if self._powered:
+        if self.powered:
             self.power(on=True)
 
     def cycle_servo(self, low: float, high: float) -> CycleServo | None:
@@ -140,15 +140,15 @@ class XDrive(DynamixelDrive):
         servo = super().cycle_servo(low, high)
         return None if servo is None else replace(servo, top_torque=self.profile.units.full_scale)
 
-    def command(self, setpoints: Setpoints, sensed: Sensed, period: float) -> Goal | None:
+    def command(self, setpoints: Setpoints, sample: Sample, period: float) -> Goal | None:
         """As of every drive; the acceleration is the servo's own."""
-        if not (self._powered and setpoints.enabled):
+        if not (self.powered and setpoints.enabled):
             return None
         self._cap = self._torque_counts(setpoints.available_torque)
         limit = setpoints.acceleration
         if limit != -1:
             setpoints = replace(setpoints, acceleration=-1.0)
-        goal = super().command(setpoints, sensed, period)  # which may change the mode, and that forgets the profile
+        goal = super().command(setpoints, sample, period)  # which may change the mode, and that forgets the profile
         if limit != self._acceleration:
             counts = 0 if limit < 0 else max(round(min(limit / _ACCELERATION, _MOST_ACCELERATION)), 1)
             self.write("profile_acceleration", counts)
@@ -157,20 +157,9 @@ class XDrive(DynamixelDrive):
             self._cap_current(setpoints.available_torque)
         return goal
 
-    def state(self, raw: RawState | None, start: float) -> ServoState:
-        """Registers in SI units; the torque is an estimate, the load is the duty."""
-        assert raw is not None
-        units, direction = self.profile.units, self.config.direction
-        velocity = direction * raw.speed * units.speed
-        load = direction * raw.load / units.full_scale
-        voltage, temperature = raw.voltage * units.voltage, float(raw.temperature)
-        torque = self.steady.at(temperature).torque(load, voltage, velocity) if self._powered else 0.0
-        position, errors = self.position(raw), HardwareError(raw.error)
-        return ServoState(raw.time - start, position, velocity, torque, load, voltage, temperature, errors)
-
-    def turned(self, state: ServoState) -> float:
+    def turned(self, sample: Sample) -> float:
         """The position: the servo counts its turns."""
-        return state.position
+        return sample("position")
 
     def restore(self) -> None:
         """Put mode and profile back, limp; see `Drive.restore`."""
@@ -197,7 +186,7 @@ class XDrive(DynamixelDrive):
         if self._mode != mode:
             self._start(mode)
 
-    def _enter_wheel(self, state: ServoState) -> None:  # noqa: ARG002 - an AX needs it
+    def _enter_wheel(self, sample: Sample) -> None:  # noqa: ARG002 - an AX needs it
         self._enter(OperatingMode.PWM)
 
     def _leave_wheel(self) -> None:
@@ -208,20 +197,21 @@ class XDrive(DynamixelDrive):
         counts = min(max(round(duty * self.profile.units.full_scale), -most), most)
         return Goal(0, self.config.direction * counts, place=XAddress.GOAL_PWM)
 
-    def _turn(self, wanted: Setpoints, state: ServoState, period: float, limit: int) -> Goal:  # noqa: ARG002 - likewise
+    def _turn(self, wanted: Setpoints, sample: Sample, period: float, limit: int) -> Goal:  # noqa: ARG002 - likewise
         self._enter(OperatingMode.VELOCITY)
         counts = min(max(round(wanted.velocity / self.profile.units.speed), -self._top_speed), self._top_speed)
         return Goal(0, self.config.direction * counts, min(limit, self._top_duty), place=XAddress.GOAL_VELOCITY)
 
-    def _apply_torque(self, torque: float, state: ServoState, period: float) -> Goal:
+    def _apply_torque(self, torque: float, sample: Sample, period: float) -> Goal:
         """By the loop of the current; where there is none, by the duty that gives the torque by the motor model."""
         if self.capabilities["torque"] != "native":
-            self._enter_wheel(state)
-            return super()._apply_torque(torque, state, period)
+            self._enter_wheel(sample)
+            return super()._apply_torque(torque, sample, period)
         self._enter(OperatingMode.CURRENT)
-        voltage = state.voltage or self.profile.electrics.nominal_voltage
-        velocity = self._forecast.update(state.time, state.velocity, torque, period)
-        outward = (torque > 0 and state.position >= self._high) or (torque < 0 and state.position <= self._low)
+        voltage = sample("voltage") or self.profile.electrics.nominal_voltage
+        velocity = self._forecast.update(sample("time"), sample("velocity"), torque, period)
+        position = sample("position")
+        outward = (torque > 0 and position >= self._high) or (torque < 0 and position <= self._low)
         current = 0.0 if outward else self.steady.loop_current(torque, voltage, velocity)
         counts = min(max(round(current / _AMPERE), -self._top_current), self._top_current)
         return Goal(0, self.config.direction * counts, self._top_duty, place=GOAL_CURRENT)

@@ -16,8 +16,10 @@ from axbridge.bus.cycle import RawState
 from axbridge.config.registers import POSITION_MODES, Address, XAddress
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
+from axbridge.robot.connection import raw_rows
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.x_drive import XDrive
+from axbridge.robot.samples import Scales
 from axbridge.robot.twin.residuals import is_shut_down
 from axbridge.robot.twin.shadow import Shadow
 from axbridge.robot.twin.tolerance import residuals_of
@@ -93,6 +95,7 @@ class Onlooker:
             for servo in rig.dynamixels
             for profile in (rig.profile_of(servo),)
         }
+        self._scales = Scales(list(self._drives.values()))
         self._residuals = residuals_of(rig)
         self._modes: dict[str, bytes] = {}  # as they were when the servo was seen first
         self._commands: dict[str, bytes] = {}  # as they were seen last
@@ -109,11 +112,12 @@ class Onlooker:
         shadow.follow(now)
         blocks = self._read(states, lambda commands: commands.reads)
         goals = {name: self._take(name, states[name], block) for name, block in blocks.items()}
-        measured = {name: self._drives[name].state(states[name], shadow.lag) for name in goals}
-        twins = {name: shadow.state(self._drives[name], shadow.lag) for name in goals}
+        raw, _ = raw_rows(self._scales.on_bus, states)
+        tables = self._scales.table(raw, shadow.lag), shadow.table(self._scales, shadow.lag)
+        measured, twins = ({name: table[name] for name in goals} for table in tables)
         for name, state in measured.items():
             if math.isnan(goals[name]) or is_shut_down(state):
-                shadow.lead(self._drives[name], state.position, twins[name].position)
+                shadow.follow_limp(self._drives[name], state.position, twins[name].position)
         return self._residuals.look(now, measured, twins, goals)
 
     def close(self) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from axbridge.robot.connection import raw_rows
 from axbridge.robot.drives.dynamixel import DynamixelDrive
-from axbridge.state import ServoState
+from axbridge.robot.samples import Samples, Scales
 from axbridge.virtual.world import World
 
 _BY_HAND = math.radians(0.6)  # a limp joint this far from its twin takes the twin along
@@ -33,11 +34,12 @@ class Shadow:
         self.lag = behind if math.isnan(self.lag) else max(self.lag, behind - _LONGEST)
         self.world.sleep_until(now - self.lag)
 
-    def state(self, drive: DynamixelDrive, start: float) -> ServoState:
-        """What a twin measures now; `start` is when time began, on the real servos' clock, s."""
-        return drive.state(self.world.sample(drive.config.name), start - self.lag)
+    def table(self, scales: Scales, start: float) -> Samples:
+        """What the twins of these servos measure now; `start` is when time began, on the real servos' clock, s."""
+        raw, _ = raw_rows(scales.on_bus, {name: self.world.sample(name) for name in scales.servos})
+        return scales.table(raw, start - self.lag)
 
-    def lead(self, drive: DynamixelDrive, position: float, twin: float) -> None:
+    def follow_limp(self, drive: DynamixelDrive, position: float, twin: float) -> None:
         """Put the twin of a limp joint where that is (rad), if it is elsewhere: no model knows hands and gravity."""
         if abs(position - twin) > _BY_HAND:
             self.place(drive, position)

@@ -10,6 +10,7 @@ from axbridge.errors import AxBridgeError
 from axbridge.robot.backends.twin import ShadowedBus
 from axbridge.robot.connection import Connection
 from axbridge.robot.drives.dynamixel import DynamixelDrive
+from axbridge.robot.samples import Scales
 from axbridge.robot.servo import Servo
 from axbridge.robot.twin.residuals import is_shut_down
 from axbridge.robot.twin.tolerance import residuals_of
@@ -32,7 +33,7 @@ class Twin:
         self._residuals = residuals_of(rig)
         drives = [drive for drive in connection.drives.values() if isinstance(drive, DynamixelDrive)]
         self._lines = [
-            (bus, [drive for drive in drives if drive.bus is bus])
+            (bus, Scales([drive for drive in drives if drive.bus is bus]))
             for bus in connection.backend.buses.values()
             if isinstance(bus, ShadowedBus)
         ]
@@ -48,13 +49,13 @@ class Twin:
             AxBridgeError: the simulation has failed.
         """
         states: dict[str, ServoState] = {}
-        for bus, drives in self._lines:
+        for bus, scales in self._lines:
             with bus.turn, bus.turn.lock:  # nobody else moves the world on meanwhile
                 bus.follow()
-                states |= {drive.config.name: bus.shadow.state(drive, start) for drive in drives}
+                states |= bus.shadow.table(scales, start)
         return states
 
-    def look(self, time: float, start: float, hand: Hand | None, *, late: bool) -> tuple[BusEvent, ...]:
+    def compare(self, time: float, start: float, hand: Hand | None, *, late: bool) -> tuple[BusEvent, ...]:
         """What is newly wrong with servos that do not do as their models say.
 
         Args:
@@ -68,7 +69,7 @@ class Twin:
         except AxBridgeError:
             return ()  # the simulation has failed: that was said, and the robot goes on
         states = {name: servo.state for name, servo in self._servos.items()}
-        self._lead(states, twins)
+        self._follow_limp(states, twins)
         held = self._is_held(time, hand)
         goals = {
             name: servo.goals.position
@@ -83,17 +84,17 @@ class Twin:
         """What is wrong at this time of the robot, s, by servo."""
         return self._residuals.present(time)
 
-    def _lead(self, states: Mapping[str, ServoState], twins: Mapping[str, ServoState]) -> None:
+    def _follow_limp(self, states: Mapping[str, ServoState], twins: Mapping[str, ServoState]) -> None:
         """Put the twins of limp servos where those are; shut down the twins of those that are shut down."""
         back = {event.name for event in self._connection.events if event.kind == "returned"}
-        for bus, drives in self._lines:
+        for bus, scales in self._lines:
             with bus.turn, bus.turn.lock:
-                for drive in drives:
+                for drive in scales.on_bus:
                     name = drive.config.name
                     shut_down = is_shut_down(states[name])
                     led = name in back or drive.id in bus.switched_on  # while nobody stepped
                     if shut_down or led or not self._servos[name].torque_enabled:
-                        bus.shadow.lead(drive, states[name].position, twins[name].position)
+                        bus.shadow.follow_limp(drive, states[name].position, twins[name].position)
                     if shut_down:
                         bus.shadow.shut_down(name)
                 bus.switched_on.clear()

@@ -1,0 +1,198 @@
+"""One joint of a robot as one record: its set-points, what drives it, and its row of the samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from axbridge.config.rig_tables import ServoConfig
+from axbridge.errors import RobotStopped, UnsupportedOperation, UsageError
+from axbridge.robot.connection import Connection
+from axbridge.robot.drives.drive import EMULATION, Drive
+from axbridge.robot.drives.dynamixel import DynamixelDrive
+from axbridge.robot.warn import warn
+from axbridge.servo import checks
+from axbridge.servo.coupled_motors import Limits, scaled, sibling_limits
+from axbridge.servo.setpoints import Setpoints
+from axbridge.state import Goals, StepTable
+
+_UNITS = {
+    "position": {"rotational": "rad", "linear": "m"},
+    "velocity": {"rotational": "rad/s", "linear": "m/s"},
+    "acceleration": {"rotational": "rad/s²", "linear": "m/s²"},
+    "torque": {"rotational": "N·m", "linear": "N"},
+}
+
+
+class Joint:
+    """What a robot keeps of one joint; `Servo` is its face.
+
+    Attributes:
+        config: The rig's entry.
+        connection, drive: To what moves the joint; a change of backend replaces both.
+        row: Of the table.
+        table: The robot's latest samples.
+        setpoints: After checks, clipping and multiplier.
+        requested: Position and velocity asked for last, before clipping: what Webots' getters return.
+        factors: Set-points of position and velocity over what was asked of this motor.
+        multiplier: Of commands to a coupling.
+        siblings: The others of its coupling.
+        soft_limits: Lowest and highest position that the rig, or the coupling, wants.
+        max_velocity: Likewise.
+        turned: Position with whole turns while it is a wheel, else NaN, rad.
+        stopped: By hand, see `Robot.stop`.
+        limp: Although it should have torque.
+        withheld: Limp until `recover`: it has shut itself down, or was beyond a limit.
+        dead: The battery is empty.
+    """
+
+    table: StepTable
+
+    def __init__(self, config: ServoConfig, connection: Connection, row: int) -> None:
+        self.config, self.connection, self.row = config, connection, row
+        self.drive: Drive = connection.drives[config.name]
+        self.multiplier = config.multiplier or 1.0
+        self.siblings: tuple[Joint, ...] = ()
+        low, high = config.soft_limits
+        self.soft_limits = min(low, config.position), max(high, config.position)  # widened as by Webots at load
+        self.max_velocity = self.drive.limits.velocity
+        start = config.position if self.drive.on_at_start else math.nan
+        self.setpoints = Setpoints(
+            start, self.max_velocity, config.acceleration, self.drive.max_torque, config.control_pid
+        )
+        self.setpoints.enabled = self.drive.on_at_start
+        self.requested = {"position": start, "velocity": self.max_velocity}
+        self.factors = {"position": 1.0, "velocity": 1.0}
+        self.turned = math.nan
+        self.stopped = self.limp = self.withheld = self.dead = False
+        self._warned: set[str | tuple[str, bool]] = set()  # what is emulated; command and end that were clipped
+        if config.multiplier == 0:
+            warn(f"multiplier of {config.name!r} must not be 0; it becomes 1")
+        if config.acceleration != -1:  # what the rig asks for is used from the first step on, so it is said now
+            self.require("acceleration")
+        if config.controller == "pid":
+            self.require("pid")
+        if config.min_stop < config.max_stop and (config.min_stop > low or config.max_stop < high) and low > -math.inf:
+            warn(f"the soft limits of {config.name!r} reach beyond its stops {config.min_stop:g}..{config.max_stop:g}")
+
+    @property
+    def min_position(self) -> float:
+        """Lowest position that is passed on."""
+        return max(self.soft_limits[0], self.drive.limits.low)
+
+    @property
+    def max_position(self) -> float:
+        """Highest position that is passed on."""
+        return min(self.soft_limits[1], self.drive.limits.high)
+
+    @property
+    def torque_enabled(self) -> bool:
+        """Whether the motor is on: it was switched on last, and the servo does not say otherwise."""
+        return self.setpoints.enabled and not self.limp
+
+    @property
+    def goals(self) -> Goals:
+        """The last commands, as a recording has them."""
+        setpoints, most = self.setpoints, self.drive.max_torque
+        positioned = setpoints.torque is None and setpoints.duty is None and not setpoints.endless
+        return Goals(
+            setpoints.target if positioned else math.nan,
+            abs(setpoints.velocity) if positioned else math.nan,
+            round(setpoints.available_torque / most, 12) if most else 1.0,  # 0.4 stays 0.4
+            math.nan if setpoints.duty is None else setpoints.duty,
+            self.torque_enabled,
+        )
+
+    def sample(self, quantity: str) -> float:
+        """The latest sample's value in a column of `SERVO_ROW`."""
+        return self.table.column(quantity).item(self.row)
+
+    # ---- commands
+
+    def check(self, position: float) -> checks.Checked:
+        """What becomes of a commanded position, rad or m, and the warning that goes with it; nothing moves."""
+        return checks.position(position, self.min_position, self.max_position, angle=self.drive.type == "rotational")
+
+    def refuse_degrees(self, position: float) -> None:
+        """Refuse what can be no angle of this joint, rad, rather than run to its limit.
+
+        Raises:
+            UsageError: says so.
+        """
+        low, high = self.min_position, self.max_position
+        if self.drive.type == "linear" or not checks.is_no_angle(scaled(position, self.multiplier), low, high):
+            return
+        raise UsageError(
+            f"{position:g} rad is no angle of servo {self.config.name!r}, which goes from {low:.3f} to {high:.3f} rad",
+            f"radians? {position:g}° is {math.radians(position):.3f}: give math.radians({position:g})",
+        )
+
+    def remember_request(self, commanded: Joint, quantity: str, value: float) -> None:
+        """Remember a request: the commanded motor as it was given, the others times their own multiplier."""
+        own = commanded is self
+        self.factors[quantity] = self.multiplier if own else 1.0
+        self.requested[quantity] = float(scaled(value, 1.0 if own else self.multiplier))
+
+    def switch_on(self) -> None:
+        """Switch the motor on where the joint is; see `Servo.torque_on`.
+
+        Raises:
+            RobotStopped: the robot was stopped.
+            BusError: the servo does not answer; torque stays off.
+        """
+        if self.stopped:
+            raise RobotStopped(
+                f"servo {self.config.name!r} stays off: all motors were switched off by hand",
+                "release it on the page, or call Robot.resume()",
+            )
+        setpoints = self.setpoints
+        if not self.dead and not (self.withheld and setpoints.enabled):
+            setpoints.target = self.requested["position"] = self.drive.power(on=True)
+            self.limp = False
+        setpoints.torque = setpoints.duty = None
+        setpoints.enabled = True
+
+    def registers(self, lack: str) -> DynamixelDrive:
+        """The drive, if it has registers.
+
+        Raises:
+            UnsupportedOperation: it has none; says what the joint lacks.
+        """
+        if not isinstance(self.drive, DynamixelDrive):
+            raise UnsupportedOperation(f"servo {self.config.name!r} is an ideal joint and {lack}")
+        return self.drive
+
+    def require(self, capability: str) -> None:
+        """Refuse what cannot be done; say once what is emulated."""
+        kind = self.drive.capabilities[capability]
+        if kind == "unsupported":
+            raise UnsupportedOperation(f"servo {self.config.name!r} has no {capability}", "see Servo.capabilities")
+        if kind == "emulated" and capability not in self._warned:
+            self._warned.add(capability)
+            warn(f"servo {self.config.name!r} {EMULATION[capability]}")
+
+    def say_clipped(self, command: str, checked: checks.Checked) -> None:
+        """Say what was clipped, the first time that this command goes beyond this end: loops repeat themselves."""
+        key = command, (checked.value or 0.0) > 0
+        if checked.warning and key not in self._warned:
+            self._warned.add(key)
+            self.say(checked.warning, command)
+
+    def say(self, message: str, command: str = "") -> None:
+        """Warn of a command to this joint; with the unit of its numbers."""
+        unit = _UNITS.get(command.removeprefix("available "), {}).get(self.drive.type, "")
+        warn(f"servo {self.config.name!r}{unit and f' ({unit})'}: {message}")
+
+
+def couple(joints: Sequence[Joint]) -> list[str]:
+    """Let these motors follow each other's commands, with the first one's limits; what is to be said of that."""
+    by_name = {joint.config.name: joint for joint in joints}
+    limits = {name: Limits(*joint.soft_limits, joint.max_velocity) for name, joint in by_name.items()}
+    wanted, messages = sibling_limits(limits, {name: joint.multiplier for name, joint in by_name.items()})
+    for name, joint in by_name.items():
+        joint.siblings = tuple(other for other in joints if other is not joint)
+        joint.soft_limits = wanted[name].low, wanted[name].high
+        if joint.setpoints.velocity == joint.max_velocity:
+            joint.setpoints.velocity = joint.requested["velocity"] = wanted[name].velocity
+        joint.max_velocity = wanted[name].velocity
+    return messages

@@ -1,0 +1,252 @@
+"""A robot's samples: register counts come in, one table a step; SI units are worked out by columns, when asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+
+from axbridge.arrays import FloatArray
+from axbridge.bus.cycle import RawState
+from axbridge.robot.connection import RAW_ROW, Rows, raw_rows
+from axbridge.robot.drives.drive import Drive
+from axbridge.robot.drives.dynamixel import DynamixelDrive
+from axbridge.robot.drives.ideal import IdealDrive
+from axbridge.robot.joint import Joint
+from axbridge.servo.columns import Param
+from axbridge.servo.steady import SteadyServo
+from axbridge.state import SERVO_ROW, ServoState, StepTable
+
+Flags = npt.NDArray[np.bool_]
+
+
+class Scales:
+    """What the register counts of some servos are worth, and what their motor models make of them.
+
+    Args:
+        drives: Of all joints, a row each; those without a bus are measured in SI units.
+    """
+
+    def __init__(self, drives: Sequence[Drive]) -> None:
+        self.drives = drives
+        self.on_bus = [drive for drive in drives if isinstance(drive, DynamixelDrive)]
+        self.rows = np.array([row for row, drive in enumerate(drives) if isinstance(drive, DynamixelDrive)], dtype=int)
+        self.whole = len(self.on_bus) == len(drives)
+        self.servos: Mapping[str, int] = {drive.config.name: row for row, drive in enumerate(drives)}
+        self.flags = [drive.flags for drive in drives]
+
+        def column(worth: Callable[[DynamixelDrive], float]) -> FloatArray:
+            return np.array([worth(drive) for drive in self.on_bus], dtype=float)
+
+        self.direction = column(lambda drive: drive.config.direction)
+        self.zero = column(lambda drive: drive.config.zero)
+        self.angle = column(lambda drive: drive.profile.units.position)
+        self.speed = column(lambda drive: drive.profile.units.speed)
+        self.full_scale = column(lambda drive: drive.profile.units.full_scale)
+        self.voltage = column(lambda drive: drive.profile.units.voltage)
+
+    @cached_property
+    def steady(self) -> SteadyServo:
+        """The models of the servos on buses; all torques are the joints'."""
+        return SteadyServo.of(np.array([drive.model_row for drive in self.on_bus]).reshape(-1, len(Param)))
+
+    def powered(self) -> Flags:
+        """Whose motors are on now, of the servos on buses."""
+        return np.array([drive.powered for drive in self.on_bus], dtype=bool)
+
+    def table(self, raw: Rows, start: float) -> Samples:
+        """Samples of servos that all are on buses; `start` is time 0 of the table on the clock of `raw`, s."""
+        return Samples(self, raw, raw["time"] - start, self.powered())
+
+
+class Samples(StepTable):
+    """Samples of a robot's servos.
+
+    Args:
+        scales: Of the servos.
+        raw: Samples of the servos on buses: `RAW_ROW`.
+        time: When they were taken, s on the robot's clock; NaN for one that was never read.
+        powered: Whose motors were on then.
+        sensors: Noise (rad) and resolution of the position sensors that have any, by row of `raw`.
+        others: `SERVO_ROW` of all joints, with what those without a bus have measured.
+    """
+
+    def __init__(
+        self,
+        scales: Scales,
+        raw: Rows,
+        time: FloatArray,
+        powered: Flags,
+        sensors: Mapping[int, tuple[float, float]] | None = None,
+        others: Rows | None = None,
+    ) -> None:
+        super().__init__(scales.servos, scales.flags)
+        self._scales, self._raw, self._time, self._powered = scales, raw, time, powered
+        self._sensors, self._others = sensors or {}, others
+        self._on_bus: dict[str, FloatArray] = self._columns if scales.whole else {}
+
+    def column(self, quantity: str) -> FloatArray:
+        """One of `SERVO_COLUMNS`, (servos,)."""
+        found = self._columns.get(quantity)
+        if found is None:
+            found = self._truth(quantity) if quantity.startswith("true_") else self._bus_column(quantity)
+            if self._others is not None and len(found) < len(self.servos):
+                joined = self._others[quantity].copy()
+                joined[self._scales.rows] = found
+                found = joined
+            self._columns[quantity] = found
+        return found
+
+    def _bus_column(self, quantity: str) -> FloatArray:
+        """The column of the servos on buses."""
+        found = self._on_bus.get(quantity)
+        if found is None:
+            with np.errstate(all="ignore"):
+                found = self._converted(quantity)
+            if quantity != "power":
+                found = np.where(np.isnan(self._time), math.nan, found)
+            self._on_bus[quantity] = found
+        return found
+
+    def _converted(self, quantity: str) -> FloatArray:
+        scales, raw, column = self._scales, self._raw, self._bus_column
+        match quantity:
+            case "time":
+                return self._time
+            case "position":
+                angle: FloatArray = scales.direction * (raw["position"] - scales.zero) * scales.angle
+                for row, (noise, resolution) in self._sensors.items():
+                    angle[row] = rounded(float(angle[row]) + noise, resolution)
+                return angle
+            case "velocity":
+                return np.asarray(scales.direction * raw["speed"] * scales.speed)
+            case "load":
+                return np.asarray(scales.direction * raw["load"] / scales.full_scale)
+            case "voltage":
+                return np.asarray(raw["voltage"] * scales.voltage)
+            case "temperature":
+                return raw["temperature"].astype(float)
+            case "errors":
+                return raw["error"].astype(float)
+            case "torque":
+                steady = scales.steady.at(column("temperature"))
+                return np.where(
+                    self._powered, steady.torque(column("load"), column("voltage"), column("velocity")), 0.0
+                )
+            case "power":
+                drawn = scales.steady.power(column("load"), column("voltage"), column("velocity"))
+                return np.where(self._powered & (drawn > 0.0), drawn, 0.0)
+            case _:
+                return np.full(len(raw), math.nan)
+
+    def _truth(self, quantity: str) -> FloatArray:
+        """What only a simulation knows; asked while it still does."""
+        moments = np.full(len(self.servos), math.nan)
+        moments[self._scales.rows] = self._raw["time"]
+        truths = [drive.truth(time) for drive, time in zip(self._scales.drives, moments.tolist(), strict=True)]
+        angles, torques = np.array(truths).T
+        self._columns |= {"true_position": angles, "true_torque": torques}
+        return self._columns[quantity]
+
+
+class Sampling:
+    """Gathers what a robot's joints have measured, and gives each of them the table of the latest step.
+
+    Args:
+        joints: All of them, in the rig's order.
+        seed: Of the noise of position sensors.
+
+    Attributes:
+        table: The latest samples.
+        frozen: See `freeze`.
+    """
+
+    table: Samples
+
+    def __init__(self, joints: Sequence[Joint], seed: int) -> None:
+        self._joints = joints
+        self._random = {joint.row: Random(f"{seed} {joint.config.name}") for joint in joints if joint.config.noise}
+        self.frozen = False
+        self.rewire()
+        count = len(self._scales.on_bus)
+        self._raw, self._time = np.zeros(count, RAW_ROW), np.full(count, math.nan)
+        self._raw["time"] = math.nan
+        self._powered = np.zeros(count, dtype=bool)
+        self._sensors: dict[int, tuple[float, float]] = {}
+        self._others = np.full(len(joints), math.nan, SERVO_ROW)
+        self._publish()
+
+    def rewire(self) -> None:
+        """Go on with the joints' drives as they are now."""
+        self._scales = Scales([joint.drive for joint in self._joints])
+        self._alone: dict[str, Scales] = {}
+        self._on_bus = [joint for joint in self._joints if isinstance(joint.drive, DynamixelDrive)]
+        self._ideal = [(joint, joint.drive) for joint in self._joints if isinstance(joint.drive, IdealDrive)]
+
+    def measure(self, start: float, *, unread: bool = False) -> None:
+        """Measure the joints without a bus, or those alone that never were; `start`: the robot's time 0, s."""
+        for joint, drive in () if self.frozen else self._ideal:
+            if not unread or math.isnan(self._others["time"][joint.row]):
+                measured = drive.measure(start)
+                measured["position"] = rounded(measured["position"] + self._noise(joint), joint.config.resolution)
+                for quantity, value in measured.items():
+                    self._others[quantity][joint.row] = value
+
+    def add(self, raw: Rows, fresh: Flags, start: float) -> None:
+        """Publish a step: `RAW_ROW` of the servos on buses, and which of these rows are new."""
+        if self.frozen:
+            return
+        powered, time = self._scales.powered(), raw["time"] - start
+        if not fresh.all():
+            raw, time = np.where(fresh, raw, self._raw), np.where(fresh, time, self._time)
+            powered = np.where(fresh, powered, self._powered)
+        self._raw, self._time, self._powered = raw, time, powered
+        if self._random or any(joint.config.resolution for joint in self._on_bus):
+            self._sensors = self._sensors | {
+                row: (self._noise(joint), joint.config.resolution)
+                for row, joint in enumerate(self._on_bus)
+                if fresh[row] and (joint.config.noise or joint.config.resolution)
+            }
+        self.measure(start, unread=True)
+        self._publish()
+        for row, joint in enumerate(self._on_bus):
+            if fresh[row]:
+                joint.turned = joint.drive.turned(joint.sample) if joint.drive.is_wheel else math.nan
+
+    def freeze(self) -> None:
+        """Keep the samples as they are from now on: the battery is empty."""
+        self.frozen = True
+        self._publish()
+
+    def state_by(self, name: str, states: Mapping[str, RawState], start: float) -> tuple[ServoState, float]:
+        """State and power, W, of a joint by a sample that is not kept; one without a bus is measured now."""
+        (joint,) = (joint for joint in self._joints if joint.config.name == name)
+        scales = self._alone.setdefault(name, Scales([joint.drive]))
+        others = None
+        if isinstance(joint.drive, IdealDrive):
+            others = np.full(1, math.nan, SERVO_ROW)
+            for quantity, value in joint.drive.measure(start).items():
+                others[quantity] = value
+        raw, _ = raw_rows(scales.on_bus, states)
+        table = Samples(scales, raw, raw["time"] - start, scales.powered(), others=others)
+        return table[name], table.column("power").item(0)
+
+    def _noise(self, joint: Joint) -> float:
+        return self._random[joint.row].gauss(0.0, joint.config.noise) if joint.config.noise else 0.0
+
+    def _publish(self) -> None:
+        others = self._others.copy() if self._ideal else None
+        self.table = Samples(self._scales, self._raw, self._time, self._powered, self._sensors, others)
+        for joint in self._joints:
+            joint.table = self.table
+
+
+def rounded(value: float, resolution: float) -> float:
+    """`value` to the nearest multiple of `resolution` (0 = as it is), halves away from zero."""
+    if not resolution or not math.isfinite(value):
+        return value
+    return math.copysign(math.floor(abs(value) / resolution + 0.5), value) * resolution
