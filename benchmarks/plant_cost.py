@@ -24,9 +24,9 @@ import axbridge.sim.engines.bullet.engine
 from axbridge.config.rig import Rig
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
+from axbridge.virtual.ax_firmware import AxFirmware
 from axbridge.virtual.line import Line
 from axbridge.virtual.reply_timing import Forecast
-from axbridge.virtual.servo import VirtualServo
 
 STEPS = 12  # control steps of 20 ms a turn
 ENGINE = ("getJointStates", "setJointMotorControlArray", "getContactPoints", "getBasePositionAndOrientation",
@@ -144,7 +144,7 @@ def without(action, turns):
     """How many times as long `action` takes without each of the short cuts."""
     short_cuts = {
         "reading_ahead": [patch.object(Line, "foresee", lambda *_: Forecast([], [], []))],
-        "goals_straight_to_the_motors": [patch.object(VirtualServo, "_steer", lambda *_: False)],
+        "goals_straight_to_the_motors": [patch.object(AxFirmware, "steer", lambda *_: False)],
     }
     ratios = {name: [] for name in short_cuts}
     for _ in range(turns):

@@ -161,10 +161,10 @@ def test_a_table_of_the_x_series_holds_four_bytes_and_signs():
     assert table.data[20:24] == (1_044_479).to_bytes(4, "little")
     table["bus_watchdog"] = -1
     assert (table["bus_watchdog"], table.data[98]) == (-1, 0xFF)
-    place = table.parse(112, bytes.fromhex("10000000 f0ffffff"), {})
+    data = bytes.fromhex("10000000 f0ffffff")
+    place = {share.name: table.patched(share, data) for share in table.shares(112, 8)}
     assert place == {"profile_velocity": 16, "goal_position": -16}
-    assert table.parse(116, (2**20).to_bytes(4, "little"), {}) is None
-    assert table.parse(116, bytes(2), {}) is None
+    assert [share.whole for share in table.shares(116, 2)] == [False]
     table["led"] = table["torque_enable"] = table["position_d_gain"] = 1
     table.power_on()
     assert (table["homing_offset"], table["led"], table["torque_enable"], table["position_d_gain"]) == (

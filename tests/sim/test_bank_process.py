@@ -37,7 +37,7 @@ def test_it_moves_with_the_wall_clock_and_takes_commands():
     servo = world.servos["s2"]
     servo.table["torque_enable"] = 1
     servo.table["goal_position"] = 700
-    servo._push(0.0)
+    servo.push(0.0)
     run(bank, 0.6)
     assert bank.state[1, State.ANGLE] == pytest.approx((700 - 512) * 0.00511826, abs=0.05)
     assert bank.state[0, State.ANGLE] == 0

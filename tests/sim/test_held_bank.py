@@ -39,7 +39,7 @@ def switch(world, *, on, goals=None):
     for name, goal in (goals or standing(world)).items():
         servo = world.servos[name]
         servo.table["goal_position"], servo.table["torque_enable"] = goal, int(on)
-        servo._push(world.now())
+        servo.push(world.now())
 
 
 def test_a_limp_robot_is_held_and_stands_by_itself_once_its_motors_are_on():
@@ -77,7 +77,7 @@ def test_a_robot_that_is_let_go_can_fall():
     passes(world, 2.2)
     for servo in list(world.servos.values())[1:]:  # all but one go limp: nobody holds it any more
         servo.table["torque_enable"] = 0
-        servo._push(world.now())
+        servo.push(world.now())
     passes(world, 1.5)
     assert engine.base()[0][2] < 0.2
     world.close()

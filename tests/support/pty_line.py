@@ -49,18 +49,18 @@ class Registers(MutableSequence):
         self._servo, self._state = servo, state
 
     def __getitem__(self, key):
-        self._servo._refresh(0.0)
+        self._servo.firmware.refresh(0.0)
         return self._servo.table.data[key]
 
     def __setitem__(self, key, value):
         data, row = self._servo.table.data, self._servo.row
-        self._servo._refresh(0.0)
+        self._servo.firmware.refresh(0.0)
         data[key] = value
         turned = int.from_bytes(data[POSITION : POSITION + 2], "little") - self._servo.zero
         self._state[row, [State.READING, State.ANGLE]] = turned * self._servo.profile.units.position
         self._state[row, State.VOLTAGE] = data[TEMPERATURE - 1] / 10
         self._state[row, State.TEMPERATURE] = data[TEMPERATURE]
-        self._servo._configure()
+        self._servo.configure()
 
     def __len__(self):
         return len(self._servo.table.data)
@@ -202,19 +202,19 @@ class PtyLine:
 
     def _watch(self, servo):
         """Let what is frozen take no write, and count what is burnt."""
-        write, steer = servo._write, servo._steer
+        write, steer = servo.write, servo.firmware.steer
 
-        def written(address, data, now):
+        def written(address, data, now, *, own=True):
             if self.frozen & set(range(address, address + len(data))):
                 return 0
-            error = write(address, data, now)
+            error = write(address, data, now, own=own)
             burnt = 0 if error else len(range(address, min(address + len(data), EEPROM_END)))
             self.writes += burnt
             servo.deafness = burnt * self.burn
             return error
 
-        servo._write = written
-        servo._steer = lambda data, now: bool(self.frozen & {30, 31, 32, 33}) or steer(data, now)
+        servo.write = written
+        servo.firmware.steer = lambda address, *rest: bool(self.frozen & {30, 31, 32, 33}) or steer(address, *rest)
 
     def _open(self):
         self.master, self.slave = pty.openpty()

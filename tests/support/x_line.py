@@ -54,11 +54,12 @@ class XServo:
     def write(self, address, data):
         if self.profile.protocol == 2 and address < 64 and self.table["torque_enable"]:
             return 7
-        values = self.table.parse(address, data, {})
-        if values is None:
+        shares = self.table.shares(address, len(data))
+        values = [self.table.patched(share, data) if share.writable and share.whole else None for share in shares]
+        if any(v is None or not s.minimum <= v <= s.maximum for s, v in zip(shares, values, strict=True)):
             return 4
-        for name, value in values.items():
-            self.table[name] = value
+        for share, value in zip(shares, values, strict=True):
+            self.table[share.name] = value
         return 0
 
     def read(self, address, length):

@@ -111,7 +111,7 @@ def test_broadcast_ping_of_equal_delays_is_the_wired_and():
 def test_broadcast_ping_of_different_delays_gets_through():
     world = make_world(ids=(1, 2))
     world.servos["s2"].table["return_delay_time"] = 0
-    world.servos["s2"]._configure()
+    world.servos["s2"].configure()
     heard = b"".join(delivery.data for delivery in deliveries(world, encode(BROADCAST, 1)))
     assert [packet.id for packet in Decoder().feed(heard)] == [2, 1]
 
@@ -120,7 +120,7 @@ def test_two_servos_with_one_id_garble_what_differs():
     world = make_world(ids=(1, 2), return_delay_time=0)
     world.inject("collision:1")
     world.sleep_until(0.05)
-    world.lines["main"].servos[-1].gauges.stuck = 100
+    world.lines["main"].servos[-1].firmware.stuck = 100
     replies = {b"".join(d.data for d in deliveries(world, encode(1, 2, b"\x24\x02"))) for _ in range(50)}
     assert any(reply != encode(1, 0, (512).to_bytes(2, "little")) for reply in replies)
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axbridge.bus.protocols import v1, v2
-from axbridge.bus.protocols.packet import BROADCAST
+from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.config.instructions import Instruction
 from axbridge.virtual.framing import Framing
 from tests.support.virtual_rig import Wire, make_x_world
@@ -64,7 +64,10 @@ def test_packets_of_both_protocols_are_found_in_order_however_they_are_cut(order
 @pytest.mark.slow
 def test_faults_strike_packets_of_both_protocols(wire, fault):
     wire.world.inject(f"{fault}=0.5")
-    answers = {1: v1.encode(1, 0), 11: wire.world.servos["s11"]._ping(broadcast=False).frame}
+    answers = {
+        1: v1.encode(1, 0),
+        11: wire.world.servos["s11"].handle(Packet(11, Instruction.PING, b"", True), 0.0).frame,
+    }
     questions = {1: v1.encode(1, Instruction.PING), 11: v2.encode(11, Instruction.PING)}
     for id_, question in questions.items():
         heard = []

@@ -37,7 +37,7 @@ class Arm:
             self.wire(v2.encode(BROADCAST, Instruction.SYNC_WRITE, v2.sync_write_params(at.address, block)))
 
     def read(self, servo, name):
-        self.world.servos[servo]._refresh(self.world.now())
+        self.world.servos[servo].firmware.refresh(self.world.now())
         return self.world.servos[servo].table[name]
 
     def state(self, servo):

@@ -11,7 +11,7 @@ from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.recording.recording import Recording, Track
 from axbridge.units import RPM
-from axbridge.virtual.loop import loop_row
+from axbridge.virtual.servo import loop_row
 
 
 def written_in(recording: Recording, name: str) -> dict[str, int]:

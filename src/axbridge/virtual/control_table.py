@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from axbridge.config.profile import Area, FirmwareProfile
@@ -87,13 +86,17 @@ class ControlTable:
         self.data[ram:] = bytes(self.size - ram)
         self._load(Area.RAM)
 
+    def start(self, name: str) -> None:
+        """Let a register start anew, with its factory value or that of the register it copies."""
+        source = self._profile.registers[name].initial
+        self[name] = source if isinstance(source, int) else self[source.removeprefix("@")]
+
     def _load(self, area: Area) -> None:
         for name, register in self._profile.registers.items():
             if register.area is area:
-                source = register.initial
-                self[name] = source if isinstance(source, int) else self[source.removeprefix("@")]
+                self.start(name)
 
-    def spans(self, address: int, length: int) -> tuple[RegisterShare, ...]:
+    def shares(self, address: int, length: int) -> tuple[RegisterShare, ...]:
         """The registers that a range of addresses touches, in order."""
         key = (address, length)
         plan = self._plans.get(key)
@@ -102,70 +105,29 @@ class ControlTable:
         return plan
 
     def _plan(self, address: int, length: int) -> tuple[RegisterShare, ...]:
-        spans: list[RegisterShare] = []
+        shares: list[RegisterShare] = []
         position = address
         while position < address + length:
             name = self._at.get(position)
             if name is None:
-                spans.append(RegisterShare("", position - address, 1, True, False, 0, 255, False))
+                shares.append(RegisterShare("", position - address, 1, True, False, 0, 255, False))
                 position += 1
                 continue
-            register = self._profile.registers[name]
-            whole = register.address >= address and register.end <= address + length
-            spans.append(
-                RegisterShare(
-                    name,
-                    register.address - address,
-                    register.size,
-                    whole,
-                    register.writable,
-                    register.minimum,
-                    register.maximum,
-                    register.signed,
-                )
+            one = self._profile.registers[name]
+            offset, whole = one.address - address, one.address >= address and one.end <= address + length
+            shares.append(
+                RegisterShare(name, offset, one.size, whole, one.writable, one.minimum, one.maximum, one.signed)
             )
-            position = register.end
-        return tuple(spans)
+            position = one.end
+        return tuple(shares)
 
-    def parse(self, address: int, data: bytes, limits: Mapping[str, tuple[int, int]]) -> dict[str, int] | None:
-        """What a write would set, in address order; None when a rule of the profile forbids it.
-
-        Args:
-            address: First address; the range must lie within the table.
-            data: Bytes to write.
-            limits: Lowest and highest values that replace the table's for some registers (they depend on the mode).
-        """
-        behaviour = self._profile.behaviour
-        if self.get("lock") and self._locked(address, len(data)):
-            return None
-        values: dict[str, int] = {}
-        for name, offset, size, whole, writable, low, high, signed in self.spans(address, len(data)):
-            if not writable:
-                if behaviour.read_only_write == "ignore":
-                    continue
-                return None
-            if whole:
-                value = int.from_bytes(data[offset : offset + size], "little")
-            elif behaviour.split_word_write == "accept":
-                value = self._patched(name, offset, data)
-            else:
-                return None
-            if signed and value >> 8 * size - 1:
-                value -= 1 << 8 * size
-            lowest, highest = limits.get(name, (low, high))
-            if not lowest <= value <= highest:
-                return None
-            values[name] = value
-        return values
-
-    def _patched(self, name: str, offset: int, data: bytes) -> int:
-        """A register with those of its bytes replaced that a range covers."""
-        address, size, _ = self._place[name]
+    def patched(self, share: RegisterShare, data: bytes) -> int:
+        """What a register is to hold after a write of `data`: as it is, with those bytes replaced that they cover."""
+        name, offset, size = share[:3]
+        if share.whole:
+            return int.from_bytes(data[offset : offset + size], "little", signed=share.signed)
+        address = self._place[name][0]
         register = self.data[address : address + size]
         for byte in range(max(-offset, 0), min(size, len(data) - offset)):
             register[byte] = data[offset + byte]
-        return int.from_bytes(register, "little")
-
-    def _locked(self, address: int, length: int) -> bool:
-        """Whether Lock keeps a write to this range out (Lock itself stays writable: 1 is all it takes)."""
-        return (address, length) != self._place["lock"][:2] and self._profile.behaviour.locks(address, length)
+        return int.from_bytes(register, "little", signed=share.signed)

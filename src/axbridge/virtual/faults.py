@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
-from axbridge.virtual.any_servo import AnyServo
+from axbridge.virtual.servo import VirtualServo
 
 _LATE = 0.04  # s
 _BROWNOUT = 4.0  # V
@@ -47,7 +47,7 @@ class StruckLine(Protocol):
     """What faults do to a line; `axbridge.virtual.line.Line` has it."""
 
     mishaps: Mishaps
-    servos: list[AnyServo]
+    servos: list[VirtualServo]
 
     def plug(self) -> None:
         """Put the adapter back."""
@@ -55,10 +55,10 @@ class StruckLine(Protocol):
     def unplug(self) -> None:
         """Pull the adapter."""
 
-    def add(self, servo: AnyServo) -> None:
+    def add(self, servo: VirtualServo) -> None:
         """Put one more servo on the line."""
 
-    def remove(self, servo: AnyServo) -> None:
+    def remove(self, servo: VirtualServo) -> None:
         """Take a servo off the line."""
 
 
@@ -78,10 +78,10 @@ class FaultTarget(Protocol):
         """The lines that faults of bytes strike."""
 
     @property
-    def struck_servos(self) -> Collection[AnyServo]:
+    def struck_servos(self) -> Collection[VirtualServo]:
         """The servos of the rig."""
 
-    def twin_of(self, servo: AnyServo) -> AnyServo:
+    def twin_of(self, servo: VirtualServo) -> VirtualServo:
         """A second servo with this one's registers, and no motor."""
 
     def now(self) -> float:
@@ -183,7 +183,7 @@ def _restore_supply(scene: FaultTarget, fault: Fault) -> None:
     scene.supply[:] = scene.rated_supply
 
 
-def _struck(scene: FaultTarget, fault: Fault) -> Iterator[AnyServo]:
+def _struck(scene: FaultTarget, fault: Fault) -> Iterator[VirtualServo]:
     return (servo for servo in scene.struck_servos if fault.id is None or servo.id == fault.id)
 
 

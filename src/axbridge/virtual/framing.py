@@ -105,8 +105,11 @@ def blocks_of(protocol: int, packet: Packet) -> list[tuple[int, dict[int, bytes]
     return None
 
 
-def reads_of(packet: Packet) -> list[tuple[int, int, int]]:
-    """``(id, address, length)`` of a read of several servos by Protocol 2.0, in the order asked; none if malformed."""
+def reads_of(protocol: int, packet: Packet) -> list[tuple[int, int, int]]:
+    """``(id, address, length)`` of a read of several servos, in the order asked; none if malformed."""
+    if protocol == 1:  # ``00, (length, id, address) …``
+        listed = (packet.params[place : place + 3] for place in range(1, len(packet.params) - 2, 3))
+        return [(id_, address, length) for length, id_, address in listed]
     if packet.code in {Instruction.BULK_READ, Instruction.FAST_BULK_READ}:
         return v2.bulk_read_requests(packet.params)
     params = packet.params

@@ -13,13 +13,13 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from axbridge.bus.protocols import v2
-from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
+from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST
 from axbridge.bus.protocols.v1 import OVERHEAD
-from axbridge.virtual.any_servo import AnyServo, Status
 from axbridge.virtual.collision import Transmission, overlay
 from axbridge.virtual.faults import Mishaps
 from axbridge.virtual.framing import FAST_READS, Framing, Heard, blocks_of, reads_of
 from axbridge.virtual.reply_timing import Forecast, Interrupts, PlainRead
+from axbridge.virtual.servo import Status, VirtualServo
 
 _READ_FRAME = 2 + OVERHEAD  # bytes of a READ
 
@@ -68,13 +68,13 @@ class Line:
 
     def __init__(
         self,
-        servos: Iterable[AnyServo],
+        servos: Iterable[VirtualServo],
         *,
         baud: float = 1_000_000,
         timing: Literal["wire", "none"] = "wire",
         seed: int = 0,
     ) -> None:
-        self.servos: list[AnyServo] = list(servos)
+        self.servos: list[VirtualServo] = list(servos)
         self.baud: float = float(baud)
         self.timing = timing
         self.counters: LineCounters = LineCounters()
@@ -88,21 +88,21 @@ class Line:
         self._speaking: list[tuple[float, float]] = []  # start and end of replies on the line
         self.host_free: float = 0.0  # when the host's last byte has left
         self._pause = min((s.profile.timing.inter_byte_timeout_ms for s in self.servos), default=100.0) * 1e-3
-        self._by_id: dict[tuple[int, int], list[AnyServo]] = {}  # by protocol and id
+        self._by_id: dict[tuple[int, int], list[VirtualServo]] = {}  # by protocol and id
         self._plans: dict[tuple[int, int, int], PlainRead | None] = {}
         self._planned_at = self.baud
         for servo in self.servos:
             servo.changed = self._renew_index
         self._renew_index()
 
-    def add(self, servo: AnyServo) -> None:
+    def add(self, servo: VirtualServo) -> None:
         """Put one more servo on the line."""
         self.servos.append(servo)
         self._interrupts[id(servo)] = Interrupts(servo, self._rng)
         servo.changed = self._renew_index
         self._renew_index()
 
-    def remove(self, servo: AnyServo) -> None:
+    def remove(self, servo: VirtualServo) -> None:
         """Take a servo off the line."""
         self.servos.remove(servo)
         self._renew_index()
@@ -257,9 +257,11 @@ class Line:
                 self._write_blocks([servo for servo in servos if self._hears(servo, start, size)], blocks, end)
                 return
             if protocol == 2 and packet.code in FAST_READS:
-                self._fast_read([servo for servo in servos if self._hears(servo, start, size)], packet, end)
+                self._fast_read(
+                    [servo for servo in servos if self._hears(servo, start, size)], reads_of(protocol, packet), end
+                )
                 return
-        replies: list[tuple[AnyServo, Status, float]] = []
+        replies: list[tuple[VirtualServo, Status, float]] = []
         for servo in servos:
             if not self._hears(servo, start, size):
                 continue
@@ -273,7 +275,9 @@ class Line:
         if replies:
             self._answer(replies, end)
 
-    def _write_blocks(self, servos: list[AnyServo], blocks: Iterable[tuple[int, dict[int, bytes]]], end: float) -> None:
+    def _write_blocks(
+        self, servos: list[VirtualServo], blocks: Iterable[tuple[int, dict[int, bytes]]], end: float
+    ) -> None:
         """Each servo takes its block of a write to several."""
         for servo in servos:
             if servo.protocol == 2:
@@ -285,12 +289,11 @@ class Line:
                     if servo.deafness:
                         self._deafen(servo, end, end)
 
-    def _fast_read(self, servos: list[AnyServo], packet: Packet, end: float) -> None:
+    def _fast_read(self, servos: list[VirtualServo], reads: list[tuple[int, int, int]], end: float) -> None:
         """One answer of several servos: each adds its block, until one is missing."""
-        reads = reads_of(packet)
         asked = {id_ for id_, _, _ in reads}
         blocks: list[v2.Block] = []
-        first: tuple[AnyServo, float] | None = None
+        first: tuple[VirtualServo, float] | None = None
         by_id = {servo.id: servo for servo in servos}
         for servo in servos:
             servo.feed(end)
@@ -309,19 +312,19 @@ class Line:
         frame = frame[: len(frame) - sum(4 + len(block.data) for block in missing)]
         self._answer([(first[0], Status(frame, first[1]), first[0].baud)], end)
 
-    def _deafen(self, servo: AnyServo, end: float, busy: float) -> None:
+    def _deafen(self, servo: VirtualServo, end: float, busy: float) -> None:
         """A servo writes to its EEPROM or starts anew, from `busy` on, after a packet that ended at `end`."""
         deafness, servo.deafness = servo.deafness, 0.0
         servo.deaf_until = max(servo.deaf_until, busy + deafness if self.timing == "wire" else end)
 
-    def _hears(self, servo: AnyServo, start: float, size: int) -> bool:
+    def _hears(self, servo: VirtualServo, start: float, size: int) -> bool:
         """Whether a servo understands a packet of `size` bytes that begins at `start` (s)."""
         if not servo.powered or (start < servo.deaf_until and self.timing == "wire"):
             return False
         timing, off = servo.profile.timing, servo.baud - self.baud
         return size <= timing.rx_buffer and (off == 0.0 or abs(off) <= timing.baud_tolerance * servo.baud)
 
-    def _answer(self, replies: list[tuple[AnyServo, Status, float]], end: float) -> None:
+    def _answer(self, replies: list[tuple[VirtualServo, Status, float]], end: float) -> None:
         """Put status packets on the line."""
         self.counters.replies += len(replies)
         if self.timing == "none":

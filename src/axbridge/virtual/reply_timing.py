@@ -8,13 +8,13 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from axbridge.virtual.any_servo import AnyServo
+from axbridge.virtual.servo import VirtualServo
 
 
 class Interrupts:
     """The motor-control interrupt of one servo: its phase is free, its period a little off."""
 
-    def __init__(self, servo: AnyServo, rng: random.Random) -> None:
+    def __init__(self, servo: VirtualServo, rng: random.Random) -> None:
         timing = servo.profile.timing
         self._length = timing.isr_length_us * 1e-6
         self._period = timing.isr_period_us * 1e-6 * rng.uniform(0.995, 1.005)
@@ -46,7 +46,7 @@ class PlainRead(NamedTuple):
         interrupts: Of the servo.
     """
 
-    servo: AnyServo
+    servo: VirtualServo
     address: int
     length: int
     delay: float

@@ -1,313 +1,580 @@
-"""The virtual servo of Protocol 1.0: packets, registers with their side effects.
+"""The virtual servo: packets, power, one way into its registers and one out of them.
 
-Behaviour that differs between firmwares is a flag of the profile.
+It knows nothing of lines, and of time only how long its own firmware takes to answer. It owns a control table and one
+row of a bank of motors. What a protocol calls an error is a row of `_CODES`; what a register does is its `Firmware`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
-from axbridge.bus.protocols.packet import BROADCAST, Packet
-from axbridge.bus.protocols.v1 import encode
-from axbridge.config.instructions import Instruction
-from axbridge.config.registers import EEPROM_END, PRESENT, REALTIME_TICK, Address
-from axbridge.errors import ErrorFlag
-from axbridge.servo.columns import Mode, State
+import numpy as np
+
+from axbridge.bus.protocols import v1, v2
+from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
+from axbridge.config.instructions import INSTRUCTIONS, Instruction
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import ADDRESSES
+from axbridge.errors import ErrorFlag, StatusError
+from axbridge.servo.columns import State
+from axbridge.sim.bank import Motors
 from axbridge.units import baud_of
-from axbridge.virtual.alarms import Alarms
-from axbridge.virtual.any_servo import AnyServo, Status
-from axbridge.virtual.registers import Gauges, drive_mode, loop_command, stuck_loop
+from axbridge.virtual.ax_firmware import AxFirmware
+from axbridge.virtual.control_table import ControlTable
+from axbridge.virtual.firmware import Firmware, Written
+from axbridge.virtual.framing import reads_of
+from axbridge.virtual.x_firmware import XFirmware
 
-_RANGE, _ANGLE = int(ErrorFlag.RANGE), int(ErrorFlag.ANGLE_LIMIT)
-_CHECKSUM, _INSTRUCTION = int(ErrorFlag.CHECKSUM), int(ErrorFlag.INSTRUCTION)
-_LEVEL, _TORQUE, _GOAL = map(int, (Address.STATUS_RETURN_LEVEL, Address.TORQUE_ENABLE, Address.GOAL_POSITION))
-_GOAL_END = _GOAL + 4  # goal and speed
-_PRESENT = int(Address.PRESENT_POSITION)
-_REFRESHED_END = REALTIME_TICK + 2  # of the registers that follow the motor
-_MOVING = int(Address.MOVING)
-_READING = int(State.READING)
-_BUSY = 0.1  # s after a goal in which a servo at rest still counts as moving: latency and stiction
+FIRMWARES: Mapping[str, type[Firmware]] = {"ax": AxFirmware, "mx": AxFirmware, "x": XFirmware}  # by family of units
+_VOLTS, _READING = int(State.VOLTAGE), int(State.READING)
+_INDIRECT = re.compile(r"indirect_data_(\d+)")
+_STORE, _RESTORE = b"\x01CTRL", b"\x02CTRL"
+_GAP = 3  # bytes of silence for each id that does not answer a broadcast ping
+_GROUP_READS = {Instruction.SYNC_READ, Instruction.BULK_READ}
 
 
-class VirtualServo(AnyServo):
-    """One servo of Protocol 1.0."""
+class Status(NamedTuple):
+    """An answer.
 
-    protocol = 1
+    Attributes:
+        frame: The status packet.
+        delay: From the end of the instruction packet to the first start bit, without interruptions, s.
+        turn: The other servos that answer first.
+        gap: How long it waits for each of those that does not answer, s; infinite: it waits for ever.
+    """
 
-    def _build(self) -> None:
-        self._wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
-        self._busy_until = 0.0
-        self._turned = 0.0  # rad: whole turns of the shaft that its sensor does not tell
-        self.gauges: Gauges = Gauges(self.table, self.profile, self.zero)
-        self.alarms = Alarms(self.profile, self.table, self.gauges)
+    frame: bytes
+    delay: float
+    turn: tuple[int, ...] = ()
+    gap: float = math.inf
 
-    def _begin(self, time: float) -> None:
-        """The goal is where the shaft is."""
-        self._refresh(time)
-        self._wheel_drive = False
-        self.table["goal_position"] = self.table["present_position"]
 
-    # -- packets -------------------------------------------------------------------------------------------------
+class _Codes(NamedTuple):
+    """What a protocol answers to what cannot be done, and how."""
 
-    def handle(self, packet: Packet, time: float) -> Status | None:
-        """See `AnyServo.handle`."""
-        broadcast = packet.id == BROADCAST
-        if not self.powered or not (broadcast or packet.id == self.id):
-            return None
-        level = self.table.data[_LEVEL]
-        if not packet.intact:
-            if broadcast or level < 2 or self.profile.behaviour.bad_checksum == "silent":
-                return None
-            return self._status(self.id, _CHECKSUM, b"", Instruction.PING)
-        code = packet.code
-        if code == Instruction.READ:
-            return None if broadcast or level < 1 else self._read(packet.params, time)
-        if code == Instruction.PING:
-            if broadcast and self.profile.behaviour.broadcast_ping == "ignore":
-                return None
-            return self._status(self.id, 0, b"", Instruction.PING)
-        if code == Instruction.BULK_READ and broadcast and code in self._known:
-            return self._bulk_read(packet.params, time) if level >= 1 else None
-        answer = (self.id, self.alarms.bits, self._return_delay)
-        error = self._execute(code, packet.params, time, broadcast)
-        if error is None or broadcast or level < 2:
-            return None
-        id_, alarms, return_delay = answer
-        written = max(len(packet.params) - 1, 0) if code in {Instruction.WRITE, Instruction.REG_WRITE} else 0
-        delay = self._delays.get(code, self._delays[Instruction.WRITE])
-        delay += written * self.profile.timing.reply_us_per_byte * 1e-6 + return_delay
-        return Status(encode(id_, error | alarms), delay)
+    encode: Callable[[int, int, bytes], bytes]
+    width: int  # bytes of an address
+    refused: int  # not to be done now
+    unknown: int  # no such instruction
+    value: int
+    length: int
+    access: int
 
-    def read_delay(self, address: int, length: int) -> float | None:
-        """See `AnyServo.read_delay`."""
-        if self.table.data[_LEVEL] < 1 or address < 0 or length < 0 or address + length > self.table.size:
-            return None
-        return self._delays[Instruction.READ] + self._return_delay
 
-    def take_block(self, address: int, data: bytes, time: float) -> None:
-        """Carry out its part of a SYNC_WRITE that ended at `time` (s); never answered."""
-        if not (address == _GOAL and self._steer(data, time)):
-            self._write(address, data, time)
+_CODES = {
+    1: _Codes(
+        v1.encode, 1, int(ErrorFlag.INSTRUCTION), int(ErrorFlag.INSTRUCTION), *(int(ErrorFlag.RANGE),) * 3
+    ),
+    2: _Codes(
+        v2.encode_status, 2, StatusError.RESULT, StatusError.INSTRUCTION, StatusError.RANGE, StatusError.LENGTH,
+        StatusError.ACCESS,
+    ),
+}  # fmt: skip
 
-    def _status(self, id: int, error: int, params: bytes, code: Instruction) -> Status:
-        return Status(encode(id, error | self.alarms.bits, params), self._delays[code] + self._return_delay)
 
-    def _read(self, params: bytes, time: float) -> Status | None:
-        if len(params) != 2:
-            return self._status(self.id, self._short, b"", Instruction.READ)
-        address, length = params
-        data = self.peek(address, length, time)
-        if len(data) < length:
-            choice = self.profile.behaviour.out_of_table
-            if choice == "silent":
-                return None
-            if choice == "reply_0x08_no_params":
-                return self._status(self.id, _RANGE, b"", Instruction.READ)
-            data = data.ljust(length, b"\0")
-        return self._status(self.id, 0, data, Instruction.READ)
+class VirtualServo:
+    """One servo.
 
-    def peek(self, address: int, length: int, time: float, state: list[float] | None = None) -> bytes:
-        """See `AnyServo.peek`."""
-        end = address + length
-        if address < _REFRESHED_END and end > _PRESENT:
-            self._refresh(time, state, all_=end > _MOVING)
-        return bytes(self.table.data[address:end])
+    Args:
+        profile: Its model.
+        motors: The bank it drives.
+        index: Its row there.
+        zero: Position count at 0 rad.
+        registers: Values that differ from the factory's, by register name.
+        time: Power-on, s.
 
-    def present(self, time: float) -> tuple[int, int, int, int, int]:
-        """See `AnyServo.present`."""
-        return PRESENT.unpack(self.peek(_PRESENT, PRESENT.size, time))
+    Attributes:
+        zero: Position count at 0 rad.
+        row: Its row in the bank.
+        table: The control table.
+        firmware: What it makes of its registers.
+        alarms: The state bits of its error byte, or its Hardware Error Status.
+        protocol: Version of the protocol it speaks.
+        id: Id it answers to.
+        baud: Bits per second it hears and speaks.
+        deafness: How long the last packet makes it deaf, s, after its answer. The line takes it over and sets 0.
+        deaf_until: It hears nothing before this time, s.
+        burns_all: Whether it burns EEPROM bytes that keep their value, too.
+        dead: Whether it is broken: power does not bring it back.
+        changed: Called when its id, its baud rate, how it answers, or its power may have changed.
+    """
 
-    def _bulk_read(self, params: bytes, time: float) -> Status | None:
-        """``00, (length, id, address) …``: each answers after the one listed before it."""
-        listed = [params[i : i + 3] for i in range(1, len(params) - 2, 3)]
-        for place, (length, id_, address) in enumerate(listed):
-            if id_ == self.id:
-                status = self._read(bytes((address, length)), time)
-                return status and status._replace(turn=tuple(block[1] for block in listed[:place]))
-        return None
+    id: int
+    baud: float
 
-    def _execute(self, code: int, params: bytes, time: float, broadcast: bool) -> int | None:
-        """Carry out an instruction that is answered without data; return its error bits, None for silence."""
-        if code not in self._known or code in {Instruction.SYNC_WRITE, Instruction.BULK_READ}:
-            return _INSTRUCTION
-        if code == Instruction.WRITE:
-            return self._write(params[0], params[1:], time) if len(params) > 1 else self._short
-        if code == Instruction.REG_WRITE:
-            return self._register(params)
-        if code == Instruction.ACTION:
-            return self._action(time)
-        if broadcast:
-            return None  # nobody resets or reboots on a broadcast
-        if code == Instruction.REBOOT:
-            self.power_cycle(time)
-            self.deafness, self.deaf_until = self.profile.timing.boot_ms * 1e-3, time
-            return 0
-        return self._factory_reset(time)
+    def __init__(
+        self,
+        profile: FirmwareProfile,
+        motors: Motors,
+        index: int,
+        *,
+        zero: int,
+        registers: Mapping[str, int] | None = None,
+        time: float = 0.0,
+    ) -> None:
+        self.profile = profile
+        self.protocol: int = profile.protocol
+        self.table: ControlTable = ControlTable(profile)
+        self.changed: Callable[[], None] = lambda: None
+        self.deafness: float = 0.0
+        self.burns_all = False
+        self.dead = False
+        self.row = index
+        self.zero = zero
+        self._motors = motors
+        self._rows = np.array([index])
+        self._codes = _CODES[profile.protocol]
+        self._level = int(ADDRESSES[profile.protocol].STATUS_RETURN_LEVEL)
+        self._registered: tuple[int, bytes] | None = None
+        self._backup = b""
+        self._known = frozenset(Instruction[name] for name in profile.instructions)
+        given = profile.timing.reply_us  # at return delay 0
+        self._delays = {int(code): given.get(code.name, given["WRITE"]) * 1e-6 for code in INSTRUCTIONS[self.protocol]}
+        self._pointers = {  # address of a byte of indirect data -> that of the register that says what it stands for
+            register.address: profile.registers[f"indirect_address_{found[1]}"].address
+            for name, register in profile.registers.items()
+            if (found := _INDIRECT.fullmatch(name))
+        }
+        for name, value in (registers or {}).items():
+            self.table[name] = value
+        self.firmware: Firmware = FIRMWARES[profile.units_name](self.table, profile, zero, self._state_at)
+        self.alarms = self.firmware.alarms
+        self.power_on(time, registers or {})
+        self.deaf_until: float = time
 
     @property
-    def _short(self) -> int:
-        return _INSTRUCTION if self.profile.behaviour.short_instruction == "reply_0x40" else _RANGE
-
-    def _register(self, params: bytes) -> int | None:
-        if len(params) < 2:
-            return self._short
-        error, values = self._checked(params[0], params[1:])
-        if values is not None:
-            self._registered = (params[0], params[1:])
-            self.table["registered_instruction"] = 1
-        return error
-
-    def _action(self, time: float) -> int:
-        if (registered := self._take_registered()) is None:
-            return _INSTRUCTION
-        self._write(*registered, time)
-        return 0
-
-    def _factory_reset(self, time: float) -> int | None:
-        if self.profile.behaviour.reset_0x06 == "ignore":
-            return None
-        self.table.factory_reset()
-        self.power_cycle(time)
-        self.deafness, self.deaf_until = EEPROM_END * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6, time
-        return 0
-
-    # -- registers --------------------------------------------------------------------------------------------------
-
-    def _checked(self, address: int, data: bytes) -> tuple[int | None, dict[str, int] | None]:
-        """Error bits (None: silence) and the values to set (None: nothing is set)."""
-        if address + len(data) > self.table.size:
-            return (None if self.profile.behaviour.out_of_table == "silent" else _RANGE), None
-        values = self.table.parse(address, data, self._limits)
-        if values is None:
-            return _RANGE, None
-        goal = values.get("goal_position")
-        if goal is None or self._goal_low <= goal <= self._goal_high:
-            return 0, values
-        if self.profile.behaviour.goal_outside_limits == "reject":
-            return _ANGLE, None
-        return _ANGLE, {**values, "goal_position": min(max(goal, self._goal_low), self._goal_high)}
-
-    def _write(self, address: int, data: bytes, time: float) -> int | None:
-        error, values = self._checked(address, data)
-        if values is not None:
-            before = self.table.data[address:EEPROM_END]
-            self._apply(values, time)
-            if before:
-                self._burn(before, self.table.data[address : min(address + len(data), EEPROM_END)])
-        return error
-
-    def _steer(self, data: bytes, time: float) -> bool:
-        """Take goal and speed as `_apply` would, but quickly: a control cycle writes nothing else.
-
-        False, and nothing is done, for other registers, without torque, for wheels and several turns, and for a value
-        that must be refused.
-        """
-        if len(data) != 4:
-            return False
-        goal, speed = data[0] | data[1] << 8, data[2] | data[3] << 8
-        registers, units = self.table.data, self._units
-        if self.special or not self._plain_joint:
-            return False
-        if not self._goal_low <= goal <= self._goal_high or speed > units.full_scale:
-            return False
-        self._busy_until = time + _BUSY
-        if registers[_GOAL:_GOAL_END] == data:
-            return True  # the motor has this goal already, or will have it first
-        registers[_GOAL:_GOAL_END] = data
-        angle = (goal - self.zero) * units.position + self._turned
-        self._motors.set_goal(self.row, angle, speed * units.speed, time)
-        return True
-
-    def _apply(self, values: Mapping[str, int], time: float) -> None:
-        """Store checked values and let them take effect."""
-        table = self.table
-        behaviour = self.profile.behaviour
-        was_on = table["torque_enable"]
-        for name, value in values.items():
-            table[name] = value
-        wheel = self._mode is not Mode.JOINT
-        if "torque_enable" in values:
-            if not values["torque_enable"]:
-                self._wheel_drive = False
-            elif self.alarms.tripped:
-                self.alarms.recover(torque_enable=True)
-            if not was_on and table["torque_enable"] and behaviour.goal_follows_present_on_torque_on:
-                self._follow_present(values, time)
-        if "goal_position" in values and not wheel and behaviour.auto_torque_on_goal and self.alarms.may_start:
-            table["torque_enable"] = 1
-        if wheel and "moving_speed" in values:
-            if behaviour.auto_torque_in_wheel:
-                table["torque_enable"] = 1
-            self._wheel_drive = True
-        if values.get("torque_limit") and self.alarms.tripped:
-            self.alarms.recover(torque_enable=False)
-        if "goal_position" in values or "moving_speed" in values:
-            self._busy_until = time + _BUSY
-        if any(self.profile.registers[name].address < EEPROM_END for name in values):
-            self._configure()
-        self._push(time)
-
-    def _follow_present(self, values: Mapping[str, int], time: float) -> None:
-        if "goal_position" not in values and self._mode is Mode.JOINT:
-            self._refresh(time)
-            self.table["goal_position"] = self.table["present_position"]
-
-    def _configure(self) -> None:
-        """Take over what the EEPROM area says."""
-        table = self.table
-        self.id = table["id"]
-        self.baud = baud_of(table["baud_rate"], self.profile.units_name)
-        self.alarms.configure()
-        self._return_delay = table["return_delay_time"] * self.profile.timing.return_delay_us_per_unit * 1e-6
-        mode, multi_turn = drive_mode(table, self.profile)
-        if mode is Mode.JOINT:
-            self._wheel_drive = False
-        self._mode = self.gauges.mode = mode
-        self.gauges.multi_turn = multi_turn
-        self._plain_joint = mode is Mode.JOINT and not multi_turn
-        counts = self.profile.units.counts
-        if multi_turn:
-            goal = self.profile.registers["goal_position"]
-            self._goal_low, self._goal_high = goal.minimum, goal.maximum
-        else:
-            self._goal_low, self._goal_high = table["cw_angle_limit"], table["ccw_angle_limit"]
-        self._limits = {} if multi_turn else {"goal_position": (0, counts)}
-        if mode is Mode.JOINT:
-            self._limits["moving_speed"] = (0, self.profile.units.full_scale)
-        self.changed()
-
-    # -- motor and alarms ----------------------------------------------------------------------------------------
+    def powered(self) -> bool:
+        """Whether it has power."""
+        return self.firmware.powered
 
     @property
     def driven(self) -> bool:
         """Whether the motor is driven."""
-        return self.powered and (self._wheel_drive or self.table.data[_TORQUE] != 0)
+        return self.firmware.driven
 
     @property
-    def special(self) -> bool:
-        """Whether a control cycle may take no short cut with it: it has no torque, or a fault changes its sensors.
+    def ids(self) -> tuple[int, ...]:
+        """Ids it listens to: its own, and the secondary id that it may share with others."""
+        second = self.table.get("secondary_shadow_id", self.id)
+        return (self.id,) if second > v2.MAX_ID or second == self.id else (self.id, second)
 
-        It is worked out at each call, so that no fault has to keep it up to date.
+    # -- power -------------------------------------------------------------------------------------------------------
+
+    def power_off(self, time: float) -> None:
+        """Take the supply away: silent and limp; the EEPROM keeps its bytes."""
+        self.firmware.powered = False
+        self.push(time)
+        self.changed()
+
+    def power_on(self, time: float, registers: Mapping[str, int] | None = None) -> None:
+        """Start up: RAM anew, torque off, goal where the shaft is.
+
+        Args:
+            time: Now, s.
+            registers: RAM values to set on top.
         """
-        gauges = self.gauges
-        sound = gauges.stuck is None and gauges.hot is None and gauges.quirk == "none"
-        return not (sound and self.powered and (self.table.data[_TORQUE] != 0 or self._wheel_drive))
+        table, ram = self.table, self.profile.eeprom_end
+        self.firmware.powered = not self.dead
+        self.alarms.reset()
+        table.power_on()
+        if self._backup:
+            if table.get("startup_configuration") & 2:
+                table.data[ram:] = self._backup[ram:]
+            table["backup_ready"] = 1
+        self.firmware.begin(time)
+        for name, value in (registers or {}).items():
+            table[name] = value
+        self._registered = None
+        self.deaf_until = time + self.profile.timing.boot_ms * 1e-3
+        self.configure()
+        self.push(time)
 
-    def _push(self, time: float) -> None:
-        """Hand the registers to the motor. A goal is an angle within the turn in which the sensor sees the shaft."""
-        sound = self._mode is Mode.JOINT and self.gauges.stuck is None
-        self._turned = self.gauges.turned(float(self._motors.state[self.row, _READING])) if sound else 0.0
-        command = loop_command(self.table, self.profile, self.zero, driven=self.driven, turned=self._turned)
-        if self.gauges.stuck is not None:
-            command = stuck_loop(command, (self.gauges.stuck - self.zero) * self.profile.units.position)
-        self._motors.set_command(self.row, command, time)
+    def power_cycle(self, time: float) -> None:
+        """Off and on again."""
+        self.power_off(time)
+        self.power_on(time)
 
-    def _refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:
-        """Write the present registers, from a row of the state array: that of `time` when it is not given."""
-        state = self._state_at(time) if state is None else state
-        self.gauges.refresh(state, time, self.driven, time < self._busy_until, all_=all_)
+    def _restart(self, time: float, deafness: float) -> None:
+        """Off and on again by a packet: deaf after its answer, s, not before."""
+        self.power_cycle(time)
+        self.deafness, self.deaf_until = deafness, time
+
+    # -- packets -----------------------------------------------------------------------------------------------------
+
+    def handle(self, packet: Packet, time: float) -> Status | None:
+        """Execute one packet whose last byte arrived at `time` (s); return the answer, None for silence.
+
+        Effects of the packet count after its status: the answer carries the old id, level and delay.
+        """
+        broadcast, own = packet.id == BROADCAST, packet.id == self.id
+        if not self.listens or packet.status or not (broadcast or packet.id in self.ids):
+            return None
+        code, params, level = packet.code, packet.params, self.table.data[self._level]
+        if not packet.intact:
+            silent = broadcast or level < 2 or self.protocol == 2 or self.profile.behaviour.bad_checksum == "silent"
+            return None if silent else self._status(int(ErrorFlag.CHECKSUM), b"", Instruction.PING)
+        self.feed(time)
+        if code == Instruction.PING:
+            return self._ping(broadcast=broadcast) if broadcast or own else None
+        if code == Instruction.READ:
+            answer = self._read(params, time) if own and level else None
+            return answer and self._status(*answer, Instruction.READ)
+        if code in _GROUP_READS and broadcast and code in self._known:
+            return self._answer_in_turn(packet, time) if level else None
+        written = code in {Instruction.WRITE, Instruction.REG_WRITE}
+        delay = self._delays.get(code, self._delays[Instruction.WRITE]) + self._return_delay
+        delay += written * max(len(params) - 1, 0) * self.profile.timing.reply_us_per_byte * 1e-6
+        bits = self._state_bits
+        error = self._execute(code, params, time, broadcast=broadcast, own=own)
+        if error is None or not own or level < 2:
+            return None
+        return Status(self._codes.encode(packet.id, error | bits, b""), delay)
+
+    def take_block(self, address: int, data: bytes, time: float) -> None:
+        """Carry out its part of a write to several servos that ended at `time` (s); never answered."""
+        if self.listens and not self.firmware.steer(address, data, time, self._set_goal):
+            self.write(address, data, time)
+
+    def feed(self, time: float) -> None:
+        """A packet for it, or for all, has come at `time` (s)."""
+        if self.firmware.feed(time):
+            self.push(time)
+
+    def fast_block(self, address: int, length: int, time: float) -> tuple[v2.Block, float] | None:
+        """Its part of the answer to a fast read, and the delay of an answer; None where it stays silent."""
+        if not self.listens or not self.table.data[self._level] or Instruction.FAST_SYNC_READ not in self._known:
+            return None
+        error, data = self._data(address, length, time) or (0, b"")
+        delay = self._delays[Instruction.READ] + self._return_delay
+        return v2.Block(self.id, error | self._state_bits, data.ljust(length, b"\0")), delay
+
+    def peek(self, address: int, length: int, time: float, state: list[float] | None = None) -> bytes:
+        """Register bytes as they are at `time` (s); fewer past the end of the table.
+
+        Indirect data is what it stands for. `state` is the row of the state array at that time, where it is known.
+        """
+        firmware, registers, end = self.firmware, self.table.data, address + length
+        first, last, whole = firmware.refreshed
+        if self._pointers or (address < whole and end > first):
+            firmware.refresh(time, state, all_=end > last)
+        data = registers[address:end]
+        if self._pointers:
+            for place in self._pointers.keys() & range(address, end):
+                data[place - address] = registers[self._target(place)]
+        return bytes(data)
+
+    def read_delay(self, address: int, length: int) -> float | None:
+        """Delay of the answer to a READ of these registers, as in `Status`; None where they cannot be read just so."""
+        if self.table.data[self._level] < 1 or address < 0 or length < 0 or address + length > self.table.size:
+            return None
+        return self._delays[Instruction.READ] + self._return_delay
+
+    def present(self, time: float) -> tuple[int, int, int, int, int]:
+        """Present position, speed, load, voltage and temperature at `time` (s): register counts."""
+        self.firmware.refresh(time)
+        return self.firmware.present()
+
+    @property
+    def listens(self) -> bool:
+        """Whether it hears packets: with power, and unless Protocol Type says otherwise."""
+        return self.powered and self.table.get("protocol_type", self.protocol) == self.protocol
+
+    @property
+    def _state_bits(self) -> int:
+        """What each answer says beside its error: what is wrong, or, in Protocol 2.0, that something is."""
+        bits = self.alarms.bits
+        return bits if self.protocol == 1 else v2.ALERT if bits else 0
+
+    def _status(self, error: int, params: bytes, code: Instruction) -> Status:
+        frame = self._codes.encode(self.id, error | self._state_bits, params)
+        return Status(frame, self._delays[code] + self._return_delay)
+
+    def _ping(self, *, broadcast: bool) -> Status | None:
+        table = self.table
+        if self.protocol == 1:
+            silent = broadcast and self.profile.behaviour.broadcast_ping == "ignore"
+            return None if silent else self._status(0, b"", Instruction.PING)
+        about = table["model_number"].to_bytes(2, "little") + bytes((table["firmware_version"],))
+        status = self._status(0, about, Instruction.PING)
+        if not broadcast:
+            return status
+        return status._replace(turn=tuple(range(self.id)), gap=_GAP * BITS_PER_BYTE / self.baud)
+
+    def _read(self, params: bytes, time: float) -> tuple[int, bytes] | None:
+        width = self._codes.width
+        if len(params) != 2 * width:
+            return self._short, b""
+        return self._data(int.from_bytes(params[:width], "little"), int.from_bytes(params[width:], "little"), time)
+
+    def _data(self, address: int, length: int, time: float) -> tuple[int, bytes] | None:
+        """Error and register bytes; None for silence. Between registers of Protocol 2.0 there are zeros."""
+        beyond = self.profile.behaviour.out_of_table
+        inside = address + length <= self.table.size
+        if self.protocol == 2:
+            inside = inside and any(share.name for share in self.table.shares(address, length))
+        if inside or beyond == "zeros":
+            return 0, self.peek(address, length, time).ljust(length, b"\0")
+        return None if beyond == "silent" else (self._codes.access, b"")
+
+    def _answer_in_turn(self, packet: Packet, time: float) -> Status | None:
+        """Each servo answers after those listed before it."""
+        before: list[int] = []
+        for id_, address, length in reads_of(self.protocol, packet):
+            if id_ == self.id:
+                answer = self._data(address, length, time)
+                return answer and self._status(*answer, Instruction.READ)._replace(turn=tuple(before))
+            before.append(id_)
+        return None
+
+    def _execute(self, code: int, params: bytes, time: float, *, broadcast: bool, own: bool) -> int | None:
+        """Carry out an instruction that is answered without data; return its error, None for silence."""
+        if code not in self._known:
+            return self._codes.unknown
+        if code in {Instruction.WRITE, Instruction.REG_WRITE}:
+            width = self._codes.width
+            address, data = int.from_bytes(params[:width], "little"), params[width:]
+            if not data:
+                return self._short
+            if code == Instruction.WRITE:
+                return self.write(address, data, time, own=own or broadcast)
+            return self._register(address, data)
+        if code == Instruction.ACTION:
+            return self._action(time)
+        if broadcast and self.protocol == 1:
+            return None  # nobody resets or reboots on a broadcast
+        if code == Instruction.REBOOT:
+            self._restart(time, self.profile.timing.boot_ms * 1e-3)
+            return 0
+        if code == Instruction.FACTORY_RESET:
+            return self._factory_reset(params, time, broadcast=broadcast)
+        if code == Instruction.CLEAR:
+            return self._clear(params, time)
+        return self._keep(params, time) if code == Instruction.BACKUP else self._codes.unknown
+
+    @property
+    def _short(self) -> int:
+        """The error for parameters of another length than the instruction has."""
+        codes = self._codes
+        short = self.protocol == 1 and self.profile.behaviour.short_instruction == "reply_0x40"
+        return codes.unknown if short else codes.length
+
+    def _register(self, address: int, data: bytes) -> int | None:
+        error, values = self._checked(address, data, own=True)
+        if values is not None:
+            self._registered = address, data
+            self.table["registered_instruction"] = 1
+        return error
+
+    def _action(self, time: float) -> int | None:
+        registered, self._registered = self._registered, None
+        if registered is None:
+            return self._codes.unknown
+        self.table["registered_instruction"] = 0
+        error = self.write(*registered, time)
+        return 0 if self.protocol == 1 else error
+
+    def _factory_reset(self, params: bytes, time: float, *, broadcast: bool) -> int | None:
+        timing = self.profile.timing
+        kept: tuple[str, ...] = ()
+        if self.protocol == 1:
+            if self.profile.behaviour.reset_0x06 == "ignore":
+                return None
+            deafness = self.profile.eeprom_end * timing.eeprom_deaf_us_per_byte * 1e-6
+        else:
+            scope = params[0] if len(params) == 1 else 0
+            if scope not in set(v2.Scope):
+                return self._codes.value
+            if broadcast and scope == v2.Scope.ALL:
+                return None  # all would have the same id
+            kept = _KEPT[v2.Scope(scope)]
+            deafness = timing.boot_ms * 1e-3
+        values = {name: self.table[name] for name in kept}
+        self.table.factory_reset()
+        for name, value in values.items():
+            self.table[name] = value
+        self._restart(time, deafness)
+        return 0
+
+    def _clear(self, params: bytes, time: float) -> int:
+        """Forget the turns; the goal is where the shaft is, else it would turn them back."""
+        if params != v2.CLEAR_TURNS:
+            return self._codes.value
+        self.firmware.refresh(time)
+        if self.table["moving"]:
+            return self._codes.refused
+        self.firmware.forget_turns(time)
+        self.push(time)
+        return 0
+
+    def _keep(self, params: bytes, time: float) -> int:
+        """Control Table Backup: keep all registers, or take them back and start anew."""
+        if params not in {_STORE, _RESTORE}:
+            return self._codes.value
+        if self.table["torque_enable"] or (params == _RESTORE and not self._backup):
+            return self._codes.refused
+        if params == _STORE:
+            self._backup = bytes(self.table.data)
+            self.table["backup_ready"] = 1
+            return 0
+        self.table.data[:] = self._backup
+        self._restart(time, self.profile.timing.boot_ms * 1e-3)
+        return 0
+
+    # -- the way into the registers ----------------------------------------------------------------------------------
+
+    def _target(self, place: int) -> int:
+        """The address that a byte of indirect data stands for."""
+        pointer = self._pointers[place]
+        return int.from_bytes(self.table.data[pointer : pointer + 2], "little")
+
+    def _runs(self, address: int, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """What a write goes to in the end: neighbouring bytes together."""
+        if not self._pointers or not self._pointers.keys() & range(address, address + len(data)):
+            yield address, data
+            return
+        begin, run = -1, b""
+        for place, byte in enumerate(data, address):
+            target = self._target(place) if place in self._pointers else place
+            if run and target != begin + len(run):
+                yield begin, run
+                run = b""
+            begin, run = begin if run else target, run + bytes((byte,))
+        yield begin, run
+
+    def _checked(self, address: int, data: bytes, *, own: bool) -> tuple[int | None, dict[str, int] | None]:
+        """The error (None: silence), and the values to set (None: nothing is set)."""
+        codes, behaviour, firmware = self._codes, self.profile.behaviour, self.firmware
+        if address + len(data) > self.table.size:
+            return (None if behaviour.out_of_table == "silent" else codes.access), None
+        if firmware.locked(address, len(data), own=own):
+            return codes.access, None
+        values: dict[str, int] = {}
+        for begin, run in self._runs(address, data):
+            for share in self.table.shares(begin, len(run)):
+                if not share.writable:
+                    if behaviour.read_only_write == "ignore":
+                        continue
+                    return codes.access, None
+                if not share.whole and behaviour.split_word_write != "accept":
+                    return codes.length, None
+                value = self.table.patched(share, run)
+                low, high = firmware.ranges.get(share.name, (share.minimum, share.maximum))
+                if not low <= value <= high:
+                    return codes.value, None
+                if error := firmware.refuse(share.name, value):
+                    return error, None
+                values[share.name] = value
+        return firmware.settle(values)
+
+    def write(self, address: int, data: bytes, time: float, *, own: bool = True) -> int | None:
+        """Write register bytes as a packet to its own id would; the error, None for silence."""
+        error, values = self._checked(address, data, own=own)
+        if not values:
+            return error
+        table, eeprom = self.table, self.profile.eeprom_end
+        old = table.data[address:eeprom]
+        before = {name: table[name] for name in values}
+        for name, value in values.items():
+            table[name] = value
+        if old:
+            self.configure()
+            now = table.data[address : min(address + len(data), eeprom)]
+            burnt = len(now) if self.burns_all else sum(map(int.__ne__, old, now))
+            self.deafness += burnt * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6
+        self.firmware.take(Written(values, before, time))
+        self.push(time)
+        return error
+
+    def configure(self) -> None:
+        """Take over what the EEPROM area says."""
+        table = self.table
+        self.id = table["id"]
+        self.baud = baud_of(table["baud_rate"], self.profile.units_name)
+        self._return_delay = table["return_delay_time"] * self.profile.timing.return_delay_us_per_unit * 1e-6
+        self.alarms.configure()
+        self.firmware.configure()
+        self.changed()
+
+    # -- motor and alarms --------------------------------------------------------------------------------------------
+
+    def push(self, time: float) -> None:
+        """Hand the registers to the motor."""
+        reading = float(self._motors.state[self.row, _READING])
+        self._motors.set_command(self.row, self.firmware.command(reading, driven=self.driven), time)
+
+    def _set_goal(self, goal: float, speed: float, time: float) -> None:
+        self._motors.set_goal(self.row, goal, speed, time)
+
+    def _state_at(self, time: float) -> list[float]:
+        """Its row of the state array at `time` (s)."""
+        (state,) = self._motors.sampled(self._rows, (time,)).tolist()
+        return state  # type: ignore[no-any-return]
+
+    def heat(self, temperature: float | None) -> None:
+        """Let the temperature sensor report this, degC, whatever the motor's is; None: it works again."""
+        self.firmware.hot = temperature
+
+    def stick(self, time: float) -> None:
+        """Freeze the position reading from now on, for the host and for the servo's own loop."""
+        self.firmware.stuck = self.firmware.position(self._motors.state[self.row].tolist())
+        self.push(time)
+
+    def unstick(self, time: float) -> None:
+        """Let the position reading follow the shaft again."""
+        self.firmware.stuck = None
+        self.push(time)
+
+    def monitor(self, state: list[float], time: float) -> None:
+        """Watch supply, temperature and load, as the firmware does all the time; shut down where it must.
+
+        Args:
+            state: Row of the state array.
+            time: Now, s.
+        """
+        if state[_VOLTS] < self.profile.protection.reset_voltage:
+            if self.powered:
+                self.power_off(time)
+            return
+        if not self.powered:
+            if self.dead:
+                return
+            self.power_on(time)
+        if fatal := self.alarms.poll(state, time, driven=self.driven, hot=self.firmware.hot):
+            self._shut_down(fatal, time)
+        if self.firmware.watch(time):
+            self.push(time)
+
+    def overload(self, time: float) -> None:
+        """Take the load for an overload from now on, until the host recovers the servo."""
+        if fatal := self.alarms.overload():
+            self._shut_down(fatal, time)
 
     def _shut_down(self, flags: int, time: float) -> None:
-        if self.profile.behaviour.shutdown_effect == "torque_enable_off":
-            self._wheel_drive = False
-        super()._shut_down(flags, time)
+        self.firmware.shut_down(flags)
+        self.push(time)
+
+
+_KEPT: Mapping[v2.Scope, tuple[str, ...]] = {  # by a factory reset
+    v2.Scope.ALL: (),
+    v2.Scope.KEEP_ID: ("id",),
+    v2.Scope.KEEP_ID_AND_BAUD: ("id", "baud_rate"),
+}
+
+
+def loop_row(profile: FirmwareProfile, zero: int, written: Mapping[str, int]) -> list[float]:
+    """One row of `Command` after power-on, driven.
+
+    Args:
+        profile: The servo's.
+        zero: Its position count at 0 rad.
+        written: Registers that differ from the factory's; those that the model does not have are left out.
+    """
+    table = ControlTable(profile)
+    for name, value in written.items():
+        if name in table:
+            table[name] = value
+    firmware = FIRMWARES[profile.units_name](table, profile, zero, lambda _: [0.0] * len(State))
+    return firmware.command(0.0, driven=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -21,14 +21,11 @@ from axbridge.sim.bank import Bank
 from axbridge.sim.engine import Engine
 from axbridge.sim.engines.ideal_joints import IdealBank, IdealJoint
 from axbridge.units import baud_register
-from axbridge.virtual.any_servo import AnyServo
 from axbridge.virtual.faults import FAULTS, Fault, parse_faults
 from axbridge.virtual.line import Line
 from axbridge.virtual.reply_timing import Forecast
 from axbridge.virtual.servo import VirtualServo
-from axbridge.virtual.x_servo import XServo
 
-_SERVOS: Mapping[int, type[AnyServo]] = {1: VirtualServo, 2: XServo}  # by protocol
 _WATCH = 0.02  # s between two looks of the firmware at temperature, supply and load
 
 
@@ -96,9 +93,9 @@ class World:
         self.next_watch: float = _WATCH
         configs = rig.dynamixels
         buses = {bus.name: bus for bus in rig.buses}
-        self.servos: dict[str, AnyServo] = {
-            config.name: _SERVOS[(profile := rig.profile_of(config)).protocol](
-                profile,
+        self.servos: dict[str, VirtualServo] = {
+            config.name: VirtualServo(
+                profile := rig.profile_of(config),
                 self.bank,
                 index,
                 zero=config.zero,
@@ -244,13 +241,13 @@ class World:
         return self.lines.values()
 
     @property
-    def struck_servos(self) -> Collection[AnyServo]:
+    def struck_servos(self) -> Collection[VirtualServo]:
         """The servos of the rig."""
         return self._rows
 
-    def twin_of(self, servo: AnyServo) -> AnyServo:
+    def twin_of(self, servo: VirtualServo) -> VirtualServo:
         """A second servo with this one's registers, and no motor."""
-        twin = type(servo)(servo.profile, _Limp(self.bank.state), servo.row, zero=servo.zero, time=self._now)
+        twin = VirtualServo(servo.profile, _Limp(self.bank.state), servo.row, zero=servo.zero, time=self._now)
         twin.table.data[:] = servo.table.data
         twin.power_on(self._now, {"id": servo.id, "present_position": servo.table["present_position"]})
         twin.deaf_until = self._now

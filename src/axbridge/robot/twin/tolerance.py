@@ -9,7 +9,7 @@ from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.robot.twin.residuals import Allowance, Residuals
 from axbridge.servo.columns import Command
-from axbridge.virtual.loop import loop_row
+from axbridge.virtual.servo import loop_row
 
 _USUAL_ERROR = math.radians(1.0)  # rad, root mean square, of a model that says nothing of its own
 _USUAL_SHARE = 0.2  # of a held load, likewise

@@ -1,0 +1,341 @@
+"""What servos of the X series, and MX with their newer firmware, make of their registers.
+
+What the e-manual leaves open is assumed here, and docs/x-series.md lists it. Goals and readings are counts as the host
+sees them: turned round by Drive Mode, moved by Homing Offset, and without the turns that the servo has forgotten. The
+loop knows the shaft's own angle.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from enum import IntFlag
+from typing import ClassVar, NamedTuple
+
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import POSITION_MODES, OperatingMode, XAddress
+from axbridge.errors import StatusError
+from axbridge.servo.columns import Command, Mode, State
+from axbridge.units import RPM
+from axbridge.virtual.control_table import ControlTable
+from axbridge.virtual.firmware import Firmware, Written
+
+_BLOCK = struct.Struct("<HBBhhiiiiHB")  # Realtime Tick to Present Temperature
+_FIRST = int(XAddress.REALTIME_TICK)
+_TURN = 4096  # counts
+_SMALL_OFFSET = 1024  # Position Control Mode ignores a homing offset beyond it
+_ACCELERATION = 214.577 * RPM / 60  # rad/s² per count of Profile Acceleration
+_FEW = 12  # counts from the goal that count as arrived, about 1 degree: no manual gives a figure
+_FAR = 200  # counts behind the trajectory that count as not following it: likewise
+_WATCHDOG_UNIT = 0.02  # s
+_RATE = 1000.0  # runs of the velocity loop in a second: no manual says so
+
+
+class DriveMode(IntFlag):
+    """Drive Mode(10)."""
+
+    REVERSE = 0x01
+    TIMED = 0x04
+    TORQUE_ON_BY_GOAL = 0x08
+
+
+_MODES = {
+    OperatingMode.CURRENT: Mode.CURRENT,
+    OperatingMode.VELOCITY: Mode.SPEED,
+    OperatingMode.POSITION: Mode.JOINT,
+    OperatingMode.EXTENDED_POSITION: Mode.JOINT,
+    OperatingMode.CURRENT_BASED_POSITION: Mode.JOINT_CURRENT,
+    OperatingMode.PWM: Mode.WHEEL_DUTY,
+}
+
+_GOAL_OF = {
+    OperatingMode.CURRENT: "goal_current",
+    OperatingMode.VELOCITY: "goal_velocity",
+    OperatingMode.POSITION: "goal_position",
+    OperatingMode.EXTENDED_POSITION: "goal_position",
+    OperatingMode.CURRENT_BASED_POSITION: "goal_position",
+    OperatingMode.PWM: "goal_pwm",
+}
+_GOALS = set(_GOAL_OF.values())
+_LIMITS = {"goal_pwm": "pwm_limit", "goal_current": "current_limit", "goal_velocity": "velocity_limit"}
+_RESET_BY_MODE = (
+    "velocity_i_gain", "velocity_p_gain", "position_d_gain", "position_i_gain", "position_p_gain",
+    "feedforward_2nd_gain", "feedforward_1st_gain",
+    "profile_acceleration", "profile_velocity", "goal_pwm", "goal_current", "goal_velocity",
+)  # fmt: skip
+
+
+class Approach(NamedTuple):
+    """How the trajectory nears the goal: what the profile registers made of it when the goal was written.
+
+    Attributes:
+        speed: rad/s; 0 = at once.
+        acceleration: rad/s²; 0 = at once.
+        shape: Bits 4 and 5 of Moving Status.
+    """
+
+    speed: float = 0.0
+    acceleration: float = 0.0
+    shape: int = 0
+
+    @classmethod
+    def of(cls, table: ControlTable, profile: FirmwareProfile, distance: float) -> Approach:
+        """What the profile registers make of a goal `distance` rad away."""
+        velocity, acceleration = table["profile_velocity"], table["profile_acceleration"]
+        if velocity == 0:
+            return cls()
+        if table["drive_mode"] & DriveMode.TIMED:
+            whole, ramp = velocity * 1e-3, min(acceleration * 1e-3, velocity * 0.5e-3)
+            speed = abs(distance) / (whole - ramp)
+            rise = speed / ramp if ramp > 0.0 else 0.0
+        else:
+            speed, rise = velocity * profile.units.speed, acceleration * _ACCELERATION
+        if rise == 0.0:
+            return cls(speed, 0.0, 0x10)
+        return cls(speed, rise, 0x30 if rise * abs(distance) >= speed * speed else 0x20)
+
+    @classmethod
+    def to_speed(cls, table: ControlTable, change: float) -> Approach:
+        """What Profile Acceleration makes of a goal velocity that differs by `change` rad/s."""
+        acceleration = table["profile_acceleration"]
+        if table["drive_mode"] & DriveMode.TIMED:
+            return cls(acceleration=abs(change) / (acceleration * 1e-3) if acceleration else 0.0)
+        return cls(acceleration=acceleration * _ACCELERATION)
+
+
+class XFirmware(Firmware):
+    """Of one servo; see `Firmware`.
+
+    Attributes:
+        mode: Operating mode.
+        ranges: Empty: what a mode and a limit leave of a goal is refused with an error of its own.
+    """
+
+    EFFECTS: ClassVar = {
+        "operating_mode": "_new_mode",
+        "torque_enable": "_switch",
+        **dict.fromkeys(("goal_pwm", "goal_current", "goal_velocity", "goal_position"), "_new_goal"),
+    }
+
+    def __init__(
+        self, table: ControlTable, profile: FirmwareProfile, zero: int, state_at: Callable[[float], list[float]]
+    ) -> None:
+        super().__init__(table, profile, zero, state_at)
+        self._forgotten = 0  # counts: whole turns
+        self._has_load = "present_load" in table
+        self._approach = Approach()
+        self._fed = 0.0  # when the latest packet came
+        self.configure()
+        self._mounted = self._side  # the shaft's angle grows with the position as the registers are now
+        self._encoder_zero = self._side * (zero - self._shift)
+
+    def begin(self, time: float) -> None:
+        """See `Firmware.begin`: the position is within a turn, and the goal is there."""
+        self.table["torque_enable"] = self.table.get("startup_configuration") & 1
+        self.table["registered_instruction"] = 0
+        self._fed = time
+        self.configure()
+        self.forget_turns(time)
+
+    def configure(self) -> None:
+        """See `Firmware.configure`."""
+        table = self.table
+        self.mode = OperatingMode(table["operating_mode"])
+        offset = table["homing_offset"]
+        if self.mode is OperatingMode.POSITION and abs(offset) > _SMALL_OFFSET:
+            offset = 0
+        reverse = table["drive_mode"] & DriveMode.REVERSE
+        self._side, self._shift = (-1, offset + _TURN - 1) if reverse else (1, offset)
+
+    # -- writes ------------------------------------------------------------------------------------------------------
+
+    def locked(self, address: int, length: int, *, own: bool) -> bool:  # noqa: ARG002
+        """See `Firmware.locked`: EEPROM is while torque is on, and for the secondary id."""
+        return address < self.profile.eeprom_end and not (own and not self.table["torque_enable"])
+
+    def refuse(self, name: str, value: int) -> int:
+        """See `Firmware.refuse`."""
+        table = self.table
+        if name == "operating_mode":
+            return 0 if value in self.profile.operating_modes else StatusError.RANGE
+        if name == "torque_enable" and value and self.alarms.tripped:
+            return StatusError.RESULT  # nothing but a reboot brings it back
+        if (name in _GOALS or (name == "bus_watchdog" and value)) and self._expired:
+            return StatusError.RANGE  # until 0 is written to the watchdog
+        if name == "goal_position" and self.mode is OperatingMode.POSITION:
+            inside = table["min_position_limit"] <= value <= table["max_position_limit"]
+        else:
+            inside = name not in _LIMITS or abs(value) <= table[_LIMITS[name]]
+        return 0 if inside else StatusError.LIMIT
+
+    def _new_mode(self, _: str, written: Written) -> None:
+        """Another operating mode: what was set for the old one starts anew."""
+        table = self.table
+        if written.before["operating_mode"] == table["operating_mode"]:
+            return
+        for name in _RESET_BY_MODE:
+            if name in table:
+                table.start(name)
+        self.forget_turns(written.time)
+
+    def _switch(self, _: str, written: Written) -> None:
+        if self.table["torque_enable"] and not written.before["torque_enable"]:
+            self._switch_on(written)
+
+    def _switch_on(self, written: Written) -> None:
+        """Torque comes on: the goal is where the shaft is, unless it was given in the same packet."""
+        self._fed = written.time
+        goal = written.values.get("goal_position")
+        if self.mode is OperatingMode.POSITION:
+            self.forget_turns(written.time)
+        self.copy_present(written.time)
+        if goal is not None:
+            self.table["goal_position"] = goal
+
+    def _new_goal(self, name: str, written: Written) -> None:
+        table = self.table
+        starts = table["drive_mode"] & DriveMode.TORQUE_ON_BY_GOAL and _GOAL_OF[self.mode] == name
+        if starts and not table["torque_enable"] and not self.alarms.tripped:
+            table["torque_enable"] = 1
+            self._switch_on(written)
+        if name == "goal_position":
+            state = self.state_at(written.time)
+            begin = state[State.REFERENCE] if self.driven else state[State.READING]
+            self._approach = Approach.of(table, self.profile, self._angle(table[name]) - begin)
+        elif name == "goal_velocity" and self.mode is OperatingMode.VELOCITY:
+            speed = self.side * table[name] * self.units.speed
+            self._approach = Approach.to_speed(table, speed - self.state_at(written.time)[State.REFERENCE_SPEED])
+
+    # -- the Bus Watchdog --------------------------------------------------------------------------------------------
+
+    @property
+    def _expired(self) -> bool:
+        """Whether the Bus Watchdog has stopped it."""
+        return self.table["bus_watchdog"] < 0
+
+    def feed(self, time: float) -> bool:
+        """See `Firmware.feed`: what the Bus Watchdog waits for."""
+        stopped, self._fed = self.watch(time), time
+        return stopped
+
+    def watch(self, time: float) -> bool:
+        """See `Firmware.watch`. Stop where no packet has come for too long; by the manual torque stays on: it holds."""
+        table = self.table
+        period = table["bus_watchdog"]
+        if period <= 0 or not self.driven or time - self._fed <= period * _WATCHDOG_UNIT:
+            return False
+        table["bus_watchdog"] = -1
+        table["profile_acceleration"] = table["profile_velocity"] = table["goal_velocity"] = 0
+        self.copy_present(time)
+        self._approach = Approach()
+        return True
+
+    # -- readings ----------------------------------------------------------------------------------------------------
+
+    @property
+    def side(self) -> int:
+        """1, or -1 where directions are turned round since it was mounted."""
+        return self._mounted * self._side
+
+    def forget_turns(self, time: float) -> None:
+        """Let the position be the absolute one within a turn, and the goal be there."""
+        state = self.state_at(time)
+        self._forgotten = self._raw(state[State.READING]) // _TURN * _TURN
+        self._approach = Approach()
+        self.refresh(time, state)
+        self.table["goal_position"] = self.table["present_position"]
+
+    def position(self, state: list[float]) -> int:
+        """See `Firmware.position`."""
+        return self._count(state[State.READING]) if self.stuck is None else self.stuck
+
+    def _angle(self, count: int) -> float:
+        """The shaft's angle, rad, of a position as the host sees it."""
+        encoder = self._side * (count - self._shift) + self._forgotten
+        return self._mounted * (encoder - self._encoder_zero) * self.units.position
+
+    def _raw(self, angle: float) -> int:
+        return round(self._encoder_zero + self._mounted * angle / self.units.position)
+
+    def _count(self, angle: float) -> int:
+        return self._side * (self._raw(angle) - self._forgotten) + self._shift
+
+    def present(self) -> tuple[int, int, int, int, int]:
+        """See `Firmware.present`; the load is the current where there is such a register."""
+        table = self.table
+        load = table["present_load" if self._has_load else "present_current"]
+        return (
+            table["present_position"], table["present_velocity"], load, table["present_input_voltage"],
+            table["present_temperature"],
+        )  # fmt: skip
+
+    def refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:  # noqa: ARG002
+        """See `Firmware.refresh`."""
+        state, driven, approach = self.state_at(time) if state is None else state, self.driven, self._approach
+        table, units, side = self.table, self.units, self.side
+        position, speed = self.position(state), side * round(state[State.SPEED] / units.speed)
+        steers = driven and self.mode in POSITION_MODES
+        planned = self._count(state[State.REFERENCE]) if steers else position
+        ongoing = steers and planned != table["goal_position"]
+        status = 0
+        if steers:
+            status = approach.shape | 0x02 * ongoing | 0x08 * (abs(planned - position) > _FAR)
+            status |= abs(table["goal_position"] - position) <= _FEW
+        follows = driven and self.mode not in {OperatingMode.PWM, OperatingMode.CURRENT}
+        ramp = state[State.REFERENCE_SPEED] if follows else 0.0
+        if ongoing and approach.acceleration == 0.0:  # then the loop keeps no speed of its own
+            ramp = math.copysign(approach.speed, self._angle(table["goal_position"]) - state[State.REFERENCE])
+        load = state[State.DUTY] * units.full_load
+        if not self._has_load:  # the supply's current, which flows during the on-time of the PWM alone, mA
+            load = state[State.CURRENT] * abs(state[State.DUTY]) * 1e3
+        temperature = state[State.TEMPERATURE] if self.hot is None else self.hot
+        table.data[_FIRST : _FIRST + _BLOCK.size] = _BLOCK.pack(
+            int(time * 1000) & 0x7FFF,
+            ongoing or abs(speed) > table["moving_threshold"],
+            status,
+            side * round(state[State.DUTY] * units.full_scale) if driven else 0,
+            side * round(load) if driven else 0,
+            speed,
+            position,
+            side * round(ramp / units.speed),
+            planned,
+            round(state[State.VOLTAGE] / units.voltage),
+            max(0, min(255, round(temperature))),
+        )
+        table["hardware_error_status"] = self.alarms.bits
+
+    # -- the motor ---------------------------------------------------------------------------------------------------
+
+    def command(self, reading: float, *, driven: bool) -> list[float]:  # noqa: ARG002
+        """See `Firmware.command`."""
+        table, approach, stopped = self.table, self._approach, self._expired
+        units, mode, side = self.units, self.mode, self.side
+        most, pwm = table["pwm_limit"], table["goal_pwm"]
+        row = [0.0] * len(Command)
+        row[Command.TORQUE] = float(driven)
+        row[Command.MODE] = float(_MODES[mode])
+        row[Command.TORQUE_LIMIT] = (most if mode is OperatingMode.PWM else min(abs(pwm), most)) / units.full_scale
+        row[Command.DUTY] = 0.0 if stopped else side * pwm / units.full_scale
+        row[Command.CURRENT] = table.get("goal_current") * 1e-3
+        row[Command.ACCELERATION] = approach.acceleration
+        if mode is OperatingMode.VELOCITY:
+            row[Command.SPEED] = side * table["goal_velocity"] * units.speed
+            count = units.full_scale * units.speed  # of velocity: KvP/128 and, in each run, KvI/65536 counts of duty
+            row[Command.SPEED_P] = table["velocity_p_gain"] / 128 / count
+            row[Command.SPEED_I] = table["velocity_i_gain"] / 65536 / count * _RATE
+        elif mode in POSITION_MODES:
+            row[Command.GOAL] = self._angle(table["goal_position"])
+            row[Command.SPEED] = approach.speed
+            row[Command.P_GAIN] = float(table["position_p_gain"])
+            row[Command.I_GAIN] = float(table["position_i_gain"])
+            row[Command.D_GAIN] = float(table["position_d_gain"])
+            row[Command.CURRENT] = abs(row[Command.CURRENT])
+            row[Command.FULL_CURRENT] = units.full_scale * 1e-3  # a count of what the law asks for is 1 mA (assumed)
+        else:
+            row[Command.CURRENT] *= 0.0 if stopped else side
+        if self.stuck is not None and mode in POSITION_MODES:  # the loop pushes for ever, by its integral at the latest
+            ahead = math.copysign(1.0, row[Command.GOAL] - self._angle(self.stuck))
+            row[Command.MODE] = float(Mode.CURRENT if mode is OperatingMode.CURRENT_BASED_POSITION else Mode.WHEEL_DUTY)
+            row[Command.DUTY], row[Command.CURRENT] = ahead, ahead * row[Command.CURRENT]
+        return row
