@@ -78,11 +78,12 @@ def test_another_decoder_reads_the_same(desk):
         found = [(one.channel, one.decoded_message) for one in reader.iter_decoded_messages()]
     assert {channel.message_encoding for channel, _ in found} == {"cdr"}
     states = [message for channel, message in found if channel.topic == "/joint_states"]
-    assert len(states) == 100
-    assert [(one.name, list(one.position), list(one.effort)) for one in states[50:52]] == [
-        (["pan"], [pytest.approx(0.5)], [pytest.approx(0.2)]),
-        (["tilt"], [pytest.approx(0.6)], [pytest.approx(0.2)]),
-    ]
+    assert len(states) == 50
+    assert states[25].name == ["pan", "tilt"]
+    assert (list(states[25].position), list(states[25].effort)) == (
+        pytest.approx([0.5, 0.6]),
+        pytest.approx([0.2, 0.2]),
+    )
     assert list(states[0].velocity) == []
     (event,) = [json.loads(message.data) for channel, message in found if channel.topic == "/events"]
     assert event == {"time": 0.2, "name": "segment", "data": {"name": "up"}}

@@ -175,7 +175,8 @@ def _print(found: Comparison, walks: list[WalkSide], failed: list[str], written:
         if walks:
             print(table_text(walk_table(walks)) + "\n")
         print(table_text(tables.deviation_table(found)))
-        for table in tables.response_tables(found, found.pairs[0]):
+        beside = tables.beside_table(tables.errors_beside(found), found)
+        for table in (*([] if beside is None else [beside]), *tables.response_tables(found, found.pairs[0])):
             print("\n" + table_text(table))
         for path in written:
             print(f"wrote {path}")

@@ -32,11 +32,7 @@ class Arm:
 
 
 def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
-    """The arm that a servo swings.
-
-    Raises:
-        RigError: not a URDF that can be simulated, no such joint, one that slides, or one of several moving parts.
-    """
+    """The arm that a servo swings."""
     path, tree = rig.urdf_path(), rig.tree()
     assert rig.world is not None  # else it had no tree
     names = tree.names
@@ -64,11 +60,7 @@ def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
 
 
 def stops_of(rig: Rig, servo: ServoConfig) -> tuple[float, float]:
-    """Ends of a joint's travel, rad; ±inf = none.
-
-    Raises:
-        RigError: the rig has no world, or its URDF is wrong.
-    """
+    """Ends of a joint's travel, rad; ±inf = none."""
     return _stops(servo, next(joint for joint in rig.tree(fixed_base=True).joints if joint.name == servo.joint))
 
 

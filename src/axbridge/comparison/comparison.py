@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -102,18 +102,30 @@ def compare(
         if len(names) < len(side):
             missing |= {name: f"{label} has no such servo" for name in side if name not in against}
     sides = Sides(reference, other, same_clock=same_clock)
+    return _compared(sides, names, labels, limit, missing, progress)
+
+
+def _compared(
+    sides: Sides,
+    names: Sequence[tuple[str, str]],
+    labels: tuple[str, str],
+    limit: float,
+    missing: dict[str, str],
+    progress: Callable[[str, float], None],
+) -> Comparison:
+    reference, other = sides.reference, sides.other
     doubts = _jumps(reference), _jumps(other)
     pairs = []
     for index, (mine, theirs) in enumerate(names):
         progress(f"comparing {mine}", index / len(names))
-        for side, name, label, found in zip((reference, other), (mine, theirs), labels, doubts, strict=True):
-            track = side[name]
+        tracks = sides.tracks(mine, theirs)
+        for track, label, found in zip(tracks, labels, doubts, strict=True):
             found.extend(_unsound(track))
             if not np.isfinite(track.position).any():
                 missing[mine] = f"{label} knows not one position of it"
         if mine in missing:
             continue
-        pair = pair_of(sides, mine, theirs, limit)
+        pair = pair_of(sides, (mine, theirs), tracks, limit)
         if pair.plain.samples:
             pairs.append(pair)
         else:
@@ -128,33 +140,17 @@ def compare(
 def following(
     recording: Recording, *, progress: Callable[[str, float], None] = lambda _what, _share: None
 ) -> Comparison:
-    """How well each servo followed its goals: its command is the reference.
-
-    Args:
-        recording: It.
-        progress: As of `compare`.
-
-    Raises:
-        RecordingError: no servo has commands.
-    """
-    commanded_servos = [name for name in recording if _is_commanded(recording[name])]
-    if not commanded_servos:
+    """How well each servo followed its goals: its command is the reference."""
+    commanded = [name for name in recording if _is_commanded(recording[name])]
+    if not commanded:
         raise RecordingError(recording.path, "holds no commands", "give a second recording to compare with, or --rig")
-    followers = recording.changed(commanded_servos)
-    commanded = replace(recording.changed(commanded_servos, _goals), cycles={})
-    labels = "goal", "position"
-    return compare(commanded, followers, labels=labels, same_clock=True, progress=progress)
+    sides = Sides(recording, recording, same_clock=True, goals=True)
+    return _compared(sides, [(name, name) for name in commanded], ("goal", "position"), 0.2, {}, progress)
 
 
 def _is_commanded(track: Track) -> bool:
     """Whether a goal is in force in some sample."""
     return bool((~np.isnan(track.command) & track.enabled).any())
-
-
-def _goals(track: Track) -> Track:
-    """Its goals as a motion."""
-    goal = np.where(track.enabled, track.command, np.nan)
-    return Track.of(track.name, track.time, position=goal, commanded=track.commanded)
 
 
 def lacks(comparison: Comparison) -> list[str]:
@@ -200,15 +196,7 @@ _METRICS = {name for metric in ("mae", "rmse", "mse", "worst") for name in (metr
 
 
 def check(comparison: Comparison, condition: str) -> list[str]:
-    """Servos on which `condition` holds, or of which it is not known, each with the value in words.
-
-    Args:
-        comparison: What to look at.
-        condition: ``rmse>2``; metrics are mae, rmse, worst (degrees), mse (deg²), aligned_… of each, and shift (s).
-
-    Raises:
-        UsageError: not of that form.
-    """
+    """Servos on which `condition` holds, or of which it is not known, each with the value in words."""
     metric, holds = parse_condition(condition, _METRICS)
     found = []
     for pair in comparison.pairs:

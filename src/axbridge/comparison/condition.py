@@ -13,11 +13,7 @@ _OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": opera
 
 
 def parse_condition(text: str, metrics: Collection[str]) -> tuple[str, Callable[[float], bool]]:
-    """``rmse>2`` as the metric's name, one of `metrics`, and whether a value fulfils it.
-
-    Raises:
-        UsageError: not of that form.
-    """
+    """``rmse>2`` as the metric's name, one of `metrics`, and whether a value fulfils it."""
     match = re.fullmatch(rf"\s*(\w+)\s*(>=|<=|>|<)\s*({_NUMBER})\s*", text)
     if match is None or match[1] not in metrics:
         raise UsageError(f"{text!r} is no condition", f"write METRIC>NUMBER; metrics: {', '.join(sorted(metrics))}")

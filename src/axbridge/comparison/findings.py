@@ -92,12 +92,7 @@ def findings_of(comparison: Comparison, pair: Pair) -> Findings:
 
 
 def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
-    """The comparison in a sentence or two; of many servos, the worst's.
-
-    Args:
-        comparison: What is put into words.
-        beside: Of the same reference with another candidate: how much nearer or farther that one is.
-    """
+    """The comparison in a sentence or two; of many servos, the worst's."""
     text = _in_words(comparison)
     if beside is None:
         return text

@@ -80,26 +80,14 @@ def rooted_motion(
     time: FloatArray,
     side: int,
 ) -> Rooted:
-    """A motion as if one foot stood all the time; where an inertial unit tells how the foot tilts, it is tilted.
-
-    Args:
-        recording: Where the inertial unit is looked for.
-        robot: The robot.
-        motion: Of its own tree's joints, as `joints_motion` gives it.
-        time: When, s, (n,).
-        side: 0 the left foot, 1 the right one.
-    """
+    """A motion as if one foot stood all the time; where an inertial unit tells how the foot tilts, it is tilted."""
     return _rooted(
         robot, motion, _flat(_leaning(recording, time), posed(robot.tree, motion[0]), robot.soles[side]), side
     )
 
 
 def footing(recording: Recording, robot: Standing, time: FloatArray) -> Footing:
-    """How the robot stood at these times (n,), s.
-
-    Raises:
-        RecordingError: a joint's motion is not recorded.
-    """
+    """How the robot stood at these times (n,), s."""
     motion = joints_motion(recording, robot.rig, robot.tree, time)
     where = posed(robot.tree, motion[0])
     leaning = _leaning(recording, time)
@@ -116,14 +104,7 @@ def footing(recording: Recording, robot: Standing, time: FloatArray) -> Footing:
 
 
 def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """The zero-moment point that a simulation measured, and the planned one, as seen from between the feet.
-
-    Returns:
-        Times (n,), s, measured and planned, m, (n, 2) each; None where nothing was measured.
-
-    Raises:
-        RecordingError: a joint's motion is not recorded.
-    """
+    """The zero-moment point that a simulation measured, and the planned one, as seen from between the feet."""
     cycles = recording.cycles
     names = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw", "zmp_x", "zmp_y")
     if not all(name in cycles for name in names) or np.isnan(cycles["zmp_x"]).all():
@@ -195,13 +176,7 @@ def _rooted(robot: Standing, motion: tuple[FloatArray, FloatArray, FloatArray], 
 
 
 def _floor_push(rooted: Rooted, sole: Sole, flat: FloatArray) -> FloatArray:
-    """The zero-moment point (n, 2), m, from the middle of a sole that does not move, in level axes.
-
-    Args:
-        rooted: The robot above it.
-        sole: Where it stands.
-        flat: How the foot is turned, (n, 3, 3).
-    """
+    """The zero-moment point (n, 2), m, from the middle of a sole that does not move, in level axes."""
     held = wrenches(rooted.tree, *rooted.motion, rooted.gravity)
     force = _times(flat, held.force)
     about = _times(flat, held.moment - np.cross(np.broadcast_to(sole.middle, force.shape), held.force))

@@ -13,7 +13,9 @@ from axbridge.comparison.plots import POINTS, fewer, figure_html, numbers
 from axbridge.comparison.regimes import errors_by_regime, worst_seconds
 from axbridge.comparison.tables import (
     acts_table,
+    beside_table,
     deviation_table,
+    errors_beside,
     panels_of,
     parameter_table,
     provenance_table,
@@ -39,19 +41,7 @@ def write_html(
     walks: Sequence[WalkSide] = (),
     progress: Callable[[str, float], None] = lambda _what, _share: None,
 ) -> None:
-    """Write the report as one page.
-
-    Args:
-        comparison: What is reported.
-        path: The page.
-        title: Instead of what is compared.
-        beside: Of the same one servo with another candidate, which is drawn and measured beside it.
-        walks: What is compared, where it is walks; a part about them comes first. See `axbridge.comparison.walks`.
-        progress: Told what is under way and which share is done, before each servo.
-
-    Raises:
-        RecordingError: it cannot be written; what was at `path` stays.
-    """
+    """Write the report as one page."""
     parts = [f'<p class="headline">{escape(walk_headline(walks) or headline(comparison, beside))}</p>']
     parts.append(_large_figures(comparison, beside))
     parts += [f'<p class="note">{escape(line)}</p>' for line in lacks(comparison)]
@@ -85,8 +75,10 @@ def write_html(
             if len(drawn) > DETAILED:
                 parts.append(f'<p class="lead">Torque, power and load are drawn for the {DETAILED} worst servos.</p>')
         parts += [table_html(table) for table in response_tables(comparison, pair)]
-    parts += _regimes_html(comparison, beside)
     more = () if beside is None else (beside,)
+    if (table := beside_table(errors_beside(comparison, *more), comparison, *more)) is not None:
+        parts.append(table_html(table))
+    parts += _regimes_html(comparison, beside)
     if parameters := parameter_table(comparison, *more):
         body = table_html(parameters, words=True)
         summary = f"Model parameters of {escape(comparison.pairs[0].name)}"

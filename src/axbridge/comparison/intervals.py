@@ -36,13 +36,7 @@ def sent_at(track: Track) -> FloatArray:
 
 
 def spans(tracks: Iterable[Track], together: float, past: float) -> list[Span]:
-    """Spans from the first sample or goal to behind the last, without a gap.
-
-    Args:
-        tracks: All servos.
-        together: Goals that went out within that went out at once, s: when the last of them did.
-        past: At its end, no sample within a span may be further back, s.
-    """
+    """Spans from the first sample or goal to behind the last, without a gap."""
     tracks = list(tracks)
     sampled = np.unique(np.concatenate([track.time for track in tracks]))
     moments = _moments(np.unique(np.concatenate([sent_at(track) for track in tracks])), together)

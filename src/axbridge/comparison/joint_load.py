@@ -67,13 +67,7 @@ class CarriedRecording(Recording):
 
 
 def joint_of_robot(recordings: Sequence[Recording], rig: Rig, name: str) -> tuple[list[Recording], Rig]:
-    """Recordings of one servo of a robot with what it carried, and the rig with that servo alone.
-
-    Raises:
-        UsageError: the rig has no such servo.
-        RecordingError: the motion of a joint is missing, or what the floor pushes is not known.
-        RigError: the rig has no world, or the joint slides.
-    """
+    """Recordings of one servo of a robot with what it carried, and the rig with that servo alone."""
     servo = next((servo for servo in rig.servos if servo.name == name), None)
     if servo is None:
         names = ", ".join(servo.name for servo in rig.servos)
@@ -116,9 +110,6 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion)
 
     On one foot all that the floor pushes goes through that foot, which does not move. On two feet the weight is shared,
     nobody knows how; that leaves open what the joints between the feet carry, but not what arms and head do.
-
-    Raises:
-        RecordingError: it does not, or hardly ever.
     """
     track = recording[servo.name]
     robot = on_two_feet(rig)
@@ -166,15 +157,7 @@ def _between_feet(robot: Standing, joint: str) -> bool:
 
 
 def _load(tree: Tree, joint: int, motion: Motion, gravity: FloatArray, base: BaseMotion | None = None) -> FloatArray:
-    """(l, CARRIED) along a motion in which nothing touches the robot but at its base.
-
-    Args:
-        tree: The robot.
-        joint: Of its joints.
-        motion: Of all of them.
-        gravity: m/s², (l, 3).
-        base: How the base moves; None = not at all.
-    """
+    """(l, CARRIED) along a motion in which nothing touches the robot but at its base."""
     pieces = []
     for first in range(0, len(gravity), _BLOCK):
         part = slice(first, first + _BLOCK)

@@ -49,11 +49,7 @@ def table_html(table: Table, *, words: bool = False) -> str:
 
 
 def write_page(path: Path | str, title: str, parts: Sequence[str]) -> None:
-    """Write a page of parts that are HTML already.
-
-    Raises:
-        RecordingError: it cannot be written; what was at `path` stays.
-    """
+    """Write a page of parts that are HTML already."""
     view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
     alone = f'<meta http-equiv="Content-Security-Policy" content="{ALONE}">'
     style, program = _web("page.css"), ""

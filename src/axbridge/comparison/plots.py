@@ -86,13 +86,7 @@ class Panel:
 
 
 def fewer(panels: Sequence[Panel], points: int = POINTS, whole: Sequence[tuple[float, float]] = ()) -> list[Panel]:
-    """Panels of about `points` samples a line at most, which look the same; lines on one axis keep the same samples.
-
-    Args:
-        panels: What is drawn.
-        points: Of a line.
-        whole: Stretches of the axis of which every sample is kept.
-    """
+    """Panels of about `points` samples a line at most, which look the same; lines on one axis keep the same samples."""
     sharing: dict[int, list[Curve]] = {}
     for panel in panels:
         for curve in panel.curves:
@@ -135,13 +129,7 @@ def numbers(panels: Sequence[Panel]) -> int:
 
 
 def figure_html(panels: Sequence[Panel], name: str, axis: str = "time") -> str:
-    """Panels one below the other as one figure of a page; `write_page` brings the program that draws it.
-
-    Args:
-        panels: From the top.
-        name: Of the figure, once in a page.
-        axis: Figures that name the same one share cursor and range.
-    """
+    """Panels one below the other as one figure of a page; `write_page` brings the program that draws it."""
     axes: dict[int, str] = {}
     for panel in panels:
         for curve in panel.curves:
@@ -188,15 +176,7 @@ def grid_html(figures: Sequence[tuple[str, str]]) -> str:
 
 
 def map_html(x: Sequence[str], y: Sequence[str], z: FloatArray, titles: tuple[str, str], *, signed: bool) -> str:
-    """Values over two axes as fields of colour, the first row at the bottom.
-
-    Args:
-        x: What each column is, (n,).
-        y: What each row is, (m,).
-        z: (m, n).
-        titles: Of the axes.
-        signed: The colours reach from -1 to 1, and each value is written into its field; else from pale, the least, on.
-    """
+    """Values over two axes as fields of colour, the first row at the bottom."""
     wide, left, below = 600 / z.shape[1], 130, 60
     high = min(wide, 420 / z.shape[0])
     height = high * z.shape[0]

@@ -26,17 +26,7 @@ _ROWS = 2  # of names of marks there
 
 
 def write_png(comparison: Comparison, path: Path | str, title: str = "", *, beside: Comparison | None = None) -> None:
-    """Write the picture of the report.
-
-    Args:
-        comparison: What is drawn.
-        path: The picture.
-        title: Instead of what is compared.
-        beside: Of the same one servo with another candidate, which is drawn and measured beside it.
-
-    Raises:
-        RecordingError: it cannot be written; what was at `path` stays.
-    """
+    """Write the picture of the report."""
     alone = len(comparison.pairs) == 1
     figure = picture(title or title_of(comparison), (11, 6) if alone else (12, 8))
     if alone:
@@ -150,11 +140,7 @@ def picture(title: str, size: tuple[float, float], *, constrained: bool = False)
 
 
 def save(figure: Any, path: Path | str) -> None:
-    """Write a PNG.
-
-    Raises:
-        RecordingError: it cannot be written; what was at `path` stays.
-    """
+    """Write a PNG."""
     with writing(path), replacing(path) as temporary:
         figure.savefig(temporary, format="png")
 
@@ -200,17 +186,7 @@ def legend(figure: Any, axes: Any, place: tuple[float, float]) -> None:
 
 
 def mark_rows(marks: Sequence[tuple[float, str]], start: float, span: float, letters: int) -> dict[int, int]:
-    """In which row above a panel each mark's name stands, so that no two touch and none reaches beyond the panel.
-
-    Args:
-        marks: Places and names, ascending.
-        start: Of the panel.
-        span: Its width.
-        letters: How many letters have room side by side.
-
-    Returns:
-        Rows by index of the mark, 0 the lowest; a mark whose name has no room, or is empty, is not in it.
-    """
+    """In which row above a panel each mark's name stands, so that no two touch and none reaches beyond the panel."""
     taken = [start] * _ROWS
     found = {}
     for index, (mark, name) in enumerate(marks):

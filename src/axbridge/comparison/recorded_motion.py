@@ -19,11 +19,7 @@ _BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
 def joints_motion(
     recording: Recording, rig: Rig, tree: Tree, time: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Positions, speeds and accelerations (l, n) of all joints of a tree at the times (l,), s; rad and s.
-
-    Raises:
-        RecordingError: it does not tell how a joint moved.
-    """
+    """Positions, speeds and accelerations (l, n) of all joints of a tree at the times (l,), s; rad and s."""
     servos = {servo.joint: servo for servo in rig.servos}
     columns = []
     for joint in tree.joints:

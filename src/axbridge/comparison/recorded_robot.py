@@ -30,21 +30,13 @@ class Standing:
 
 
 def standing_robot(recording: Recording) -> Standing | None:
-    """The robot of a recording; None where it does not say, or the robot does not stand free on two feet.
-
-    Raises:
-        RecordingError, RigError: what it says makes no robot.
-    """
+    """The robot of a recording; None where it does not say, or the robot does not stand free on two feet."""
     known = [isinstance(recording.metadata.get(key), kind) for key, kind in (("rig", dict), ("urdf", str))]
     return on_two_feet(rig_of(recording)) if all(known) else None
 
 
 def on_two_feet(rig: Rig) -> Standing | None:
-    """The robot of a rig; None where it does not stand free on two feet.
-
-    Raises:
-        RigError: its URDF is wrong.
-    """
+    """The robot of a rig; None where it does not stand free on two feet."""
     if rig.world is None or rig.world.fixed_base:
         return None
     tree = rig.tree()

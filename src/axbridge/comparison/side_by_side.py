@@ -181,18 +181,15 @@ class Pair:
 class Sides:
     """Two recordings, whose servos are put on common times; the latest are kept, as far as `_KEPT` goes.
 
-    Args:
+    Attributes:
         reference: Measured against.
         other: Measured.
-        same_clock: The times of both are of one clock already.
-
-    Attributes:
         zero: The reference's time that is 0 in the comparison, s.
         segments: Of the reference.
     """
 
-    def __init__(self, reference: Recording, other: Recording, *, same_clock: bool) -> None:
-        self._reference, self._other, self._same_clock = reference, other, same_clock
+    def __init__(self, reference: Recording, other: Recording, *, same_clock: bool, goals: bool = False) -> None:
+        self.reference, self.other, self._same_clock, self._goals = reference, other, same_clock, goals
         self.segments = reference.segments
         self._matched = _matched(self.segments, other.segments)
         self.zero = self._matched[0][0].start if self._matched else reference.start
@@ -201,7 +198,11 @@ class Sides:
 
     def tracks(self, mine: str, theirs: str) -> tuple[Track, Track]:
         """Both sides of a servo."""
-        return _finite(self._reference[mine]), _finite(self._other[theirs])
+        track, other = self.reference[mine], self.other[theirs]
+        if self._goals:
+            goal = np.where(track.enabled, track.command, np.nan)
+            track = Track.of(mine, track.time, position=goal, commanded=track.commanded)
+        return track, other
 
     def clock(self, mine: Track, theirs: Track) -> TimeMap:
         """The other's clock."""
@@ -209,7 +210,7 @@ class Sides:
         if self._same_clock:
             return TimeMap(np.array([zero]), np.array([0.0]))
         if not self._matched:
-            return TimeMap(np.array([zero]), np.array([self._other.start - zero]))
+            return TimeMap(np.array([zero]), np.array([self.other.start - zero]))
         sent = [(_sent(mine, a), _sent(theirs, b)) for a, b in self._matched]
         pairs = [
             (b, d) if None not in (b, d) else (a.start, c.start)
@@ -226,7 +227,7 @@ class Sides:
         """See `Motions`."""
         found = self._kept.pop((mine, theirs), None)
         if found is None:
-            a, b = self.tracks(mine, theirs)
+            a, b = map(_finite, self.tracks(mine, theirs))
             times = self.clock(a, b).other(a.time)
             found = self.together(a, b, times, _seen(b.time, b.position, times))
         self._kept[mine, theirs] = found
@@ -235,29 +236,16 @@ class Sides:
         return found
 
     def together(self, a: Track, b: Track, times: FloatArray, found: FloatArray) -> Motions:
-        """Both where they overlap.
-
-        Args:
-            a: Of the reference.
-            b: Of the other.
-            times: Of the other, s, (n,), at those of the reference.
-            found: The other's positions then, rad, (n,).
-        """
+        """Both where they overlap."""
         overlap = (times >= b.time[0]) & (times <= b.time[-1])
         at = a.time[overlap]
         return Motions(at - self.zero, at, times[overlap], a.position[overlap], found[overlap], _command(a, at))
 
 
-def pair_of(sides: Sides, mine: str, theirs: str, limit: float) -> Pair:
-    """A servo of both recordings, and how far apart it is.
-
-    Args:
-        sides: The recordings.
-        mine: Its name in the reference.
-        theirs: Its name in the other.
-        limit: Largest shift tried in the alignment, s.
-    """
-    a, b = sides.tracks(mine, theirs)
+def pair_of(sides: Sides, names: tuple[str, str], tracks: tuple[Track, Track], limit: float) -> Pair:
+    """A servo of both recordings, and how far apart it is."""
+    a, b = map(_finite, tracks)
+    mine, theirs = names
     clock = sides.clock(a, b)
     times = clock.other(a.time)
     found = _seen(b.time, b.position, times)

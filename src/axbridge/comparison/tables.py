@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.comparison import Comparison, shift_text
-from axbridge.comparison.metrics import resample
+from axbridge.comparison.lag import baselines
+from axbridge.comparison.metrics import deviation, resample
 from axbridge.comparison.page import Table
 from axbridge.comparison.plots import Curve, Panel
 from axbridge.comparison.side_by_side import ComparedSegment, Pair
@@ -74,11 +75,7 @@ def response_tables(comparison: Comparison, pair: Pair) -> list[Table]:
 
 
 def acts_table(comparisons: Sequence[Comparison]) -> Table:
-    """Several candidates beside the one reference they are measured against: the figures of its worst servo's motions.
-
-    Args:
-        comparisons: All of one reference and one servo.
-    """
+    """Several candidates beside one reference: the figures of its worst servo's motions."""
     first, *rest = comparisons
     pairs = [comparison.pairs[0] for comparison in comparisons]
     rows: list[tuple[str, ...]] = []
@@ -94,6 +91,41 @@ def acts_table(comparisons: Sequence[Comparison]) -> Table:
     ))  # fmt: skip
     header = ("", *first.labels, *(comparison.labels[1] for comparison in rest))
     return Table(f"{pairs[0].name}: figures of each", header, tuple(rows))
+
+
+class ModelErrors(NamedTuple):
+    """RMSE of one servo while it is driven, degrees: of a perfect servo, of a delay and a lag, and of each model."""
+
+    perfect: float
+    lag: float
+    models: tuple[float, ...]
+
+
+def errors_beside(*comparisons: Comparison) -> dict[str, ModelErrors]:
+    """What models have to beat, beside what they reach, by servo; empty where goals are what is compared with."""
+    if comparisons[0].labels[0] == "goal":
+        return {}
+    simpler = baselines(comparisons[0].reference)
+    found = {}
+    for pair in comparisons[0].pairs:
+        models = [next((one for one in other.pairs if one.name == pair.name), None) for other in comparisons]
+        if pair.name in simpler and None not in models:
+            errors = []
+            for motions in (model.motions for model in models if model is not None):
+                driven = np.where(np.isnan(motions.command), np.nan, motions.reference)
+                errors.append(deviation(driven, motions.other).rmse)
+            known = simpler[pair.name]
+            found[pair.name] = ModelErrors(known.perfect.rmse, known.lagging.rmse, tuple(errors))
+    return found
+
+
+def beside_table(errors: Mapping[str, ModelErrors], *comparisons: Comparison) -> Table | None:
+    """`errors_beside` as a table; None where nothing is known."""
+    rows = tuple(
+        (servo, *(_number(value, 2) for value in (one.perfect, one.lag, *one.models))) for servo, one in errors.items()
+    )
+    header = ("servo", "perfect servo", "delay and lag", *(one.labels[1] for one in comparisons))
+    return Table("RMSE while driven, °, beside simpler models", header, rows) if rows else None
 
 
 def provenance_table(comparison: Comparison, *beside: Comparison) -> Table:
@@ -137,14 +169,7 @@ _MORE: tuple[tuple[str, Callable[[Track], FloatArray]], ...] = (
 def panels_of(
     comparison: Comparison, pair: Pair, *, beside: Comparison | None = None, everything: bool = True
 ) -> list[Panel]:
-    """One servo's figure: positions, error, then what else one of the sides knows.
-
-    Args:
-        comparison: What is drawn.
-        pair: Its servo.
-        beside: Of the same reference with another candidate, which is drawn as well.
-        everything: Also torque, power and load.
-    """
+    """One servo's figure: positions, error, then what else one of the sides knows."""
     measured = "reference" if beside is None else "fitted"  # of two candidates, one may hide it: it is pale and wide
     both = pair.motions
     sides = [

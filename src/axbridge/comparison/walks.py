@@ -235,12 +235,7 @@ def is_walk(recording: Recording) -> bool:
 
 
 def sides_of(comparison: Comparison, beside: Comparison | None = None) -> list[WalkSide]:
-    """The walks of a comparison, the reference first; none unless all of them are walks.
-
-    Args:
-        comparison: Of two.
-        beside: Of the same reference with a third.
-    """
+    """The walks of a comparison, the reference first; none unless all of them are walks."""
     first, second = comparison.labels
     sides = [WalkSide(first, "reference", comparison.reference), WalkSide(second, "other", comparison.other)]
     if beside is not None:

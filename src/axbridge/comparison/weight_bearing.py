@@ -19,15 +19,7 @@ def hangs(
     recording: Recording, robot: Standing, stood: Footing, motion: tuple[FloatArray, FloatArray, FloatArray],
     chosen: BoolArray,
 ) -> bool:  # fmt: skip
-    """Whether servos push as those of a robot that hangs by its body, rather than stands on one foot.
-
-    Args:
-        recording: Its loads are used; without any, nothing speaks for hanging.
-        robot: The robot.
-        stood: How it stood, if it did, at l moments.
-        motion: Positions, speeds and accelerations of its joints then, (l, joints) each.
-        chosen: The moments to look at, (l,): on one foot.
-    """
+    """Whether servos push as those of a robot that hangs by its body, rather than stands on one foot."""
     assert robot.rig.world is not None
     names = robot.tree.names
     _, speed, faster = motion

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import csv
 import itertools
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,9 @@ from axbridge.errors import UnsupportedOperation
 from axbridge.file_reading import printable
 from axbridge.files import replacing, writing
 from axbridge.recording.recording import Recording
-from axbridge.recording.tables import HEADERS, rounded
-from axbridge.recording.wide_rows import wide_rows
+from axbridge.recording.tables import HEADERS, even_times, every_time, resampled, rounded
 
-_CELLS = 250_000  # numbers of a table that are text at a time
+_CELLS = 250_000  # numbers in memory at a time
 _Block = tuple[str | None, list[FloatArray]]  # rows of a table: their servo (None: columns say), and columns (n,)
 
 
@@ -40,19 +40,7 @@ class Written:
 
 
 def write_csv(recording: Recording, path: Path | str, *, wide: bool = False, rate: float | None = None) -> Written:
-    """Write a table; unknown values are empty, numbers have the digits that carry something.
-
-    Args:
-        recording: What to write.
-        path: The file.
-        wide: False: a row a sample and servo, in order of servo and time. True: a row a moment, a column a servo and
-            quantity (`axbridge.recording.tables.wide_table`).
-        rate: Of a wide table: rows a second; None: a row at each sample.
-
-    Raises:
-        RecordingError: it cannot be written; what was at `path` stays.
-        UsageError: a rate that is not positive.
-    """
+    """Write a table; unknown values are empty, numbers have the digits that carry something."""
     headers, keys, blocks = _table(recording, wide=wide, rate=rate)
     rows = 0
     with writing(path), replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
@@ -69,13 +57,7 @@ def write_csv(recording: Recording, path: Path | str, *, wide: bool = False, rat
 
 
 def write_parquet(recording: Recording, path: Path | str, *, wide: bool = False, rate: float | None = None) -> Written:
-    """The table of `write_csv` as Parquet, its numbers as they were recorded.
-
-    Raises:
-        UnsupportedOperation: pyarrow is not installed.
-        RecordingError: it cannot be written; what was at `path` stays.
-        UsageError: a rate that is not positive.
-    """
+    """The table of `write_csv` as Parquet, its numbers as they were recorded."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -106,7 +88,7 @@ def _table(recording: Recording, *, wide: bool, rate: float | None) -> tuple[lis
     if wide:
         headers = [f"{printable(name)}.{HEADERS[key]}" for name, keys in known.items() for key in keys]
         every = [key for keys in known.values() for key in keys]
-        rows = wide_rows(recording, known, rate)
+        rows = _wide_rows(recording, known, rate)
         return [HEADERS["time"], *headers], ["time", *every], ((None, [time, *found.values()]) for time, found in rows)
     found = {"time", *(key for keys in known.values() for key in keys)}
     every = [key for key in HEADERS if key in found]
@@ -118,3 +100,39 @@ def _long_blocks(recording: Recording, keys: Sequence[str]) -> Iterator[_Block]:
     for name, track in recording.tracks.items():
         for first in range(0, len(track), rows):
             yield name, [getattr(track, key)[first : first + rows] for key in keys]
+
+
+def _wide_rows(
+    recording: Recording, known: Mapping[str, Sequence[str]], rate: float | None = None
+) -> Iterator[tuple[FloatArray, dict[tuple[str, str], FloatArray]]]:
+    """The rows of `axbridge.recording.tables.wide_table` in parts, of the columns `known` of each servo.
+
+    Columns lie in a file meanwhile, so that however long it is, one servo's samples are in memory.
+    """
+    at = None if rate is None else even_times(recording.spans(), rate)
+    times: dict[str, FloatArray] = {}
+    with tempfile.TemporaryFile() as shelf:  # every column, one after the other
+        for name, keys in known.items():
+            track = recording[name]
+            times[name] = track.time if at is None else at
+            for key in keys:
+                column = getattr(track, key)
+                column = column if at is None else resampled(key, track.time, column, at)
+                shelf.write(column.tobytes())
+        at = every_time(times.values()) if at is None else at
+        rows = max(1, _CELLS // (1 + sum(map(len, known.values()))))
+        for first in range(0, len(at), rows):
+            moments = at[first : first + rows]
+            block: dict[tuple[str, str], FloatArray] = {}
+            place = 0
+            for name, keys in known.items():
+                time = times[name]
+                low, high = np.searchsorted(time, moments[0]), np.searchsorted(time, moments[-1], side="right")
+                where = np.searchsorted(moments, time[low:high])
+                for key in keys:
+                    column = np.full(len(moments), np.nan)
+                    shelf.seek(8 * (place + int(low)))
+                    column[where] = np.frombuffer(shelf.read(8 * int(high - low)))
+                    place += len(time)
+                    block[name, key] = column
+            yield moments, block

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,10 +22,8 @@ from pydantic import BaseModel, Field, RootModel, ValidationError
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError, UnsupportedOperation, UsageError
 from axbridge.file_reading import printable, reading, regular
-from axbridge.recording.provenance import describe, origin_of
-from axbridge.recording.recording import Event, Recording, Track
-from axbridge.recording.sample_quality import Oddity, findings
-from axbridge.recording.samples import in_order
+from axbridge.recording.imported import Columns, Warned, recording_of
+from axbridge.recording.recording import Event, Recording
 
 UNITS = "deg", "rad", "normalised"
 _INFO = Path("meta") / "info.json"
@@ -83,23 +81,9 @@ def import_dataset(
     *,
     unit: str | None = None,
     calibration: Path | str | None = None,
-    warned: Callable[[Oddity], None] = lambda _finding: None,
+    warned: Warned = lambda _finding: None,
 ) -> Recording:
-    """Read one episode: ``observation.state`` as positions, ``action`` as goals.
-
-    Args:
-        folder: Of the dataset, with ``meta/info.json`` and ``data/``.
-        episode: Which.
-        unit: What its angles are: one of `UNITS`; a dataset that axbridge's own plugin recorded needs none.
-        calibration: The arm's calibration file of LeRobot: for ``normalised``, for grippers, and for degrees that
-            count from the middle of a range, to have them from the servo's middle, as rigs do.
-        warned: Called with everything odd that can be used all the same.
-
-    Raises:
-        UsageError: the unit is not known; no such episode.
-        UnsupportedOperation: pyarrow is not installed.
-        RecordingError: the dataset is unreadable or of another layout, or its samples make no sense; names it.
-    """
+    """Read one episode: ``observation.state`` as positions, ``action`` as goals."""
     folder = Path(folder)
     if unit is not None and unit not in UNITS:
         raise UsageError(f"{unit!r} is no unit of a dataset", f"units: {', '.join(UNITS)}")
@@ -111,36 +95,25 @@ def import_dataset(
     scales, notes = _scales(folder, info, unit, measured, [*named[_STATE], *named[_ACTION]])
     with reading(partial(RecordingError, folder), "copy the dataset again"):
         source, time, columns = _rows(folder, episode, info, named)
-        tracks: dict[str, Track] = {}
+        frames = [f"frame {index}" for index in range(len(time))]
+        servos: dict[str, Columns] = {}
         for name, scale in scales.items():
             values = {
                 field: (columns[key][:, named[key].index(name)] - scale.zero) * scale.factor
                 for field, key in (("position", _STATE), ("command", _ACTION))
                 if name in named[key]
             }
-            servo = printable(name.removesuffix(".pos"))
-            for finding in findings(servo, time, values, lambda index: f"frame {index}"):
-                if finding.severity == "error":
-                    raise RecordingError(source, str(finding), finding.remedy)
-                warned(finding)
-            ordered, values = in_order(time, values)
-            tracks[servo] = Track.of(servo, ordered, **values)
-        metadata = describe(
-            backend="imported",
-            experiment=f"episode {episode}",
-            **origin_of(source),
-            lerobot={
-                "dataset": folder.resolve().name,
-                "codebase_version": info.codebase_version,
-                "robot_type": info.robot_type,
-                "fps": info.fps,
-                "episode": episode,
-                "unit": {name: scale.what for name, scale in scales.items()},
-            },
-            notes=notes,
-        )
+            servos[printable(name.removesuffix(".pos"))] = Columns({"time": time, **values}, frames)
+        facts = {
+            "dataset": folder.resolve().name,
+            "codebase_version": info.codebase_version,
+            "robot_type": info.robot_type,
+            "fps": info.fps,
+            "episode": episode,
+            "unit": {name: scale.what for name, scale in scales.items()},
+        }
         start = Event(float(time[0]), "segment", {"name": f"episode {episode}"})
-    return Recording(source, tracks, (start,), {}, metadata)
+        return recording_of(source, servos, f"episode {episode}", warned, (start,), lerobot=facts, notes=notes)
 
 
 def _info(path: Path) -> _Info:

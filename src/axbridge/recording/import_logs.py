@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,11 +17,8 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import RecordingError, UsageError
 from axbridge.file_reading import printable, reading, regular
 from axbridge.recording.import_wizard import GivenGoal, is_wizard, wizard_recording
-from axbridge.recording.metadata import check_number
-from axbridge.recording.provenance import describe, origin_of
-from axbridge.recording.recording import SERVO_FIELDS, Event, Recording, Track
-from axbridge.recording.sample_quality import Oddity, findings
-from axbridge.recording.samples import in_order
+from axbridge.recording.imported import Columns, Warned, recording_of
+from axbridge.recording.recording import SERVO_FIELDS, Event, Recording
 from axbridge.recording.tables import HEADERS
 from axbridge.units import RPM
 
@@ -71,13 +68,6 @@ class Column(NamedTuple):
     zero: float = 0.0
 
 
-class _Samples(NamedTuple):
-    """One servo's samples as they stand in the log: values by name, (n,) each, and what to call each sample."""
-
-    values: dict[str, FloatArray]
-    places: Sequence[str]
-
-
 def import_log(
     path: Path | str,
     *,
@@ -85,31 +75,14 @@ def import_log(
     servo: str = "servo",
     walk: int | None = None,
     goal: GivenGoal | None = None,
-    warned: Callable[[Oddity], None] = lambda _finding: None,
+    warned: Warned = lambda _finding: None,
 ) -> Recording:
-    """Read a log of a known kind; which kind is read off the file.
-
-    Args:
-        path: ``.json`` (BAM pendulum log) or ``.csv`` (Poppy walks, `axbridge convert`, or any with `columns`).
-        columns: For any other CSV: where each value of a track stands; at least ``time`` and ``position``.
-        servo: Name of the servo in a log that names none.
-        walk: Poppy: only this walk.
-        goal: Dynamixel Wizard: the servo's goal, which its graph exports seldom have.
-        warned: Called with everything odd that can be used all the same.
-
-    Raises:
-        RecordingError: unreadable, of no known kind, a field is missing or no number, or samples that make no sense
-            (`axbridge.recording.sample_quality`); names it and its line.
-    """
+    """Read a log of a known kind; which kind is read off the file."""
     path = Path(path)
     with reading(partial(RecordingError, path), "give a JSON or CSV log"):
         text = regular(path).read_text(encoding="utf-8-sig")
         if columns is None and is_wizard(text):
-            exported = wizard_recording(path, text, servo, goal)
-            for name, track in exported.items():
-                values = {key: column for key, column in vars(track).items() if key not in {"name", "time"}}
-                _check(path, name, track.time, values, lambda index: f"sample {index}", warned)
-            return exported
+            return wizard_recording(path, text, servo, goal, warned)
         if goal is not None:
             raise UsageError(f"{path} is no graph export of Dynamixel Wizard", "leave --goal out")
         if columns is None and text.lstrip()[:1] in {"{", "["}:
@@ -118,7 +91,7 @@ def import_log(
         headers = [header for header in rows[0] if header != _LINE]
         if columns is not None:
             mapped = {servo: _mapped(path, rows, headers, columns)}
-            return _recording(path, mapped, "log", warned, column_map=_map(columns))
+            return recording_of(path, mapped, "log", warned, column_map=_map(columns))
         if {"joint", "position_deg"} <= set(headers):
             return _poppy(path, rows, headers, walk, warned)
         if {"servo", "time_s"} <= set(headers):
@@ -131,17 +104,7 @@ def import_log(
 
 
 def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = "ax-12a") -> dict[str, Column] | None:
-    """``FIELD=HEADER[:UNIT]`` items into a column map; None when there are none.
-
-    Args:
-        items: What stands where; a unit may be a number, its factor to SI.
-        unit: Of angles that name none: rad, deg, or counts of the servo's register, 0 rad in the middle of its range.
-        profile: Servo whose counts are meant.
-
-    Raises:
-        UsageError: not of that form, an unknown field or unit, or no time or position.
-        ProfileError: no such profile.
-    """
+    """``FIELD=HEADER[:UNIT]`` items into a column map; None when there are none."""
     if unit is not None and unit not in ANGLES:
         raise UsageError(f"{unit!r} is no unit of an angle", f"units: {', '.join(ANGLES)}")
     if not items:
@@ -188,7 +151,7 @@ def _factor(text: str) -> float | None:
     return value if math.isfinite(value) and value != 0 else None
 
 
-def _pendulum_json(path: Path, text: str, servo: str, warned: Callable[[Oddity], None]) -> Recording:
+def _pendulum_json(path: Path, text: str, servo: str, warned: Warned) -> Recording:
     try:
         log = json.loads(text)
     except json.JSONDecodeError as failure:
@@ -207,9 +170,9 @@ def _pendulum_json(path: Path, text: str, servo: str, warned: Callable[[Oddity],
     raw = _json_column(path, entries, "load")
     values["load"] = np.where(raw > 0x7FFF, raw - 0x10000, raw) / _XL330_FULL_DUTY  # a signed word, logged unsigned
     values["commanded"] = values["time"] - _earlier(values["time"])
-    samples = _Samples(values, [f"entries[{index}]" for index in range(len(entries))])
+    samples = Columns(values, [f"entries[{index}]" for index in range(len(entries))])
     facts = {key: log[key] for key in ("mass", "length", "kp", "vin")}
-    return _recording(
+    return recording_of(
         path,
         {servo: samples},
         str(log.get("trajectory", "log")),
@@ -281,28 +244,26 @@ def _numbers(path: Path, rows: Sequence[Mapping[str, str]], column: Column, *, b
 
 def _mapped(
     path: Path, rows: Sequence[Mapping[str, str]], headers: Sequence[str], columns: Mapping[str, Column]
-) -> _Samples:
+) -> Columns:
     for name, column in columns.items():
         if column.header not in headers:
             raise RecordingError(
                 path, f"has no column {column.header!r} (for {name})", f"its columns are {', '.join(headers)}"
             )
     values = {name: _numbers(path, rows, column, blank=name != "time") for name, column in columns.items()}
-    return _Samples(values, [f"line {row[_LINE]}" for row in rows])
+    return Columns(values, [f"line {row[_LINE]}" for row in rows])
 
 
-def _own_csv(path: Path, rows: list[dict[str, str]], headers: list[str], warned: Callable[[Oddity], None]) -> Recording:
+def _own_csv(path: Path, rows: list[dict[str, str]], headers: list[str], warned: Warned) -> Recording:
     columns = {name: Column(header, 1.0) for name, header in HEADERS.items() if header in headers}
     groups: dict[str, list[dict[str, str]]] = {}
     for row in rows:
         groups.setdefault(printable(row["servo"]), []).append(row)
     tracks = {name: _mapped(path, group, headers, columns) for name, group in groups.items()}
-    return _recording(path, tracks, "log", warned, column_map=_map(columns))
+    return recording_of(path, tracks, "log", warned, column_map=_map(columns))
 
 
-def _poppy(
-    path: Path, rows: list[dict[str, str]], headers: list[str], walk: int | None, warned: Callable[[Oddity], None]
-) -> Recording:
+def _poppy(path: Path, rows: list[dict[str, str]], headers: list[str], walk: int | None, warned: Warned) -> Recording:
     """Walks are made of segments whose clocks start anew; they are put one after the other, and named by events."""
     for needed in ("walk", "segment", "t_s", *(header for header, _ in _POPPY.values())):
         if needed not in headers:
@@ -327,43 +288,9 @@ def _poppy(
     columns = {name: Column(header, UNIT_FACTORS[unit]) for name, (header, unit) in _POPPY.items()}
     columns["time"] = Column("t_s", 1.0)
     tracks = {joint: _mapped(path, group, headers, columns) for joint, group in groups.items()}
-    return _recording(path, tracks, "walk", warned, events=tuple(events), column_map=_map(columns))
+    return recording_of(path, tracks, "walk", warned, events=tuple(events), column_map=_map(columns))
 
 
 def _map(columns: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
     """A column map as metadata: where each field stood, and its factor to SI."""
     return {name: column._asdict() for name, column in columns.items()}
-
-
-def _recording(
-    path: Path,
-    samples: Mapping[str, _Samples],
-    experiment: str,
-    warned: Callable[[Oddity], None],
-    events: tuple[Event, ...] = (),
-    **more: Any,
-) -> Recording:
-    check_number(path, len(samples))
-    tracks: dict[str, Track] = {}
-    for name, (values, places) in samples.items():
-        columns = {key: column for key, column in values.items() if key != "time"}
-        _check(path, name, values["time"], columns, places.__getitem__, warned)
-        time, columns = in_order(values["time"], columns)
-        tracks[name] = Track.of(name, time, **columns)
-    return Recording(
-        path, tracks, events, {}, describe(backend="imported", experiment=experiment, **origin_of(path), **more)
-    )
-
-
-def _check(
-    path: Path,
-    servo: str,
-    time: FloatArray,
-    columns: Mapping[str, FloatArray],
-    row: Callable[[int], str],
-    warned: Callable[[Oddity], None],
-) -> None:
-    for finding in findings(servo, time, columns, row):
-        if finding.severity == "error":
-            raise RecordingError(path, str(finding), finding.remedy)
-        warned(finding)

@@ -23,8 +23,8 @@ from axbridge.arrays import FloatArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import RecordingError, UsageError
 from axbridge.recording import coarse_clock
-from axbridge.recording.provenance import describe, origin_of
-from axbridge.recording.recording import Event, Recording, Track
+from axbridge.recording.imported import Columns, Warned, recording_of
+from axbridge.recording.recording import Event, Recording
 from axbridge.units import Calibration
 
 _FIRST = "DYNAMIXEL Graph"
@@ -68,11 +68,7 @@ def is_wizard(text: str) -> bool:
 
 
 def parse_goal(text: str) -> GivenGoal:
-    """``500@1.86`` (counts, and s on the export's clock), ``500@1860ms``, ``500@auto``, ``500``, or ``auto``.
-
-    Raises:
-        UsageError: not of that form.
-    """
+    """``500@1.86`` (counts, and s on the export's clock), ``500@1860ms``, ``500@auto``, ``500``, or ``auto``."""
     if text == "auto":
         return GivenGoal()
     match = re.fullmatch(r"(\d+)(?:@(?:(auto|t0)|(\d+(?:\.\d*)?)(s|ms)?))?", text)
@@ -85,22 +81,13 @@ def parse_goal(text: str) -> GivenGoal:
     return GivenGoal(int(counts), None if number is None else float(number) * (1e-3 if unit == "ms" else 1.0))
 
 
-def wizard_recording(path: Path, text: str, servo: str, goal: GivenGoal | None = None) -> Recording:
+def wizard_recording(
+    path: Path, text: str, servo: str, goal: GivenGoal | None = None, warned: Warned = lambda _finding: None
+) -> Recording:
     """An export as a recording of one servo; 0 rad is the middle of its range, as in a rig that says nothing else.
-
-    Args:
-        path: Where it lay.
-        text: All of it.
-        servo: What to call the servo.
-        goal: What it was to do, where the export has no Goal Position.
 
     The metadata has ``registers`` known, ``goal`` (what was estimated of it), ``stamps`` (what the clock is worth) and
     ``notes`` in words.
-
-    Raises:
-        RecordingError: another version, a servo whose registers are not known, scaled items, no positions, or a file
-            that is damaged beyond single rows; says what and where.
-        UsageError: a goal although the export has it, or one beyond the servo's range.
     """
     export = _read(path, text)
     columns, notes = _in_si(export)
@@ -125,11 +112,11 @@ def wizard_recording(path: Path, text: str, servo: str, goal: GivenGoal | None =
             else f"the stamps lie on a {coarse_clock.GRID * 1e3:.0f} ms grid: each is up to that much too early"
         )
         notes.append(meant)
-    metadata = describe(
-        backend="imported", experiment="step" if events else "log", servo_model=export.servo,
-        profile=export.profile.name, notes=notes, **origin_of(path), **facts,
+    samples = Columns({"time": export.time, **columns}, [f"sample {index}" for index in range(len(export.time))])
+    return recording_of(
+        path, {servo: samples}, "step" if events else "log", warned, events,
+        servo_model=export.servo, profile=export.profile.name, notes=notes, **facts,
     )  # fmt: skip
-    return Recording(path, {servo: Track.of(servo, export.time, **columns)}, events, {}, metadata)
 
 
 def _read(path: Path, text: str) -> _Export:
@@ -290,11 +277,7 @@ def _in_si(export: _Export) -> tuple[dict[str, FloatArray], list[str]]:
 def _commands(
     export: _Export, goal: GivenGoal, servo: str
 ) -> tuple[FloatArray, FloatArray, dict[str, Any], tuple[Event, ...], list[str]]:
-    """Commands of a servo that rested, got `goal` and rests there.
-
-    Returns:
-        Goals (n,), rad; when they went out (n,), s; and facts, events and words about it.
-    """
+    """Commands of a servo that rested, got `goal` and rests there."""
     position = export.values[:, export.registers.index("present_position")]
     seen = np.flatnonzero(~np.isnan(position))
     time, position = export.time[seen], position[seen]

@@ -46,7 +46,7 @@ _LARGEST = 1 << 26  # bytes: a record or chunk that says to be larger is damaged
 _LATEST = 2**64 - 1  # ns, what a log time can hold
 _CHUNK = 256 * 1024  # bytes before compression: what a file that was damaged later loses at most
 _BLOCK = 1 << 20  # bytes read at once
-_BATCH = 1 << 22  # bytes of messages that become tables at once
+_BATCH = 1 << 20  # bytes of messages that become tables at once
 
 
 class FormatError(Exception):
@@ -74,13 +74,7 @@ class Message(NamedTuple):
 
 
 class MessageWriter:
-    """Writes messages: in chunks, or each at once for a file that may be cut off at any time.
-
-    Args:
-        stream: A binary file, empty.
-        metadata: JSON values.
-        chunked: Whether they are compressed.
-    """
+    """Writes messages: in chunks, or each at once for a file that may be cut off at any time."""
 
     def __init__(self, stream: IO[bytes], metadata: Mapping[str, Any], *, chunked: bool) -> None:
         kind = CompressionType.ZSTD if chunked else CompressionType.NONE
@@ -118,11 +112,7 @@ class MessageWriter:
 
 
 def compressed(source: IO[bytes], target: IO[bytes], metadata: Mapping[str, Any]) -> None:
-    """Copy a file that was written message by message into chunks.
-
-    Raises:
-        OSError: the target cannot be written.
-    """
+    """Copy a file that was written message by message into chunks."""
     writer = MessageWriter(target, metadata, chunked=True)
     channels: dict[int, _Channel] = {}
     source.seek(len(_MAGIC))
@@ -168,17 +158,7 @@ class _Channel(NamedTuple):
 
 
 def read(stream: IO[bytes], take: Callable[[tuple[str, ...], Table], None]) -> Found:
-    """Read a file as far as it goes.
-
-    Args:
-        stream: The file.
-        take: Given servos and their samples, (n, servos), some steps at a time.
-
-    Raises:
-        FormatError: this is no MCAP recording.
-        MessageError: a message makes no sense.
-        OSError: it cannot be read.
-    """
+    """Read a file as far as it goes."""
     found, channels = Found(), dict[int, _Channel]()
     waiting: defaultdict[int, list[bytes]] = defaultdict(list)
     size = 0
@@ -237,9 +217,6 @@ def _parts(stream: IO[bytes], found: Found) -> Iterator[tuple[int, bytes]]:
     """Records of the data, with those of a chunk in its place; says in `found` what cannot be read.
 
     A whole file is read by its index, else whatever comes after a damaged record would be lost, too.
-
-    Raises:
-        FormatError: this is no MCAP recording.
     """
     summary = _summary(stream)
     stream.seek(0)
@@ -321,11 +298,7 @@ def _records(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _unpacked(content: bytes) -> bytes:
-    """The records of a chunk.
-
-    Raises:
-        ValueError: it is damaged, or compressed in a way that is not known here.
-    """
+    """The records of a chunk."""
     chunk = Chunk.read(ReadDataStream(BytesIO(content)))
     if chunk.uncompressed_size > _LARGEST:
         raise ValueError("larger than can be")

@@ -93,11 +93,7 @@ _EVENTS: dict[str, type[_Said]] = {"segment": _RecordedSegment, "register": _Rec
 
 
 def checked(path: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata as they are; what is null is left out, and the number of the format.
-
-    Raises:
-        RecordingError: a newer format, or a value that is not what it should be; names it.
-    """
+    """The metadata as they are; what is null is left out, and the number of the format."""
     said = {key: value for key, value in metadata.items() if value is not None}
     check_format(said.pop(FORMAT_KEY, 1), partial(RecordingError, path))
     _check(path, "its metadata make no sense", _Metadata, said)
@@ -105,21 +101,13 @@ def checked(path: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_event(path: Path, time: float, name: str, data: Mapping[str, Any]) -> None:
-    """Refuse an event that somebody reads and that is not what it should be.
-
-    Raises:
-        RecordingError: names it.
-    """
+    """Refuse an event that somebody reads and that is not what it should be."""
     if name in _EVENTS:
         _check(path, f"its event {name!r} at {time:g} s makes no sense", _EVENTS[name], data)
 
 
 def check_number(path: Path, servos: int) -> None:
-    """Refuse more servos than a robot has; readers do much for each.
-
-    Raises:
-        RecordingError: there are more.
-    """
+    """Refuse more servos than a robot has; readers do much for each."""
     if servos > _MOST:
         why = f"holds {servos} servos, and {_MOST} are the most that a recording has"
         raise RecordingError(path, why, "give a log whose servos have one name each, on every line")

@@ -59,11 +59,7 @@ def describe(
 
 
 def rig_of(recording: Recording) -> Rig:
-    """The rig that a recording was made with, with its URDF, from the recording itself.
-
-    Raises:
-        RecordingError: it does not say.
-    """
+    """The rig that a recording was made with, with its URDF, from the recording itself."""
     table = recording.metadata.get("rig")
     if not isinstance(table, dict):
         raise RecordingError(recording.path, "does not say which robot it is of", "name it: --rig")
@@ -76,11 +72,7 @@ def rig_of(recording: Recording) -> Rig:
 
 
 def origin_of(path: Path) -> dict[str, Any]:
-    """Where an imported log comes from: ``source`` (its name) and ``source_sha256``.
-
-    Raises:
-        OSError: the log cannot be read.
-    """
+    """Where an imported log comes from: ``source`` (its name) and ``source_sha256``."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while block := stream.read(1 << 20):

@@ -31,11 +31,7 @@ _PATIENCE = 10.0  # s it waits before it says so
 
 
 def _opened(path: Path) -> tuple[IO[bytes], int]:
-    """The file, empty, and what keeps others from recording into it.
-
-    Raises:
-        RecordingError: it cannot be opened, or somebody is recording into it.
-    """
+    """The file, empty, and what keeps others from recording into it."""
     with writing(path):
         make_folder(path)
         try:
@@ -63,11 +59,7 @@ def _claimed(path: Path) -> tuple[IO[bytes], int]:
 
 
 def wall_clock_of_zero(sampled: Iterable[float]) -> int:
-    """Wall-clock time of a clock's 0, UTC in ns, when the newest of these samples has come in just now.
-
-    Args:
-        sampled: When samples were taken, s on that clock; NaN for those never read.
-    """
+    """Wall-clock time of a clock's 0, UTC in ns, when the newest of these samples has come in just now."""
     newest = max((time for time in sampled if not math.isnan(time)), default=0.0)
     return clocks.time_ns() - round(newest * 1e9)
 
@@ -174,11 +166,7 @@ class Recorder:
             release(self._claim)
 
     def _compress(self) -> None:
-        """Put the compressed file in the place of the plain one.
-
-        Raises:
-            RecordingError: it cannot be written; the whole plain file stays.
-        """
+        """Put the compressed file in the place of the plain one."""
         try:
             with self.path.open("rb") as plain, replacing(self.path) as temporary, temporary.open("wb") as stream:
                 compressed(plain, stream, self._metadata)
@@ -206,11 +194,7 @@ class Recorder:
         self._queue.put(Message(topic, data, logged, servos))
 
     def _wait(self) -> None:
-        """Wait for the disk.
-
-        Raises:
-            RecordingError: it does not take the samples.
-        """
+        """Wait for the disk."""
         until = clocks.monotonic() + _PATIENCE
         while self._queue.qsize() >= _WAITING:
             if self._failure is not None:

@@ -7,8 +7,8 @@ was cut off by a crash, and writes one of data that is already there (imports, s
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -226,15 +226,6 @@ class Recording(Mapping[str, Track]):
         named = {f"{servo}.{HEADERS[key]}": values for (servo, key), values in columns.items()}
         return pandas.DataFrame(named, index=pandas.Index(time, name=HEADERS["time"]))
 
-    def changed(self, names: Sequence[str], change: Callable[[Track], Track] = lambda track: track) -> Recording:
-        """The same recording with some of its servos.
-
-        Args:
-            names: Of them.
-            change: What is made of a track when somebody asks for it; its first and last time have to stay.
-        """
-        return replace(self, tracks=_ChangedTracks(self, names, change))
-
     def spans(self) -> list[tuple[float, float]]:
         """First and last time of every servo that has samples, s."""
         return [span for name in self if (span := self.span(name)) is not None]
@@ -269,25 +260,3 @@ class Recording(Mapping[str, Track]):
             Segment(str(mark.data.get("name", "segment")), mark.time, float(end), mark.data)
             for mark, end in zip(marks, ends, strict=True)
         )
-
-
-class _ChangedTracks(TrackSource):
-    """Some tracks of a recording, each made of the recorded one when it is asked for."""
-
-    def __init__(self, source: Recording, names: Sequence[str], change: Callable[[Track], Track]) -> None:
-        self._source, self._names, self._change = source, names, change
-
-    def __getitem__(self, servo: str) -> Track:
-        if servo not in self._names:
-            raise KeyError(servo)
-        return self._change(self._source[servo])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def span(self, servo: str) -> tuple[float, float] | None:
-        """See `Recording.span`."""
-        return self._source.span(servo)

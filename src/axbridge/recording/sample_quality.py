@@ -68,12 +68,7 @@ class SampleFacts:
 
 
 def sample_facts(time: FloatArray, columns: Mapping[str, FloatArray]) -> SampleFacts:
-    """What samples are like.
-
-    Args:
-        time: s, (n,), increasing.
-        columns: Values by name, (n,) each; NaN = unknown.
-    """
+    """What samples are like."""
     steps, nan = np.diff(time), math.nan
     widest = int(np.argmax(steps)) if len(steps) else 0
     known = tuple(key for key, column in columns.items() if not np.isnan(column).all())
@@ -122,14 +117,7 @@ def findings(
     columns: Mapping[str, FloatArray],
     row: Callable[[int], str] = lambda index: f"sample {index}",
 ) -> list[Oddity]:
-    """What is odd about one servo's samples, in the order in which they were taken; errors first.
-
-    Args:
-        servo: Its name.
-        time: s, (n,), as it was read: not yet sorted.
-        columns: Values by name (`position`, `command`, …), (n,) each; NaN = unknown.
-        row: What to call the sample of an index, for the reader to find it.
-    """
+    """What is odd about one servo's samples, in the order in which they were taken; errors first."""
     if not len(time):
         return []
     bad = np.flatnonzero(~(np.abs(time) <= LAST))

@@ -16,13 +16,6 @@ def in_order(time: FloatArray, columns: Mapping[str, FloatArray]) -> tuple[Float
 
     Of samples of one time the last known value of each column stays, so that a goal given with the second of them is
     still there; `commanded` is when the goal that stays was first sent.
-
-    Args:
-        time: s, (n,), finite.
-        columns: Values by name, (n,) each; NaN = unknown.
-
-    Returns:
-        time (m,), columns (m,) each, m <= n.
     """
     if (time[1:] > time[:-1]).all():  # as nearly always: compared, not subtracted, so nothing overflows
         return time, dict(columns)

@@ -28,11 +28,7 @@ class Mark:
 
 
 def parse_mark(text: str) -> Mark:
-    """``NAME=START:END``, s; either end may be left out.
-
-    Raises:
-        UsageError: not of that form, or it ends before it starts.
-    """
+    """``NAME=START:END``, s; either end may be left out."""
     match = re.fullmatch(r"([^=]+)=(-?\d+\.?\d*)?:(-?\d+\.?\d*)?", text)
     if match is None:
         raise UsageError(f"{text!r} is no segment", "write NAME=START:END in s, e.g. fall-90=1.2:3.5")
@@ -43,11 +39,7 @@ def parse_mark(text: str) -> Mark:
 
 
 def trimmed(recording: Recording, start: float | None, end: float | None) -> Recording:
-    """What lies between two times on the log's clock, s; None = from its first, or to its last sample.
-
-    Raises:
-        UsageError: nothing lies there.
-    """
+    """What lies between two times on the log's clock, s; None = from its first, or to its last sample."""
     if start is None and end is None:
         return recording
     low, high = -math.inf if start is None else start, math.inf if end is None else end
@@ -69,15 +61,6 @@ def marked(recording: Recording, marks: Sequence[Mark], kind: str | None) -> Rec
 
     A step begins where its goal changes, and its target is the goal it ends with. A fall begins where the torque goes
     off; of a log that does not tell, the whole part is taken to be limp.
-
-    Args:
-        recording: Of one servo.
-        marks: Its parts.
-        kind: One of `KINDS`; None = each part's name says it, where it begins with one (``fall-90``).
-
-    Raises:
-        UsageError: no such kind, parts that overlap, several servos, or a part without samples.
-        RecordingError: a step whose goal does not change.
     """
     if kind is not None and kind not in KINDS:
         raise UsageError(f"there is no kind {kind!r} of motion", f"kinds: {', '.join(KINDS)}")

@@ -66,11 +66,7 @@ def packed(table: Table | np.void) -> bytes:
 
 
 def tables(messages: Sequence[bytes], dtype: np.dtype[Any], rows: int) -> Table:
-    """Many messages at once, (messages, rows).
-
-    Raises:
-        ValueError: one has another length, or is not little-endian CDR.
-    """
+    """Many messages at once, (messages, rows)."""
     size = len(_CDR) + rows * dtype.itemsize
     text = b"".join(messages)
     if any(len(message) != size for message in messages):
@@ -88,11 +84,7 @@ def packed_event(event: Mapping[str, Any]) -> bytes:
 
 
 def event(message: bytes) -> dict[str, Any]:
-    """The event of a message.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """The event of a message."""
     found: dict[str, Any] = dict(json.loads(message[len(_CDR) + 4 :].rstrip(b"\0")))
     return found
 
@@ -110,11 +102,7 @@ def cycle_schema() -> str:
 
 
 def servos_of(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """The servos of a channel of steps.
-
-    Raises:
-        ValueError: it does not say.
-    """
+    """The servos of a channel of steps."""
     names = json.loads(metadata.get(SERVOS, "null"))
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise ValueError("a channel that does not name its servos")

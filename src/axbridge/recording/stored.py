@@ -28,7 +28,7 @@ from axbridge.recording.step_format import CYCLE, CYCLE_FIELDS, CYCLE_ROW, EVENT
 from axbridge.state import SERVO_COLUMNS, SERVO_ROW
 
 _OURS = "give a .mcap file made by `axbridge record` or `axbridge import`"
-_IN_MEMORY = 32 * 2**20  # bytes of samples; those of a longer recording lie in a temporary file
+_IN_MEMORY = 4 * 2**20  # bytes of samples; those of a longer recording lie in a temporary file
 _BLOCK = 1000  # steps written between two words about how far it is
 _COLUMNS = tuple(SERVO_COLUMNS)
 
@@ -147,14 +147,6 @@ def write_recording(
     """Write a whole, compressed file; what was at `path` stays if that fails. Returns it as it lies there.
 
     Its folder is made. Log times count from when it was recorded (``recorded`` in its metadata, else now).
-
-    Args:
-        recording: What to write.
-        path: The file.
-        progress: Told how many steps are written.
-
-    Raises:
-        RecordingError: the file cannot be written, or there are more than 1000 servos.
     """
     path = Path(path)
     check_number(path, len(recording))
@@ -189,7 +181,7 @@ def _messages(recording: Recording) -> Iterator[Message]:
     for cycle in cycles:
         yield Message(CYCLE, packed(cycle), origin + round(cycle["time"] * 1e9))
     tracks = dict(recording.items())
-    for servos in _sampled_together(tracks):
+    for servos in sampled_together(tracks):
         times = tracks[servos[0]].time
         for first in range(0, len(times), _BLOCK):
             some = slice(first, first + _BLOCK)
@@ -201,7 +193,7 @@ def _messages(recording: Recording) -> Iterator[Message]:
                 yield Message(STEP, packed(step), origin + round(time * 1e9), servos)
 
 
-def _sampled_together(tracks: dict[str, Track]) -> list[tuple[str, ...]]:
+def sampled_together(tracks: dict[str, Track]) -> list[tuple[str, ...]]:
     """Servos that have their samples step by step, each before the next of any other."""
     groups: defaultdict[int, list[list[str]]] = defaultdict(list)
     for servo, track in tracks.items():

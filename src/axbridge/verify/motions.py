@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,11 @@ def compared(path: Path, rig: Rig, servo: str) -> Comparison:
     """
     recording = open_recording(path)
     held = rig if rig.world is None else rig.overridden({"world": {"fixed_base": True, "ground": False}})
-    return compare(recording.changed([servo]), simulate(recording, held), labels=("measured", "simulated"))
+    return compare(
+        replace(recording, tracks={servo: recording[servo]}),
+        simulate(recording, held),
+        labels=("measured", "simulated"),
+    )
 
 
 def judge_motion(rig: Rig, about: dict[str, Any], path: Path) -> list[Finding]:
