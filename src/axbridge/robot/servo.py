@@ -429,7 +429,7 @@ class Servo:
     def truth(self) -> Truth:
         """Simulation only: joint and torque as they were at the last sample; NaN on a real robot.
 
-        Ask before the next step: a simulation keeps the last 20 ms. What is older is NaN, too.
+        Ask before the next step: a simulation keeps the last 50 ms. What is older is NaN, too.
         """
         return Truth(self._joint.sample("true_position"), self._joint.sample("true_torque"))
 

@@ -21,7 +21,7 @@ class Simulation:
     Args:
         world: The simulated world; closed by the backend.
         shadow: Reads the simulated servos of a twin as of now, by name.
-        sample: What a servo reports at a moment of the robot's clock, s, at most 20 ms ago, and the power it draws
+        sample: What a servo reports at a moment of the robot's clock, s, at most 50 ms ago, and the power it draws
             then, W; no packet is sent. Of an ideal joint: now. A twin has `shadow` instead.
 
     Attributes:

@@ -24,7 +24,7 @@ from axbridge.sim.engine import Engine
 from axbridge.sim.substep import NOISE, Drives, recall, workspace
 
 _GOAL = slice(Command.GOAL, Command.SPEED + 1)
-_KEPT = 0.025  # s of past states
+_KEPT = 0.055  # s of past states
 
 
 class Motors(Protocol):

@@ -26,6 +26,7 @@ from axbridge.virtual.line import Line
 from axbridge.virtual.reply_timing import Forecast
 from axbridge.virtual.servo import VirtualServo
 
+_PAST = 0.05  # s: so long ago is what a busy line of many servos may still bring
 _WATCH = 0.02  # s between two looks of the firmware at temperature, supply and load
 
 
@@ -141,14 +142,14 @@ class World:
         ]
 
     def truth(self, servo: str, time: float) -> tuple[float, float]:
-        """Angle (rad) and torque (N·m) of a servo's shaft at `time` (s), servo side; NaN when that is 20 ms ago."""
-        if not self._now - _WATCH <= time <= self._now:
+        """Angle (rad) and torque (N·m) of a servo's shaft at `time` (s), servo side; NaN when that is 50 ms ago."""
+        if not self._now - _PAST <= time <= self._now:
             return math.nan, math.nan
         (state,) = self.bank.sampled(np.array([self.servos[servo].row]), [time]).tolist()
         return state[State.ANGLE], state[State.TORQUE]
 
     def sample(self, servo: str, time: float | None = None) -> RawState:
-        """What a bus would read of a servo now, or would have read at `time` (s), at most 20 ms ago.
+        """What a bus would read of a servo now, or would have read at `time` (s), at most 50 ms ago.
 
         No packet is sent, which would take time.
         """
