@@ -19,7 +19,7 @@ import numpy as np
 
 from axbridge.config.rig import Rig
 from axbridge.servo.columns import Command, State
-from axbridge.virtual.pty import PtyChannel
+from axbridge.virtual.channel import PtyChannel
 from axbridge.virtual.server import serve
 from axbridge.virtual.world import World
 

@@ -20,7 +20,7 @@ GOALS = {"hip": Goal(900, 0, 1023), "knee": Goal(100, 0, 1023)}
 SERVER = """
 import sys, time
 from pathlib import Path
-from axbridge.virtual.pty import PtyChannel
+from axbridge.virtual.channel import PtyChannel
 PtyChannel(1_000_000, Path(sys.argv[1]))
 print("ready", flush=True)
 time.sleep(60)

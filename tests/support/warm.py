@@ -128,7 +128,7 @@ def _import_all():
         "recording.recorder",
         "robot.open",
         "sim.bank_process",
-        "virtual.pty",
+        "virtual.channel",
         "virtual.server",
         "sim.supported_bank",
     ):

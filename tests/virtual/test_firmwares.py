@@ -170,10 +170,6 @@ def test_mx_knows_reboot(mx):
     assert read(mx, 26, 1) == 0
 
 
-def test_ax_does_not_know_reboot(wire):
-    wire.expect("FF FF 01 02 08 F4", "FF FF 01 02 40 BC")
-
-
 def test_bulk_read_is_answered_in_the_order_listed():
     wire = Wire(make_world(ids=(1, 2), profile="mx-28", return_delay_time=0))
     heard = wire("FF FF FE 09 92 00 02 01 1E 02 02 24 1D")
@@ -190,10 +186,6 @@ def test_bulk_read_waits_in_vain_for_a_servo_that_is_not_there():
     assert [
         packet.id for packet in Decoder().feed(wire(encode(0xFE, BULK_READ, b"\x00\x02\x09\x24\x02\x01\x24")))
     ] == []
-
-
-def test_bulk_read_is_unknown_to_ax(wire):
-    wire.expect("FF FF FE 09 92 00 02 01 1E 02 02 24 1D", "")
 
 
 def test_mx_wheel_is_a_speed(mx):

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from axbridge.virtual.pty import PtyChannel
-from axbridge.virtual.pty_listener import Listener
+from axbridge.virtual.channel import Listener, PtyChannel
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 

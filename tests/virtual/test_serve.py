@@ -20,7 +20,7 @@ from axbridge.cli import serve as serve_verb  # noqa: F401 - registers it
 from axbridge.config.registers import Address
 from axbridge.errors import BusTimeout, CorruptPacket, PortError
 from axbridge.virtual import background
-from axbridge.virtual.pty import PtyChannel
+from axbridge.virtual.channel import PtyChannel
 from tests.support.robot_files import write_comb
 from tests.support.waiting import until
 from tests.support.warm import run, start
@@ -142,7 +142,7 @@ def test_a_link_never_points_to_a_number_that_is_not_its_servers(tmp_path, monke
         seen.append(link.is_symlink())
         return os.openpty()
 
-    monkeypatch.setattr("axbridge.virtual.pty.pty.openpty", opened)
+    monkeypatch.setattr("axbridge.virtual.channel.pty.openpty", opened)
     channel = PtyChannel(1_000_000, link)
     assert str(link.readlink()) == channel.address
     channel.unplug()

@@ -34,13 +34,52 @@ def settle(wire, seconds=1.0):
 # -- golden vectors --------------------------------------------------------------------------------------------------
 
 
-def test_ping(wire):
-    wire.expect("FF FF 01 02 01 FB", "FF FF 01 02 00 FC")
+OK_0, OK_1, PING_0, PING_1 = "FF FF 00 02 00 FD", "FF FF 01 02 00 FC", "FF FF 00 02 01 FC", "FF FF 01 02 01 FB"
 
 
-def test_temperature(wire):
-    wire.world.bank.state[0, State.TEMPERATURE] = 32
-    wire.expect("FF FF 01 04 02 2B 01 CC", "FF FF 01 03 00 20 DB")
+@pytest.mark.parametrize(
+    ("id_", "exchanges"),
+    [
+        pytest.param(1, [(PING_1, OK_1)], id="ping"),
+        pytest.param(1, [("FF FF 01 04 02 2B 01 CC", "FF FF 01 03 00 1E DD")], id="temperature"),
+        pytest.param(
+            5, [("FF FF FE 02 01 FE", "FF FF 05 02 00 F8")], id="a broadcast ping has the own id in its answer"
+        ),
+        pytest.param(7, [("FF FF FE 04 03 03 01 F6", ""), (PING_1, OK_1)], id="an id by broadcast is taken in silence"),
+        pytest.param(
+            1, [("FF FF 01 04 03 03 00 F4", OK_1), (PING_1, ""), (PING_0, OK_0)], id="a new id counts after the answer"
+        ),
+        pytest.param(1, [("FF FF 01 02 05 F7", "FF FF 01 02 40 BC")], id="action without a registered instruction"),
+        pytest.param(1, [("FF FF 01 02 08 F4", "FF FF 01 02 40 BC")], id="no reboot"),
+        pytest.param(1, [("FF FF FE 09 92 00 02 01 1E 02 02 24 1D", "")], id="no bulk read"),
+        pytest.param(
+            1, [("FF FF 01 02 7F 7D", "FF FF 01 02 40 BC"), ("FF FF FE 02 7F 80", "")], id="unknown instruction"
+        ),
+        pytest.param(1, [("FF FF 01 02 01 00", "FF FF 01 02 10 EC")], id="bad checksum for the own id"),
+        pytest.param(1, [("FF FF FE 02 01 00", ""), ("FF FF 02 02 01 00", "")], id="bad checksum for all or another"),
+        pytest.param(0, [("FF FF 00 04 03 04 01 F3", OK_0)], id="set baud 1"),
+        pytest.param(0, [("FF FF 00 04 03 05 02 F1", OK_0)], id="return delay 2"),
+        pytest.param(0, [("FF FF 00 05 03 08 FF 01 EF", OK_0)], id="angle limit"),
+        pytest.param(0, [("FF FF 00 04 03 0B 50 9D", OK_0)], id="temperature limit"),
+        pytest.param(0, [("FF FF 00 05 03 0E FF 01 E9", OK_0)], id="max torque"),
+        pytest.param(0, [("FF FF 00 05 03 11 04 04 DE", OK_0)], id="alarms"),
+        pytest.param(
+            0,
+            [
+                ("FF FF 00 04 03 10 00 E8", OK_0),
+                ("FF FF 00 04 02 2B 01 CD", ""),
+                ("FF FF 00 04 03 19 01 DE", ""),
+                (PING_0, OK_0),
+            ],
+            id="status return level 0 is acknowledged and then silent",
+        ),
+    ],
+)
+def test_golden_packets(id_, exchanges):
+    wire = Wire(make_world(ids=(id_,)), patience=0.03)
+    for request, reply in exchanges:
+        wire.expect(request, reply)
+        wire.wait(0.1)
 
 
 def test_full_table_is_one_status_of_56_bytes(wire):
@@ -49,17 +88,6 @@ def test_full_table_is_one_status_of_56_bytes(wire):
     assert reply[:5] == bytes.fromhex("FF FF 01 34 00")
     assert reply[5] == 12
     assert sum(reply[2:]) & 0xFF == 0xFF
-
-
-def test_id_by_broadcast_is_taken_in_silence():
-    wire = Wire(make_world(ids=(7,)))
-    wire.expect("FF FF FE 04 03 03 01 F6", "")
-    wire.wait(0.1)
-    wire.expect("FF FF 01 02 01 FB", "FF FF 01 02 00 FC")
-
-
-def test_broadcast_ping_is_answered_with_the_own_id():
-    Wire(make_world(ids=(5,))).expect("FF FF FE 02 01 FE", "FF FF 05 02 00 F8")
 
 
 def test_registered_goal_waits_for_action(wire):
@@ -71,17 +99,6 @@ def test_registered_goal_waits_for_action(wire):
     assert read(wire, 30, 2) == 500
 
 
-def test_action_without_a_registered_instruction(wire):
-    wire.expect("FF FF 01 02 05 F7", "FF FF 01 02 40 BC")
-
-
-def test_new_id_counts_after_the_answer(wire):
-    wire.expect("FF FF 01 04 03 03 00 F4", "FF FF 01 02 00 FC")
-    wire.wait(0.1)
-    wire.expect("FF FF 01 02 01 FB", "")
-    wire.expect("FF FF 00 02 01 FC", "FF FF 00 02 00 FD")
-
-
 def test_new_baud_counts_after_the_answer():
     wire = Wire(make_world(ids=(0,)))
     wire.expect(encode(0, WRITE, b"\x04\x03").hex(" "), "FF FF 00 02 00 FD")
@@ -91,35 +108,10 @@ def test_new_baud_counts_after_the_answer():
     wire.expect("FF FF 00 02 01 FC", "FF FF 00 02 00 FD")
 
 
-def test_set_baud_1_and_the_other_settings_of_the_manual_are_acknowledged():
-    wire = Wire(make_world(ids=(0,), profile="ax-12a"), patience=0.05)
-    for request in (
-        "FF FF 00 04 03 04 01 F3",
-        "FF FF 00 05 03 08 FF 01 EF",
-        "FF FF 00 04 03 0B 50 9D",
-        "FF FF 00 05 03 0E FF 01 E9",
-        "FF FF 00 05 03 11 04 04 DE",
-    ):
-        wire.expect(request, "FF FF 00 02 00 FD")
-
-
-def test_return_delay_2_is_acknowledged():
-    Wire(make_world(ids=(0,))).expect("FF FF 00 04 03 05 02 F1", "FF FF 00 02 00 FD")
-
-
 def test_several_state_bits_in_one_answer(wire):
     wire.world.inject("overload:1,overheat:1")
     wire.wait(0.1)
     wire.expect("FF FF 01 02 01 FB", "FF FF 01 02 24 D8")
-
-
-def test_status_return_level_0_is_acknowledged_and_then_silent():
-    wire = Wire(make_world(ids=(0,)))
-    wire.expect("FF FF 00 04 03 10 00 E8", "FF FF 00 02 00 FD")
-    wire.wait(0.1)
-    wire.expect("FF FF 00 04 02 2B 01 CD", "")
-    wire.expect("FF FF 00 04 03 19 01 DE", "")
-    wire.expect("FF FF 00 02 01 FC", "FF FF 00 02 00 FD")
 
 
 def test_lock_keeps_the_eeprom():
@@ -135,20 +127,6 @@ def test_factory_reset_answers_with_the_old_id():
     wire.wait(0.5)
     wire.expect("FF FF 01 02 01 FB", "FF FF 01 02 00 FC")
     assert read(wire, 11, 1) == 70
-
-
-def test_bad_checksum_for_the_own_id(wire):
-    wire.expect("FF FF 01 02 01 00", "FF FF 01 02 10 EC")
-
-
-def test_bad_checksum_for_all_or_another_is_silence(wire):
-    wire.expect("FF FF FE 02 01 00", "")
-    wire.expect("FF FF 02 02 01 00", "")
-
-
-def test_unknown_instruction(wire):
-    wire.expect("FF FF 01 02 7F 7D", "FF FF 01 02 40 BC")
-    wire.expect(encode(0xFE, 0x7F).hex(" "), "")
 
 
 def test_sync_write_of_goal_and_speed_to_four():

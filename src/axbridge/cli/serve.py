@@ -135,7 +135,7 @@ def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, l
 def _check_reach(tcp: str, allow_remote: bool) -> None:
     """Refuse an address that others can reach unless that is wanted; then say what it means."""
     from axbridge.errors import UsageError
-    from axbridge.virtual.tcp import is_loopback, parse_address
+    from axbridge.virtual.channel import is_loopback, parse_address
 
     if not tcp or is_loopback(parse_address(tcp)[0]):
         return
@@ -158,8 +158,7 @@ def _build(rig: Rig, seed: int, timing: Literal["wire", "none"]) -> World:
 
 
 def _open(tcp: str, place: int, baud: float, link: Path | None, name: str) -> Channel:
-    from axbridge.virtual.pty import PtyChannel
-    from axbridge.virtual.tcp import TcpChannel, parse_address
+    from axbridge.virtual.channel import PtyChannel, TcpChannel, parse_address
 
     if tcp:
         host, port = parse_address(tcp)

@@ -1,8 +1,46 @@
-"""What clients of a virtual bus connect to: the seam between the server and pseudo-terminals or sockets."""
+"""What clients of a virtual bus connect to: a pseudo-terminal, or a TCP port for ``socket://`` and other systems."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+import contextlib
+import ipaddress
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+try:
+    import fcntl
+    import pty
+    import termios
+    import tty
+except ImportError as failure:  # as on Windows
+    _MISSING = f"this system has none ({failure})"
+else:
+    _MISSING = ""
+
+from axbridge.bus.port_name import lock_of
+from axbridge.errors import PortError, UsageError
+from axbridge.virtual.realtime import Awake, wake_on_time
+
+# struct termios2 of Linux: four flag words, line discipline, 19 control characters, input and output speed.
+_TERMIOS2 = struct.Struct("=4IB19s2I")
+_TCGETS2 = 0x802C542A
+_MOST, _CHUNK = 64, 4096  # arrivals that wait to be fetched; bytes of one
+_FULL = 1e-3  # s to wait while nobody takes them
+_TCSETS2 = 0x402C542B
+_CBAUD, _BOTHER = 0o010017, 0o010000
+_MOST_UNREAD = 2048  # bytes
+_TRIALS = 200
+_CLAIMS, _CLAIM_PAUSE = 5, 0.02  # attempts to lock a link, and the pause between them, s
+_OTHERWISE = "serve on TCP: --tcp 127.0.0.1:7000"
+_TAKEN = b"axbridge: this bus has a client already; it takes another one when that has left\n"
 
 
 class Arrival(NamedTuple):
@@ -47,3 +85,356 @@ class Channel(Protocol):
 
     def close(self) -> None:
         """Let go; may be called twice."""
+
+
+class Listener:
+    """A thread in a blocking read of one end of the terminal.
+
+    It never sees what a client takes back: a TCOFLUSH right after a write (pypot flushes before every packet) discards
+    bytes that the kernel has not moved to this end yet.
+
+    Args:
+        end: Descriptor to read from; stays the caller's.
+
+    Attributes:
+        news: Descriptor that is readable when there are arrivals.
+    """
+
+    def __init__(self, end: int) -> None:
+        self.news, self._tell = os.pipe()
+        self._end = end
+        self._found: deque[Arrival] = deque()
+        self._over = False
+        self._thread = threading.Thread(target=self._listen, name="pty listener", daemon=True)
+        self._thread.start()
+
+    def arrivals(self) -> list[Arrival]:
+        """What has come since the last call; for use when `news` is readable."""
+        os.read(self.news, _MOST)
+        return [self._found.popleft() for _ in range(len(self._found))]
+
+    def close(self, other: int) -> None:
+        """Stop listening; `other` is the other end of the terminal, to wake the thread by."""
+        self._over = True
+        os.set_blocking(other, False)
+        with contextlib.suppress(BlockingIOError):  # it is full: then the thread is not waiting for more
+            os.write(other, b"\0")
+        os.set_blocking(other, True)
+        self._thread.join()
+        os.close(self.news)
+        os.close(self._tell)
+
+    def _listen(self) -> None:
+        wake_on_time()
+        if hasattr(signal, "pthread_sigmask"):  # signals are for the main thread
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        while True:
+            while len(self._found) >= _MOST and not self._over:
+                time.sleep(_FULL)
+            data = os.read(self._end, _CHUNK)
+            now = time.monotonic()
+            if self._over:
+                return
+            self._found.append(Arrival(data, now, baud(self._end) or None))
+            os.write(self._tell, b"!")
+
+
+def _settings(descriptor: int) -> tuple[Any, ...] | None:
+    """The fields of `_TERMIOS2`; None where the system does not tell."""
+    try:
+        return _TERMIOS2.unpack(fcntl.ioctl(descriptor, _TCGETS2, bytes(_TERMIOS2.size)))
+    except OSError:
+        return None
+
+
+def baud(descriptor: int) -> int:
+    """Bits per second that the client has set; 0 where the system does not tell."""
+    fields = _settings(descriptor)
+    return int(fields[7]) if fields else 0
+
+
+class _Ends(NamedTuple):
+    """One pseudo-terminal, and who listens to its master."""
+
+    master: int
+    slave: int
+    listener: Listener
+
+
+class PtyChannel:
+    """One pseudo-terminal; clients open its slave end like any serial port.
+
+    It keeps the slave open itself, so that clients may come and go. A pseudo-terminal takes any speed and transports
+    bytes in no time: both are the line's business, which gets the client's speed.
+
+    Args:
+        baud: Speed that a client finds when it sets none.
+        link: Symbolic link to keep pointing at the slave; None = none.
+
+    Attributes:
+        address: Path of the slave.
+        transit: How long bytes take from `write` to the client, s, at best: measured when it is opened.
+
+    Raises:
+        UsageError: `link` is taken.
+        PortError: the system has no pseudo-terminals.
+    """
+
+    def __init__(self, baud: float, link: Path | None = None) -> None:
+        if _MISSING:
+            raise PortError("pty", f"no pseudo-terminal: {_MISSING}", _OTHERWISE)
+        self._initial_baud = int(baud)
+        self._link = link
+        self._lock = -1
+        self._ends: _Ends | None = None
+        self.address = ""
+        self.transit = self._delay = 0.0  # out and in
+        if link is not None:
+            self._claim(link)
+        self.plug()
+
+    def descriptors(self) -> tuple[int, ...]:
+        """What to wait on; nothing while it is unplugged."""
+        return (self._ends.listener.news,) if self._ends else ()
+
+    def plug(self) -> None:
+        """Open the pseudo-terminal (again) and point the link at it."""
+        if self._ends is not None:
+            return
+        try:
+            master, slave = pty.openpty()
+        except OSError as failure:
+            raise PortError("pty", f"no pseudo-terminal: {failure}", _OTHERWISE) from failure
+        tty.setraw(slave)
+        _set_baud(slave, self._initial_baud)
+        client = Listener(slave)
+        self.transit = _transit(master, client)
+        client.close(master)
+        listener = Listener(master)
+        self._delay = _transit(slave, listener)
+        self._ends = _Ends(master, slave, listener)
+        self.address = os.ttyname(slave)
+        if self._link is not None:
+            temporary = self._link.with_name(f".{self._link.name}.{os.getpid()}")
+            temporary.symlink_to(self.address)
+            temporary.replace(self._link)
+
+    def unplug(self) -> None:
+        """Pull the adapter: clients see the port hang up."""
+        ends, self._ends = self._ends, None
+        if ends is not None:
+            if self._link is not None:
+                self._link.unlink(missing_ok=True)  # the number may be another's next
+            ends.listener.close(ends.slave)
+            os.close(ends.master)
+            os.close(ends.slave)
+
+    def receive(self) -> list[Arrival]:
+        """What has come from the client since the last call."""
+        if self._ends is None:
+            return []
+        return [each._replace(time=each.time - self._delay) for each in self._ends.listener.arrivals()]
+
+    def write(self, data: bytes) -> None:
+        """Hand bytes to the client; what does not fit because it never reads is lost, as in a real adapter."""
+        if self._ends is not None and _unread(self._ends.slave) < _MOST_UNREAD:
+            with contextlib.suppress(OSError):
+                os.write(self._ends.master, data)
+
+    def close(self) -> None:
+        """Close the pseudo-terminal and take the link away; may be called twice."""
+        self.unplug()
+        if self._lock >= 0 and self._link is not None:
+            lock_of(self._link).unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = -1
+
+    def _claim(self, link: Path) -> None:
+        if link.exists() and not link.is_symlink():
+            raise UsageError(f"{link} is in the way of the link", "give another --link")
+        try:
+            self._lock = os.open(lock_of(link), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            _lock_now(self._lock)
+            link.unlink(missing_ok=True)  # of a server that was killed
+        except BlockingIOError:
+            os.close(self._lock)
+            self._lock = -1
+            raise UsageError(
+                f"another `axbridge serve` keeps the link {link}", "stop it, or give another --link"
+            ) from None
+        except OSError as failure:
+            raise UsageError(f"cannot make the link {link}: {failure.strerror}", "give a writable folder") from failure
+
+
+def _lock_now(file: int) -> None:
+    """Lock it; clients lock it for a moment to find out whether the server runs.
+
+    Raises:
+        BlockingIOError: another server has locked it.
+    """
+    for attempt in range(_CLAIMS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if attempt == _CLAIMS - 1:
+                raise
+            time.sleep(_CLAIM_PAUSE)
+        else:
+            return
+
+
+def _unread(slave: int) -> int:
+    """Bytes that wait for the client; a write beyond the kernel's buffer of 4096 would block."""
+    return int.from_bytes(fcntl.ioctl(slave, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def _transit(end: int, listener: Listener) -> float:
+    """The shortest time, s, from a write to this end until it is noticed at the other: the machine's own."""
+    awake = Awake()
+    awake.hold()
+    taken = []
+    for _ in range(_TRIALS):
+        begun = time.monotonic()
+        os.write(end, b"\0")
+        taken += [arrival.time - begun for arrival in listener.arrivals()]
+    awake.release()
+    return min(taken)
+
+
+def _set_baud(descriptor: int, baud: int) -> None:
+    if fields := _settings(descriptor):
+        control = (fields[2] & ~_CBAUD) | _BOTHER
+        packed = _TERMIOS2.pack(*fields[:2], control, *fields[3:6], baud, baud)
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(descriptor, _TCSETS2, packed)
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """``HOST:PORT`` into its parts; an IPv6 host stands in brackets.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"{text!r} is no TCP address", "write HOST:PORT, as in 127.0.0.1:7000")
+    return host.strip("[]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class TcpChannel:
+    """Listens on a TCP port; one client at a time.
+
+    Another one is sent away with a word: what it said meanwhile must not move the robot when the first one leaves.
+
+    A socket has no baud rate: the line keeps the one it has.
+
+    Args:
+        host: Address to listen on.
+        port: TCP port; 0 = any free one.
+
+    Attributes:
+        address: ``socket://HOST:PORT``, as pyserial wants it.
+        transit: 0: who is at the other end, and how far, is not known.
+
+    Raises:
+        PortError: the address cannot be listened on.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._wanted = (host, port)
+        self._listener: socket.socket | None = None
+        self._client: socket.socket | None = None
+        self.address = ""
+        self.transit = 0.0
+        self.plug()
+
+    def descriptors(self) -> tuple[int, ...]:
+        """What to wait on; nothing while it is unplugged."""
+        return tuple(one.fileno() for one in (self._listener, self._client) if one is not None)
+
+    def plug(self) -> None:
+        """Listen for clients, where it does not yet."""
+        if self._listener is not None:
+            return
+        host, port = self._wanted
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            listener.listen(4)
+            listener.setblocking(False)
+        except OSError as failure:
+            listener.close()
+            raise PortError(
+                f"{host}:{port}", f"cannot listen: {failure.strerror or failure}", "take another address or port"
+            ) from failure
+        self._listener = listener
+        bound = listener.getsockname()[1]
+        self._wanted = (host, bound)
+        self.address = f"socket://{f'[{host}]' if ':' in host else host}:{bound}"
+
+    def unplug(self) -> None:
+        """Hang up and stop listening."""
+        self._hang_up()
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    close = unplug
+
+    def receive(self) -> list[Arrival]:
+        """What has come from the client; takes one in, or sends it away."""
+        found = list(iter(self._read, None))
+        self._accept()  # after that, so that one that has left is not in the way of the next
+        return found
+
+    def _read(self) -> Arrival | None:
+        if self._client is None:
+            return None
+        try:
+            data = self._client.recv(_CHUNK)
+        except BlockingIOError:
+            return None
+        except OSError:
+            data = b""
+        if data:
+            return Arrival(data, time.monotonic(), None)
+        self._hang_up()
+        return None
+
+    def _accept(self) -> None:
+        assert self._listener is not None  # else nobody waits on it
+        try:
+            client, _ = self._listener.accept()
+        except OSError:  # nobody is there, or no longer
+            return
+        client.setblocking(False)
+        if self._client is None:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._client = client
+            return
+        with contextlib.suppress(OSError), client:
+            client.send(_TAKEN)
+            client.recv(_CHUNK)  # else closing takes the words back
+
+    def write(self, data: bytes) -> None:
+        """Hand bytes to the client; without one, or when it never reads, they are lost."""
+        if self._client is not None:
+            with contextlib.suppress(OSError):
+                self._client.send(data)
+
+    def _hang_up(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None

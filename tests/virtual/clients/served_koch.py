@@ -15,7 +15,7 @@ from axbridge.config.rig import Rig
 from axbridge.servo.columns import Command
 from axbridge.sim.bank_process import RemoteBank
 from axbridge.virtual.assembly import build_bank
-from axbridge.virtual.pty import PtyChannel
+from axbridge.virtual.channel import PtyChannel
 from axbridge.virtual.server import serve
 from axbridge.virtual.world import World
 
