@@ -58,11 +58,16 @@ def budget(friction: Friction, speed: float, motor_torque: float, external_torqu
         motor_torque: Through the gear, N·m.
         external_torque: Of the load on the joint, N·m.
     """
-    size = abs(speed)
     at_rest = 0.0
     if friction.stribeck > 0.0 or friction.load_stribeck > 0.0 or friction.load_external_stribeck > 0.0:
-        ratio = size / friction.stribeck_speed
+        ratio = abs(speed) / friction.stribeck_speed
         at_rest = 1.0 - decayed(ratio if friction.stribeck_exponent == 1.0 else ratio**friction.stribeck_exponent)
+    return budget_at(friction, speed, at_rest, motor_torque, external_torque)
+
+
+@jit
+def budget_at(friction: Friction, speed: float, at_rest: float, motor_torque: float, external_torque: float) -> float:
+    """`budget`, where it is known how far the shaft is `at_rest`: s, 1 to 0."""
     total = friction.coulomb + friction.stribeck * at_rest + friction.quadratic * speed * speed
     share = friction.load + friction.load_stribeck * at_rest
     if share > 0.0 or friction.load_external > 0.0 or friction.load_external_stribeck > 0.0:

@@ -104,7 +104,9 @@ def control(
         _drive_current(joint, motor, command[Command.CURRENT], speed, cap * supply, supply)
         return
     if mode == Mode.WHEEL_SPEED or mode == Mode.SPEED:  # noqa: PLR1714 - numba
-        _ramp(joint, command[Command.SPEED], command[Command.ACCELERATION], step)
+        joint[Joint.REFERENCE_SPEED] = approach(
+            joint[Joint.REFERENCE_SPEED], command[Command.SPEED], command[Command.ACCELERATION], step
+        )
         gain, ahead = command[Command.SPEED_P] * supply, 0.0
         stiffness = command[Command.SPEED_I] * supply
         if mode == Mode.WHEEL_SPEED:  # as stiff against the angle that errors add up to as the loop of the angle
@@ -113,7 +115,10 @@ def control(
         _hold_speed(joint, gain, ahead, stiffness, speed, cap * supply, step)
         return
     joint[Joint.LAG] = 0.0
-    _follow_goal(joint, command, step)
+    joint[Joint.REFERENCE], joint[Joint.REFERENCE_SPEED] = follow_goal(
+        joint[Joint.REFERENCE], joint[Joint.REFERENCE_SPEED], command[Command.GOAL], command[Command.SPEED],
+        command[Command.ACCELERATION], step,
+    )  # fmt: skip
     if loop.period > 0.0:
         holds = joint[Joint.TIMER] > 1e-9
         joint[Joint.TIMER] = max(joint[Joint.TIMER] - step + (0.0 if holds else loop.period), -step)
@@ -169,26 +174,30 @@ def _drive_current(
 
 
 @jit
-def _ramp(joint: FloatArray, speed: float, acceleration: float, step: float) -> None:
-    joint[Joint.REFERENCE_SPEED] = approach(joint[Joint.REFERENCE_SPEED], speed, acceleration, step)
+def follow_goal(
+    reference: float, reference_speed: float, goal: float, speed: float, acceleration: float, step: float
+) -> tuple[float, float]:
+    """Move the reference at the moving speed, and with the goal acceleration where there is one.
 
+    Args:
+        reference: rad.
+        reference_speed: That it has, rad/s.
+        goal: rad.
+        speed: Largest, rad/s; 0 = none.
+        acceleration: rad/s²; 0 = none.
+        step: s.
 
-@jit
-def _follow_goal(joint: FloatArray, command: FloatArray, step: float) -> None:
-    """Move the reference at the moving speed, and with the goal acceleration where there is one."""
-    goal, speed, acceleration = command[Command.GOAL], command[Command.SPEED], command[Command.ACCELERATION]
+    Returns:
+        The reference and its speed at the end of the step.
+    """
     if acceleration > 0.0:
-        distance = goal - joint[Joint.REFERENCE]
+        distance = goal - reference
         fastest = math.sqrt(2.0 * acceleration * abs(distance))
         if speed > 0.0:
             fastest = min(fastest, speed)
-        _ramp(joint, fastest if distance > 0.0 else -fastest, acceleration, step)
-        move = joint[Joint.REFERENCE_SPEED] * step
+        pace = approach(reference_speed, fastest if distance > 0.0 else -fastest, acceleration, step)
+        move = pace * step
         if abs(move) >= abs(distance):
-            joint[Joint.REFERENCE] = goal
-            joint[Joint.REFERENCE_SPEED] = 0.0
-        else:
-            joint[Joint.REFERENCE] += move
-        return
-    joint[Joint.REFERENCE] = approach(joint[Joint.REFERENCE], goal, speed, step)
-    joint[Joint.REFERENCE_SPEED] = 0.0
+            return goal, 0.0
+        return reference + move, pace
+    return approach(reference, goal, speed, step), 0.0

@@ -57,6 +57,12 @@ def meeting(gap: float, rotor: float, joint: float, play: float, armature: float
 
 
 @jit
+def leaves(flank: float, passed: float) -> bool:
+    """Whether a rotor leaves its flank that would have to pass on this impulse to its joint, N·m·s."""
+    return passed * flank < 0.0
+
+
+@jit
 def rest(joint: FloatArray, armature: float, play: float, pushed: float, gained: float) -> float:
     """After a substep of a rotor on its flank: whether it still pushes.
 
@@ -71,7 +77,7 @@ def rest(joint: FloatArray, armature: float, play: float, pushed: float, gained:
         What of the impulse the rotor kept; the rest passed on to the joint, N·m·s.
     """
     kept: float = armature * gained
-    if (pushed - kept) * joint[Joint.FLANK] < 0.0:
+    if leaves(joint[Joint.FLANK], pushed - kept):
         joint[Joint.LOOSE] = 1.0
         joint[Joint.ROTOR] = joint[Joint.ANGLE] + 0.5 * joint[Joint.FLANK] * play
         joint[Joint.ROTOR_SPEED] = joint[Joint.SPEED]

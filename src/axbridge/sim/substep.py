@@ -240,7 +240,7 @@ def drive_train(
     side: float, train: DriveTrain, command: FloatArray, joint: FloatArray, reading: float, supply: float, step: float,
     load: float, blur: float,
 ) -> tuple[float, float, float]:  # fmt: skip
-    """Loop, motor and gear of one servo over a step, in the bank and in rollouts.
+    """Loop, motor and gear of one servo over a step.
 
     Args:
         side: Servo angle over joint angle, 1 or -1.
