@@ -31,7 +31,6 @@ ROOMS = (
         "motion",
         "comparison",
         "fit",
-        "verify",
     ),
     *("webots", "view", "export", "learn", "testing", "cli", "__main__"),
 )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import axbridge
+from axbridge.cli.verify_steps import suited
 from axbridge.comparison.arm import stops_of
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import check_rig, positive_ways
@@ -14,7 +15,6 @@ from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.recording import Recording
 from axbridge.robot.pose_check import impossible
 from axbridge.sim.body.effort import Body
-from axbridge.verify.motions import suited
 
 EYE = """<robot name="eye">
   <link name="base"/>

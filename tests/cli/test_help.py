@@ -67,11 +67,8 @@ def test_help_is_broken_where_the_terminal_ends(capsys, monkeypatch):
 def test_verbs_come_in_groups_in_the_order_one_meets_them(capsys):
     assert run(["-h"]) == 0
     said = capsys.readouterr().out
-    places = [
-        said.index(text) for text in ("Begin here", "demo", "Look at a bus", "scan", "Use recordings", "identify")
-    ]
+    places = [said.index(text) for text in ("The first day", "demo", "scan", "off", "identify", " More ", "verify")]
     assert places == sorted(places)
-    assert " More " not in said
     assert "<bool>" not in said
 
 
@@ -117,7 +114,7 @@ def test_the_shell_completes_verbs_and_rigs():
     ):
         env = {**os.environ, "_AXBRIDGE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(at)}
         done = subprocess.run(program, env=env, capture_output=True, text=True, timeout=60)
-        assert done.stdout.split() == expected
+        assert sorted(done.stdout.split()) == expected
 
 
 def test_completion_is_installed_for_the_shell(tmp_path):

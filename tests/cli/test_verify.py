@@ -14,10 +14,10 @@ import pytest
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import verify as verify_verb  # noqa: F401 - registers it
 from axbridge.cli.app import FAILED_CHECK, MISUSE, run
+from axbridge.cli.verify_report import PROMISES
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.recording.stored import open_recording
-from axbridge.verify.promises import PROMISES
 from tests.support.hand import led
 from tests.support.warm import start
 
@@ -148,7 +148,7 @@ def torques(port, ids):
 def test_a_right_robot_comes_through_and_page_and_text_say_what_was_seen(tmp_path, name):
     real, out = built(tmp_path, name), tmp_path / "out"
     ids = [servo.id for servo in Rig.load(real).servos]
-    nudged = {" of 18: turn left_knee": "n", "    did it go": "y"}
+    nudged = {" of 18: turn left_knee": "w", "    did it go": "y"}
     with led(real, "none", "own") as (port, tell), Person(name, real, port, tell, out, answers=nudged) as person:
         code = person.follow()
         assert torques(port, ids) == [0] * len(ids)
@@ -159,19 +159,13 @@ def test_a_right_robot_comes_through_and_page_and_text_say_what_was_seen(tmp_pat
     late = [one["kind"] for step in steps.values() for one in step["findings"]]
     assert code == (FAILED_CHECK if late else 0), person.said + person.err
     assert {step["state"] for step in steps.values()} == {"done"}, person.said
-    assert list(steps) == [*("line", "servos", "joints", "cycle", "eeprom", "endings", "motion"),
+    assert list(steps) == [*("line", "joints", "endings", "motion"),
                            *(["walk"] if name == "bioloid" else [])]  # fmt: skip
     assert [turn["by"] for turn in steps["joints"]["facts"]["turns"]].count("nudge") == (name == "bioloid")
     assert len(steps["endings"]["facts"]["endings"]) == (4 if name == "bioloid" else 2)
-    assert steps["eeprom"]["facts"]["spared"]
     text = (out / "verify.txt").read_text()
-    for words in (
-        "SIGTERM switches the motors off",
-        "SIGKILL the guard process",
-        "no value is wrong",
-        "EEPROM is spared",
-    ):
-        assert re.search(rf"\[seen\] +.*{words}", text), text
+    for words in ("SIGTERM switches the motors off", "after SIGKILL the guard process", "no value is wrong"):
+        assert re.search(rf"{words}.*; seen;", text), text
     for private in (port, str(tmp_path), platform.node(), os.environ.get("HOME", "/root") + "/"):
         assert private not in text
     assert "served on a pseudo-terminal" in text
@@ -189,7 +183,7 @@ def test_a_right_robot_comes_through_and_page_and_text_say_what_was_seen(tmp_pat
 @pytest.mark.parametrize("name", ["head_gripper", pytest.param("koch", marks=pytest.mark.alone)])
 def test_a_robot_of_x_servos_comes_through_as_well(tmp_path, name):
     real, out = built(tmp_path, name), tmp_path / "out"
-    nudged = {": turn gripper": "n", "    did it go": "y"}
+    nudged = {": turn gripper": "w", "    did it go": "y"}
     with led(real, "none", "own") as (port, tell), Person(name, real, port, tell, out, answers=nudged) as person:
         code = person.follow()
         assert set(tell("register torque_enable")) == {0}
@@ -201,12 +195,12 @@ def test_a_robot_of_x_servos_comes_through_as_well(tmp_path, name):
     late = [one["kind"] for step in steps.values() for one in step["findings"]]
     assert code == (FAILED_CHECK if late else 0), person.said + person.err
     assert {step["state"] for step in steps.values()} == {"done"}, person.said
-    assert list(steps) == ["line", "servos", "joints", "cycle", "eeprom", "endings", "motion"]
+    assert list(steps) == ["line", "joints", "endings", "motion"]
     assert {ending["signal"] for ending in steps["endings"]["facts"]["endings"]} == {"SIGTERM", "SIGKILL"}
-    assert steps["servos"]["facts"]["servos"]["gripper"]["goal_pwm"] == 885
+    assert steps["line"]["facts"]["servos"]["gripper"]["goal_pwm"] == 885
     text = (out / "verify.txt").read_text()
-    for words in ("SIGKILL the guard process", "no value is wrong", "EEPROM is spared"):
-        assert re.search(rf"\[seen\] +.*{words}", text), text
+    for words in ("SIGKILL the guard process", "no value is wrong"):
+        assert re.search(rf"{words}.*; seen;", text), text
     assert "xl330-m288" in text
 
 
@@ -217,7 +211,7 @@ def test_a_servo_of_2_0_that_is_set_up_otherwise_is_found(tmp_path):
     quick = "return_delay_time = 0"
     other = f"{quick}, homing_offset = 300, max_position_limit = 3000, pwm_limit = 442, shutdown = 4"
     real, out = changed(tmp_path, "head_gripper", "gripper", quick, other), tmp_path / "out"
-    with led(real) as (port, tell), Person("head_gripper", real, port, tell, out, "--only", "servos") as person:
+    with led(real) as (port, tell), Person("head_gripper", real, port, tell, out, "--only", "line") as person:
         assert person.follow() == FAILED_CHECK, person.said + person.err
     why = "the rig does not say registers = { homing_offset = 300 }, as `axbridge calibrate` would"
     assert [(kind, problem) for _, kind, problem, _ in findings(out)] == [
@@ -250,13 +244,13 @@ def test_mirrored_servos_are_found_by_hand_and_by_a_nudge_and_nothing_is_moved_t
     part = entry(real.read_text(), "right_knee")
     other = part.replace(f"direction = {ways['right_knee']}", f"direction = {-ways['right_knee']}")
     real.write_text(real.read_text().replace(part, other))
-    answers = {"turn right_knee": "n", "did it go": "o"}  # it goes where it should not, and somebody sees it
+    answers = {"turn right_knee": "w", "did it go": "o"}  # it goes where it should not, and somebody sees it
     found, shown = first_hour(tmp_path, real, "joints,walk", *KNEES, answers=answers)
     assert [(id_, kind) for id_, kind, *_ in found] == [(13, "direction"), (14, "direction")]
     for (_, _, problem, fix), name in zip(found, ("right_knee", "left_knee"), strict=True):
         assert problem == f"turns the other way: its direction should be {-ways[name]}"
         assert "axbridge calibrate --rig my_bioloid --joints right_knee,left_knee --port" in fix
-    assert "! left_knee (id 14) turns the other way" in shown
+    assert "! left_knee (id 14): turns the other way" in shown
     assert "left out: first mend what was found: joints" in shown
 
 
@@ -303,11 +297,11 @@ def test_a_servo_with_little_torque_and_one_that_answers_late_are_found(tmp_path
     text = real.read_text()
     part = entry(text, "right_elbow")
     real.write_text(text.replace(part, part.replace(quick, "return_delay_time = 250")))
-    found, shown = first_hour(tmp_path, real, "servos")
+    found, shown = first_hour(tmp_path, real, "line")
     assert {(id_, kind) for id_, kind, *_ in found} == {(14, "torque"), (5, "return_delay")}
-    assert "! left_knee (id 14) gives at most 20% of its torque: torque_limit is 200" in shown
+    assert "! left_knee (id 14): gives at most 20% of its torque: torque_limit is 200" in shown
     assert "axbridge servo write 14 torque_limit 1023 --port PORT" in shown
-    assert "! right_elbow (id 5) waits 790 µs before each answer" in shown
+    assert "! right_elbow (id 5): waits 790 µs before each answer" in shown
     assert "axbridge servo write 5 return_delay_time 0 --port PORT" in shown
 
 
@@ -334,29 +328,29 @@ def desk(served):
 
 def test_steps_are_left_out_done_again_and_taken_up_by_a_later_run(tmp_path, desk):
     out = tmp_path / "out"
-    with Person("pan_tilt", *desk, out, answers={"2 of 7": ""}) as person:
-        person.follow(until="2 of 7: servos")
+    with Person("pan_tilt", *desk, out, answers={"2 of 4": ""}) as person:
+        person.follow(until="2 of 4: joints")
         person.follow(until="y does it, s leaves it out")
         person.press("sq")  # one key too many is that for no question
-        person.follow(until="3 of 7: joints")
+        person.follow(until="3 of 4: endings")
         person.follow(until="y does it, s leaves it out")
         person.press("q")
         assert person.follow() == 130
         assert person.err == f"stopped: motors are off; {out} holds what was found so far\n"
-    assert {name: step["state"] for name, step in kept(out).items()} == {"line": "done", "servos": "skipped"}
+    assert {name: step["state"] for name, step in kept(out).items()} == {"line": "done", "joints": "skipped"}
     first = kept(out)["line"]
-    with Person("pan_tilt", *desk, out, "--only", "line,servos") as person:
+    with Person("pan_tilt", *desk, out, "--only", "line,joints") as person:
         person.follow()
         assert "done on" in person.said
     assert kept(out)["line"] == first
-    assert kept(out)["servos"]["state"] == "done"
+    assert kept(out)["joints"]["state"] == "done"
     again = {"r does it again, any other key keeps it": "r"}
-    with Person("pan_tilt", *desk, out, "--only", "servos", answers=again) as person:
+    with Person("pan_tilt", *desk, out, "--only", "line", answers=again) as person:
         person.follow()
         assert person.said.count("2 of 2 servos of the rig are there") == 2
-    with Person("pan_tilt", *desk, out, "--only", "eeprom", "--force") as person:
+    with Person("pan_tilt", *desk, out, "--only", "line", "--force") as person:
         person.follow()
-    assert list(kept(out)) == ["eeprom"]
+    assert list(kept(out)) == ["line"]
 
 
 def test_a_step_in_which_every_joint_was_left_out_has_judged_nothing(tmp_path, desk):

@@ -1,11 +1,11 @@
-"""The command line, one file a verb: a module here registers its verb with `app.app` when it is imported."""
+"""The command line, one file a verb: its module registers it with `app.app` when it is imported, as `VERBS` says."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
-from pkgutil import iter_modules
 
+from axbridge.cli.help import VERBS
 from axbridge.cli.streams import open_streams
 from axbridge.memory import ask_before_imports, words
 
@@ -15,8 +15,8 @@ def main() -> None:
     open_streams()
     ask_before_imports()
     try:
-        for module in iter_modules(__path__):
-            import_module(f"axbridge.cli.{module.name}")
+        for verb in (verb for verbs in VERBS.values() for verb in verbs):
+            import_module(f"axbridge.cli.{'import_' if verb == 'import' else verb}")
         from axbridge.cli.app import run
     except KeyboardInterrupt:  # a quick hand
         print("stopped: no motor was moved, and files are whole or not there", file=sys.stderr)

@@ -33,6 +33,7 @@ _HARMLESS = {
     "import",
     "info",
     "monitor",
+    "off",
     "move",
     "rig",
     "scan",

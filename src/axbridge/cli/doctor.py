@@ -19,7 +19,9 @@ def doctor(
     port: PortOption = None,
     rig: Annotated[str | None, shared("--rig", "Its servos should be there.")] = None,
     baud: BaudOption = 1_000_000,
-    packets: Annotated[int, typer.Option("--packets", min=1, help="Reads for the measurement of the loss.")] = 1000,
+    packets: Annotated[
+        int, typer.Option("--packets", min=1, help="How many reads measure the share of lost packets.")
+    ] = 1000,
     udev_rule: Annotated[bool, typer.Option("--udev-rule", help="Print the udev rule for adapters, and end.")] = False,
     json: JsonOption = False,
 ) -> int:
@@ -31,12 +33,17 @@ def doctor(
         return DONE
     from axbridge.bus.diagnose import diagnose
     from axbridge.cli.buses import buses_of
+    from axbridge.cli.levels import examined
     from axbridge.cli.progress import progress
+    from axbridge.config.rig import Rig
 
+    loaded = None if rig is None else Rig.load(rig)
     reports = []
     for expected in buses_of(port, rig, baud):
         with expected.open() as bus, progress("opening the port", quiet=json) as show:
             reports.append(diagnose(bus, expected.servos, packets, show))
+            if loaded is not None:
+                examined(bus, expected, loaded, reports[-1])
     if json:
         emit_json(
             "doctor-1",
@@ -49,8 +56,8 @@ def doctor(
         )
     else:
         for report in reports:
-            _show(report.facts)
-            _tell(report.findings)
+            print("\n".join(in_words(report.facts)))
+            tell(report.findings)
     if any(report.findings for report in reports):
         return FAILED_CHECK
     if not json:
@@ -58,29 +65,32 @@ def doctor(
     return DONE
 
 
-def _tell(findings: Iterable[Finding]) -> None:
+def tell(findings: Iterable[Finding], indent: str = "") -> None:
     """What is wrong, and the command that mends it."""
     from axbridge.bus.diagnose import grouped
 
     for who, problem, fix in grouped(findings):
-        print(f"! {who}: {problem}\n  {fix}")
+        print(f"{indent}! {who}: {problem}\n{indent}  {fix}", flush=True)
 
 
-def _show(facts: dict[str, Any]) -> None:
+def in_words(facts: dict[str, Any]) -> list[str]:
+    """What was measured on a line."""
     from axbridge.bus.diagnose import ranges
 
     timer = "" if facts["latency_timer_ms"] is None else f", latency timer {facts['latency_timer_ms']} ms"
     low = ", low-latency mode" if facts["low_latency"] else ""
     echo = ", returns what is sent (stripped)" if facts["echo"] else ""
-    print(f"{facts['port']}: {facts['adapter']} adapter at {facts['baud']} baud{timer}{low}{echo}")
-    second = [servo["id"] for servo in facts["servos"] if servo["protocol"] == 2]
-    first = [servo["id"] for servo in facts["servos"] if servo["protocol"] == 1]
-    print(f"servos: {ranges(first) or 'none'}" + (f"; of Protocol 2.0: {ranges(second)}" if second else ""))
+    ids = {version: [one["id"] for one in facts["servos"] if one["protocol"] == version] for version in (1, 2)}
+    lines = [
+        f"{facts['port']}: {facts['adapter']} adapter at {facts['baud']} baud{timer}{low}{echo}",
+        f"servos: {ranges(ids[1]) or 'none'}" + (f"; of Protocol 2.0: {ranges(ids[2])}" if ids[2] else ""),
+    ]
     if slow := facts.get("no_fast_sync_read"):
-        print(f"ids {ranges(slow)} do not know the fast sync read (their firmware is older): each answers by itself")
+        lines.append(f"ids {ranges(slow)} do not know the fast sync read (their firmware is older)")
     if "rate_hz" in facts:
-        worst = max(facts["loss"].values())
-        print(
+        lines.append(
             f"full exchange: {facts['rate_hz']:.0f} Hz of {facts['wire_limit_hz']:.0f} Hz the line allows "
-            f"(p50 {facts['cycle_p50_ms']:.2f} ms, p99 {facts['cycle_p99_ms']:.2f} ms); worst loss {worst:.2%}"
+            f"(p50 {facts['cycle_p50_ms']:.2f} ms, p99 {facts['cycle_p99_ms']:.2f} ms); "
+            f"worst loss {max(facts['loss'].values()):.2%}"
         )
+    return lines

@@ -1,4 +1,4 @@
-"""What `--help` shows beside the options: the verbs in groups, in the order one meets them, and an example of each.
+"""The verbs, in the order of a first day, and what `--help` shows beside the options: an example of each.
 
 Typer would break the lines of a help text where the source breaks them, and say `<bool>` of an option that takes no
 value. Both is mended here.
@@ -10,14 +10,16 @@ from typing import Any
 
 import typer.core
 
-_GROUPS = {
-    "Begin here": ("demo", "serve", "rig", "warmup"),
-    "Look at a bus": ("scan", "doctor", "servo", "monitor"),
-    "Drive a robot": ("view", "calibrate", "verify", "run", "walk", "record", "teach", "play", "move"),
-    "Use recordings": ("info", "compare", "identify", "convert", "import"),
-    "Take models elsewhere": ("export", "sweep"),
+VERBS = {
+    "The first day": (
+        *("demo", "scan", "off", "doctor", "servo", "view", "record", "compare", "identify", "walk"),
+        *("serve", "rig"),
+    ),
+    "More": (
+        *("monitor", "verify", "calibrate", "run", "teach", "play", "move", "info", "convert", "import", "export"),
+        *("sweep", "warmup"),
+    ),
 }
-_OTHERS = "More"
 
 EXAMPLES = {
     "calibrate": "axbridge calibrate --rig my_head --port /dev/ttyUSB0",
@@ -31,6 +33,7 @@ EXAMPLES = {
     "import": "axbridge import sample:xl330 pendulum.mcap",
     "info": "axbridge info step.mcap",
     "monitor": "axbridge monitor --port /dev/ttyUSB0",
+    "off": "axbridge off --port /dev/ttyUSB0",
     "record": "axbridge record step --rig bench_arm --angle 45 --out step.mcap",
     "move convert": "axbridge move convert bow.mtn bow.json --rig bioloid",
     "move info": "axbridge move info sample:bow",
@@ -69,17 +72,16 @@ class Verbs(typer.core.TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         inside = "" if self.name == "axbridge" else f"{self.name} "
-        panels = {verb: panel for panel, verbs in _GROUPS.items() for verb in verbs}
+        panels = {verb: panel for panel, verbs in VERBS.items() for verb in verbs}
         for name, command in self.commands.items():
             command.help = _flowing(command.help)
             example = EXAMPLES.get(inside + name)
             if example is not None:
                 command.epilog = f"Example: {example}"
             if not inside:
-                command.rich_help_panel = panels.get(name, _OTHERS)  # type: ignore[attr-defined]
-        order = [*panels, *(name for name in self.commands if name not in panels)] if not inside else []
-        if order:
-            self.commands = {name: self.commands[name] for name in order if name in self.commands}
+                command.rich_help_panel = panels[name]  # type: ignore[attr-defined]
+        if not inside:
+            self.commands = {name: self.commands[name] for name in panels if name in self.commands}
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A verb of this group."""

@@ -5,16 +5,47 @@ from __future__ import annotations
 import os
 import select
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from axbridge.errors import UsageError
 
+YES, MOVE, SKIP, AGAIN, BACK, QUIT = "y", "w", "s", "r", "b", "q"
 END = "\x04"  # standard input has ended
+_PAUSE = 0.02  # s between two looks for a key
 
 
 class Ended(Exception):
     """The user has had enough."""
+
+
+def ask(
+    key: Callable[[], str],
+    what: str,
+    keys: str = "",
+    meanwhile: Callable[[], object] = lambda: time.sleep(_PAUSE),
+    *,
+    but: str = "",
+) -> str:
+    """Ask, and wait for a key: one of `keys`, or any where that is empty, `but` not these.
+
+    Raises:
+        Ended: the user wants to end, or there is nobody to press a key.
+    """
+    while key() not in {"", END}:  # struck too often: no motor moves because of that
+        pass
+    print(what, flush=True)
+    while True:
+        struck = key().lower()
+        if struck == END:
+            raise Ended("nobody is at the keys")
+        if struck == QUIT:
+            raise Ended
+        if struck and struck in (keys or struck) and struck not in but:
+            return struck
+        if not struck:
+            meanwhile()
 
 
 @contextmanager

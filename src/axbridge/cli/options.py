@@ -5,7 +5,7 @@ A verb may add a sentence of its own to the help: what it does with it, or what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,6 +47,21 @@ def named_mcap(path: Path | None) -> Path | None:
 def separated(names: str) -> list[str]:
     """Names that are separated by commas."""
     return [name.strip() for name in names.split(",") if name.strip()]
+
+
+def listed(text: str, known: Collection[str], what: str) -> list[str]:
+    """Names that were given, separated by commas.
+
+    Raises:
+        UsageError: one of them is not known.
+    """
+    from axbridge.errors import UsageError
+
+    names = separated(text)
+    for name in names:
+        if name not in known:
+            raise UsageError(f"there is no {what} {name!r}", f"there are: {', '.join(known)}")
+    return names
 
 
 def _rigs(begun: str) -> list[str]:

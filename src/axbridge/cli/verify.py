@@ -4,91 +4,48 @@ from __future__ import annotations
 
 import math
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, redirect_stdout
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from axbridge.cli.app import DONE, FAILED_CHECK, app
+from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.buses import buses_of
 from axbridge.cli.exit import early_end, motors_after
-from axbridge.cli.keys import END, Ended, pressed
-from axbridge.cli.options import EngineOption, ForceOption, PortOption, RigOption, separated, shared
+from axbridge.cli.keys import AGAIN, BACK, QUIT, SKIP, YES, Ended, ask, pressed
+from axbridge.cli.options import EngineOption, ForceOption, JsonOption, PortOption, RigOption, listed, shared
 from axbridge.cli.progress import Show, progress
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
 
 if TYPE_CHECKING:
-    from axbridge.bus.handshake import ExpectedBus
+    from axbridge.cli.by_hand import Hand
+    from axbridge.cli.verify_report import State, StepOutcome
+    from axbridge.cli.verify_steps import Measured, Task
     from axbridge.comparison.comparison import Comparison
-    from axbridge.config.rig import Rig
-    from axbridge.robot.robot import Robot
-    from axbridge.verify.mounting import JointTurn
-    from axbridge.verify.outcome import Measured, StepOutcome
+    from axbridge.robot.calibration import JointTurn
 
-_YES, _SKIP, _AGAIN, _BACK, _QUIT = "y", "s", "r", "b", "q"
-_NUDGE, _OTHER_WAY, _OTHER_JOINT = "n", "o", "x"
-_PAUSE = 0.02  # s between two looks for a key
+_OTHER_WAY, _OTHER_JOINT = "o", "x"
 _MOVING = ("motion", "walk")  # steps that would tear at a robot whose rig is wrong
-_MOTION, _WALK = "motion.mcap", "walk.mcap"
-_FILES = {"kept": "verify.json", "page": "verify.html", "text": "verify.txt"}
-
-
-class _StepTexts(NamedTuple):
-    title: str
-    moves: str
-
 
 _STEPS = {
-    "line": _StepTexts("adapter and line", "Nothing moves. Each servo is read often."),
-    "servos": _StepTexts("every servo against the rig", "Nothing moves. Each servo's registers are read."),
-    "joints": _StepTexts(
-        "directions and zeros",
-        "You move the limp joints by hand. Only where you press n, a servo moves: 5° at 20 % of its torque.",
-    ),
-    "cycle": _StepTexts("rate and lateness", "Nothing moves: the limp robot is read in its own period."),
-    "eeprom": _StepTexts(
-        "EEPROM",
-        "Nothing moves. {register} of the first servo is written {writes} times: nothing depends on it meanwhile.",
-    ),
-    "endings": _StepTexts(
-        "motors off when a program is ended",
-        "First {first}, then all servos hold where they are, at 20 % of their torque, and go limp: hold the robot.",
-    ),
-    "motion": _StepTexts(
-        "one servo beside its model",
-        "All servos hold where they are, at half their torque. {servo} goes to 0°, steps to {step:.0f}°, falls limp, "
-        "and swings by {swing:.0f}° to both sides: hold the robot upright, and keep away from that joint.",
-    ),
-    "walk": _StepTexts(
-        "the robot in the air",
-        "All joints go slowly to the walk-ready pose, then the legs take {steps} steps, at half their torque: hold the "
-        "robot by its torso, with both feet in the air.",
-    ),
+    "line": "adapter, line and servos, as doctor sees them",
+    "joints": "directions and zeros",
+    "endings": "motors off when a program is ended",
+    "motion": "one servo beside its model",
+    "walk": "the robot in the air",
 }
-
-
-@dataclass(frozen=True)
-class _Size:
-    """How much is done.
-
-    Attributes:
-        reads: Of the measurement of the loss.
-        seconds: Of the limp robot's steps.
-        period: Of the slow sine, s.
-        steps: In the air.
-    """
-
-    reads: int = 2000
-    seconds: float = 10.0
-    period: float = 4.0
-    steps: int = 10
-
-
-_QUICK = _Size(400, 1.0, 1.2, 2)
+_MOVES = {
+    "line": "Nothing moves. Each servo is read often.",
+    "joints": "You move the limp joints by hand. Only where you press w, a servo moves: 5° at 20 % of its torque.",
+    "endings": "First {first}, then all servos hold at 20 % of their torque, and go limp: hold the robot.",
+    "motion": "At half torque {servo} goes to {step:.0f}° and swings by {swing:.0f}°; others hold: keep it upright.",
+    "walk": "At half torque all joints go to the walk-ready pose, and the legs take {steps} steps: hold it in the air.",
+}
 
 
 @app.command()
@@ -107,6 +64,7 @@ def verify(
     engine: EngineOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer reads, shorter motions: for a second look.")] = False,
     force: ForceOption = False,
+    json: JsonOption = False,
 ) -> int:
     """See step by step whether a robot is what its rig says, and whether axbridge keeps its promises on it.
 
@@ -114,463 +72,235 @@ def verify(
     out and do them again; a later run in the same folder goes on where this one ended. The motors are off at the end,
     however it ends. Exit code 1 if something is to be mended.
     """
+    from axbridge.cli.verify_report import KEPT, PAGE, TEXT, judged, load
+    from axbridge.cli.verify_steps import LIMP, Task, suited
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
     from axbridge.motion.gait import can_walk
-    from axbridge.verify.first_drive import calm
-    from axbridge.verify.outcome import load
 
-    loaded = calm(Rig.load(rig).with_engine(engine))
-    lines = buses_of(port, rig, 0)
-    wanted = _listed(only, list(_STEPS), "step")
+    loaded = Rig.load(rig).with_engine(engine).overridden(LIMP)
     names = [one.name for one in loaded.servos]
-    turned = _listed(joints, names, "servo") or names
-    if servo is not None:
-        from axbridge.verify.motions import suited
-
-        suited(loaded, *_listed(servo, names, "servo"))
-    folder = out or Path(f"verify-{loaded.name}")
-    kept = {} if force else load(folder / _FILES["kept"], loaded)
-    if not kept:
-        check_new(*(folder / file for file in _FILES.values()), force=force)
+    wanted = listed(only, list(_STEPS), "step")
     queue = [name for name in _STEPS if name in (wanted or _STEPS)]
+    folder = out or Path(f"verify-{loaded.name}")
+    turned = listed(joints, names, "servo") or names
+    task = Task(loaded, rig, port, buses_of(port, rig, 0), folder, turned, servo, quick)
+    if servo is not None:
+        suited(loaded, *listed(servo, names, "servo"))
+    kept = {} if force else load(folder / KEPT, loaded)
+    if not kept:
+        check_new(*(folder / file for file in (KEPT, PAGE, TEXT)), force=force)
     if "walk" in queue and not can_walk(loaded):
         queue.remove("walk")
         if "walk" in wanted:
             raise UsageError(f"rig {loaded.name} has no legs that walk", "leave the step walk out")
     begun: list[str] = []
+
+    def left(end: BaseException) -> str:
+        why = "stopped" if isinstance(end, KeyboardInterrupt) or not end.args else f"stopped ({end})"
+        files = f"{folder} holds what was found so far" if (folder / KEPT).exists() else "nothing was written"
+        return f"{why}: {motors_after(loaded) if begun else 'no motor was moved'}; {files}"
+
     with (
-        early_end(lambda end: _what_is_left(loaded, folder, begun, end), Ended),
+        redirect_stdout(sys.stderr) if json else nullcontext(),
+        early_end(left, Ended),
         pressed() as key,
         progress("") as show,
     ):
-        size = _QUICK if quick else _Size()
-        task = _Task(loaded, rig, port, lines, folder, turned, servo, size)
-        return _Hour(task, kept, key, show).run(queue, begun)
+        run = _Run(task, kept, key, show)
+        run.do(queue, begun)
+        code = run.told()
+    if json:
+        promises = [(one.words, verdict, why) for one, verdict, why in judged(kept)]
+        steps = {name: asdict(one) for name, one in kept.items()}
+        emit_json("verify-1", {"rig": loaded.name, "folder": str(folder), "steps": steps, "promises": promises})
+    return code
 
 
-@dataclass(frozen=True)
-class _Task:
-    """What the user wants.
+class _Run:
+    """Asks, does the steps, shows and keeps what came of them; `outcomes` are those of an earlier run to begin with."""
 
-    Attributes:
-        rig: The robot, calm.
-        called: As the user calls it.
-        port: As the user gave it.
-        lines: The rig's buses.
-        folder: For what is written.
-        joints: Servos whose joints are turned by hand.
-        servo: To compare with its model; None = the one that is suited best.
-        size: How much is done.
-    """
-
-    rig: Rig
-    called: str
-    port: str | None
-    lines: list[ExpectedBus]
-    folder: Path
-    joints: list[str]
-    servo: str | None
-    size: _Size
-
-
-class _Hour:
-    """One run: asks, lets the steps be done, shows and keeps what came of them.
-
-    Args:
-        task: What is wanted.
-        kept: What came of steps of an earlier run.
-        key: The next key, or "".
-        show: Says what is under way.
-    """
-
-    def __init__(self, task: _Task, kept: dict[str, StepOutcome], key: Callable[[], str], show: Show) -> None:
-        from axbridge.verify.outcome import digest_of
-
-        self._task, self._outcomes, self._key, self._show = task, kept, key, show
-        self._rig, self._lines, self._folder = task.rig, task.lines, task.folder
-        self._servo = task.servo
-        self._digest = digest_of(task.rig)
+    def __init__(self, task: Task, outcomes: dict[str, StepOutcome], key: Callable[[], str], show: Show) -> None:
+        self._task, self._outcomes, self._key, self._show = task, outcomes, key, show
         self._motion: Comparison | None = None
 
-    def run(self, queue: list[str], begun: list[str]) -> int:
-        """Do these steps; the exit code. What is done goes into `begun`."""
-        from axbridge.verify.first_drive import silence
+    def do(self, queue: list[str], begun: list[str]) -> None:
+        """Do these steps; what is done goes into `begun`."""
+        from axbridge.cli.off import broadcast_off
 
-        count = sum(len(line.servos) for line in self._lines)
-        print(f"{self._rig.name}, {count} servo{'s' * (count > 1)}, in {len(queue)} steps.")
+        print(f"{self._task.rig.name}, {len(self._task.rig.dynamixels)} servos, in {len(queue)} steps.")
         print("All motors go off now, and are off between the steps and at the end: hold the robot.")
-        self._asked(f"keys: {_YES} goes on, {_QUIT} ends", _YES)
+        self._ask(f"keys: {YES} goes on, {QUIT} ends", YES)
         begun.append("motors off")
-        silence(self._lines)
+        for line in self._task.lines:
+            with line.open() as bus:
+                broadcast_off(bus)
         for place, name in enumerate(queue):
-            print(f"\n{place + 1} of {len(queue)}: {name}, {_STEPS[name].title}", flush=True)
-            while self._do(name):
+            print(f"\n{place + 1} of {len(queue)}: {name}, {_STEPS[name]}", flush=True)
+            while self._again(name):
                 pass
-        return self._end()
 
-    def _do(self, name: str) -> bool:
+    def _again(self, name: str) -> bool:
         """Ask for a step, do it, show what came of it; whether it is to be done again."""
         before = self._outcomes.get(name)
         if before is not None and before.state == "done":
-            since = "" if before.rig == self._digest else ", before the rig was changed"
-            print(f"  done on {before.when}{since}:")
+            print(f"  done on {before.when}:")
             _tell(before)
-            if self._asked(f"  {_AGAIN} does it again, any other key keeps it") != _AGAIN:
+            if self._ask(f"  {AGAIN} does it again, any other key keeps it") != AGAIN:
                 return False
         try:
             moves = self._moves(name)
         except UsageError as reason:
-            self._keep(name, "skipped", words=[reason.message])
-            print(f"  left out: {reason.message}")
-            return False
-        if self._asked(f"  {moves}\n  {_YES} does it, {_SKIP} leaves it out, {_QUIT} ends", _YES + _SKIP) == _SKIP:
-            if before is None:
-                self._keep(name, "skipped")
-            return False
+            return self._left_out(name, f"left out: {reason.message}")
+        if self._ask(f"  {moves}\n  {YES} does it, {SKIP} leaves it out, {QUIT} ends", YES + SKIP) == SKIP:
+            return before is None and self._left_out(name, "left out")
         try:
-            found = self._found(name)
+            found = self._measured(name)
             if not found.lines:
-                self._keep(name, "skipped", words=["nothing was tried, so nothing was judged"])
-                print("  nothing was tried, so nothing was judged", flush=True)
-                return False
+                return self._left_out(name, "nothing was tried, so nothing was judged")
             self._keep(name, "done", found)
         except RecordingError:
             raise
         except AxBridgeError as error:
-            self._keep(name, "failed", words=str(error).splitlines())
+            self._keep(name, "failed", lines=[*str(error).splitlines(), "it came to no end"])
         outcome = self._outcomes[name]
         _tell(outcome)
         if outcome.state == "done" and not outcome.findings:
             print("  nothing to mend", flush=True)
             return False
-        return self._asked(f"  {_AGAIN} does it again, any other key goes on") == _AGAIN
+        return self._ask(f"  {AGAIN} does it again, any other key goes on") == AGAIN
+
+    def _left_out(self, name: str, why: str) -> bool:
+        self._keep(name, "skipped", lines=[why])
+        print(f"  {why}", flush=True)
+        return False
 
     def _moves(self, name: str) -> str:
-        """What will move.
+        """What will move."""
+        from axbridge.cli.verify_steps import ENDS, suited
 
-        Raises:
-            UsageError: the step cannot be done on this robot.
-        """
+        task = self._task
         unmended = [step for step, one in self._outcomes.items() if any(finding.fatal for finding in one.findings)]
         if name in _MOVING and unmended:
             raise UsageError(f"first mend what was found: {', '.join(unmended)}", "then do those steps again")
-        said: dict[str, object] = {"first": self._lines[0].servos[0].name, "steps": self._task.size.steps}
-        if name == "eeprom":
-            from axbridge.verify.deafness import REGISTERS, WRITES
-
-            said |= {"writes": WRITES, "register": REGISTERS[self._lines[0].servos[0].profile.protocol]}
-        if name == "motion":
-            from axbridge.verify.motions import ENDS, suited
-
-            self._servo = self._servo or suited(self._rig)
-            swing, step = (abs(math.degrees(end)) for end in ENDS)
-            said |= {"servo": self._servo, "swing": swing, "step": step}
-        moves = _STEPS[name].moves.format_map(said)
+        swing, step = (abs(math.degrees(end)) for end in ENDS)
+        servo = task.servo or (suited(task.rig) if name == "motion" else "")
+        first = task.lines[0].servos[0].name
+        moves = _MOVES[name].format(first=first, servo=servo, swing=swing, step=step, steps=2 if task.quick else 10)
         known = len(self._outcomes["joints"].facts.get("turns", ())) if "joints" in self._outcomes else 0
-        if name in _MOVING and known < len(self._rig.servos):
-            return f"Directions and zeros are known of {known} of {len(self._rig.servos)} joints only! {moves}"
+        if name in _MOVING and known < len(task.rig.servos):
+            return f"Directions and zeros are known of {known} of {len(task.rig.servos)} joints only! {moves}"
         return moves
 
-    def _found(self, name: str) -> Measured:
-        """Do a step.
+    def _measured(self, name: str) -> Measured:
+        from axbridge.cli import verify_steps as steps
 
-        Raises:
-            AxBridgeError: it came to no end.
-        """
-        rig, lines, port, size = self._rig, self._lines, self._task.port, self._task.size
+        task, show = self._task, self._show
         if name == "line":
-            from axbridge.verify.line import look_at_lines
-
-            return look_at_lines(lines, size.reads, self._show)
-        if name == "servos":
-            from axbridge.verify.levels import look_at_servos
-
-            return look_at_servos(rig, lines)
+            return steps.measure_line(task, show)
         if name == "joints":
-            return self._look_at_joints()
-        if name == "cycle":
-            from axbridge.verify.cycle import look_at_cycle
-
-            return look_at_cycle(rig, lines, port, size.seconds, self._show)
-        if name == "eeprom":
-            from axbridge.verify.deafness import look_at_deafness
-
-            return look_at_deafness(lines[0])
-        from axbridge.verify.endings import look_at_endings, looked_at_the_end
-        from axbridge.verify.first_drive import torque_limits_kept
-
-        with torque_limits_kept(lines):
+            return self._joints()
+        with steps.torque_limits_kept(task.lines):
             if name == "endings":
-                return look_at_endings(self._task.called, lines, port, self._show)
+                return steps.measure_endings(task, show)
+            path = task.folder / f"{name}.mcap"
             if name == "walk":
-                from axbridge.verify.hanging import look_at_steps
+                return steps.with_what_is_left_on(task.lines, steps.measure_steps(task, path, show))
+            steps.measure_motion(task, path, show)
+        show("simulating")
+        self._motion = steps.compared(path, task.rig, task.servo or steps.suited(task.rig))
+        found = steps.judge_motion(task.rig, self._motion.pairs[0].name, steps.apart(self._motion), path)
+        return steps.with_what_is_left_on(task.lines, found)
 
-                found = look_at_steps(rig, port, size.steps, self._folder / _WALK, self._show)
-                return looked_at_the_end(lines, found)
-            from axbridge.verify.motions import compared, look_at_motion, record_motion
-
-            assert self._servo is not None  # `_moves` has seen to it
-            record_motion(rig, port, self._servo, self._folder / _MOTION, size.period, self._show)
-        self._show("simulating")
-        self._motion = compared(self._folder / _MOTION, rig, self._servo)
-        return looked_at_the_end(lines, look_at_motion(rig, self._motion, self._folder / _MOTION))
-
-    def _look_at_joints(self) -> Measured:
+    def _joints(self) -> Measured:
         """Have the joints led by hand."""
+        from axbridge.cli.by_hand import KEYS, Hand
+        from axbridge.cli.verify_steps import Measured
+        from axbridge.motion.gait import can_walk
+        from axbridge.robot.calibration import judge_mounting, zero_pose
         from axbridge.robot.open import open_robot
-        from axbridge.verify.mounting import judge_mounting, zero_pose
-        from axbridge.verify.outcome import Measured
 
-        with open_robot(self._rig, "real", port=self._task.port) as robot:
+        task, pose = self._task, zero_pose(self._task.rig)
+        with open_robot(task.rig, "real", port=task.port) as robot:
             for servo in robot.values():
                 servo.torque_off()
-            hand = _ByHand(self._rig, robot, self._key, self._show)
-            pose = zero_pose(self._rig)
-            straight = hand.straight(pose)
-            off = {} if straight is None else {name: straight[name] - pose[name] for name in straight}
-            turns = hand.turns(self._task.joints)
-        findings = judge_mounting(self._rig, off, turns, self._lines[0].port)
+            hand: Hand[JointTurn] = Hand(task.rig, robot, self._key, self._show)
+            how = "straight legs, level soles, arms hanging" if can_walk(task.rig) else "as its URDF draws it"
+            bent = "".join(f", but {name} {math.degrees(angle):.0f}°" for name, angle in pose.items() if angle)
+            what = f"  hold every joint at 0° ({how}){bent}; press a key ({SKIP} leaves the zeros out)"
+            straight = {} if hand.ask(what) == SKIP else hand.angles()
+            print(f"  {KEYS}", flush=True)
+            turns = list(hand.each(list(task.joints), lambda name, count: _turned(hand, name, count)).values())
+        off = {name: angle - pose[name] for name, angle in straight.items()}
         lines = []
         if off:
             worst = max(off, key=lambda name: abs(off[name]))
             lines.append(f"straight within {math.degrees(abs(off[worst])):.1f}°, {worst} farthest")
         if off or turns:
-            lines.append(f"{len(turns)} of {len(self._rig.servos)} joints turned")
-        return Measured({"off": off, "turns": [asdict(turn) for turn in turns]}, lines, findings)
+            lines.append(f"{len(turns)} of {len(task.rig.servos)} joints turned")
+        facts = {"off": off, "turns": [asdict(turn) for turn in turns]}
+        return Measured(facts, lines, judge_mounting(task.rig, off, turns, task.lines[0].port))
 
-    def _keep(
-        self, name: str, state: Literal["done", "skipped", "failed"], found: Measured | None = None,
-        words: Sequence[str] = (),
-    ) -> None:  # fmt: skip
-        """Keep what came of a step, and write page and text anew."""
-        from axbridge.files import write_whole, writing
-        from axbridge.verify.outcome import Measured, StepOutcome, save
-        from axbridge.verify.report import text_of, write_verify_page
+    def _keep(self, name: str, state: State, found: Measured | None = None, lines: Sequence[str] = ()) -> None:
+        """Keep what came of a step, and write the page again."""
+        from axbridge.cli.verify_report import KEPT, StepOutcome, save, write_report
+        from axbridge.cli.verify_steps import Measured, compared
 
+        task, folder = self._task, self._task.folder
         when = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
-        facts, lines, findings = found or Measured({}, list(words), [])
-        self._outcomes[name] = StepOutcome(state, when, self._digest, facts, tuple(lines), tuple(findings))
-        save(self._folder / _FILES["kept"], self._rig, self._outcomes)
-        titles = {key: step.title for key, step in _STEPS.items()}
-        facts_of = self._rig, titles, self._outcomes, self._private()
-        text = self._folder / _FILES["text"]
-        with writing(text):
-            write_whole(text, text_of(*facts_of))
-        write_verify_page(self._folder / _FILES["page"], *facts_of, self._compared())
+        facts, words, findings = found or Measured({}, lines, [])
+        self._outcomes[name] = StepOutcome(state, when, facts, tuple(words), tuple(findings))
+        save(folder / KEPT, task.rig, self._outcomes)
+        motion, path = self._outcomes.get("motion"), folder / "motion.mcap"
+        if motion is None or motion.state != "done":
+            self._motion = None
+        elif self._motion is None and path.is_file():  # of an earlier run
+            self._motion = compared(path, task.rig, motion.facts["servo"])
+        ports = {name for line in task.lines for name in (line.port, str(Path(line.port).resolve()))}
+        paths = {str(task.rig.path): "RIG", str(task.rig.path.resolve()): "RIG", str(Path.home()): "~"}
+        private = {**dict.fromkeys(ports, "PORT"), **paths, f"{folder}{os.sep}": f"FOLDER{os.sep}"}
+        write_report(folder, task.rig, _STEPS, self._outcomes, private, self._motion)
 
-    def _compared(self) -> Comparison | None:
-        """One servo beside its model, where that was done; also in an earlier run."""
-        outcome = self._outcomes.get("motion")
-        if outcome is None or outcome.state != "done":
-            return None
-        from axbridge.verify.motions import compared
-
-        if self._motion is None and (path := self._folder / _MOTION).is_file():
-            self._motion = compared(path, self._rig, outcome.facts["servo"])
-        return self._motion
-
-    def _private(self) -> dict[str, str]:
-        """What is in no file that may be sent."""
-        ports = {name for line in self._lines for name in (line.port, str(Path(line.port).resolve()))}
-        paths = {str(self._rig.path): "RIG", str(self._rig.path.resolve()): "RIG", str(Path.home()): "~"}
-        return {**dict.fromkeys(ports, "PORT"), **paths, f"{self._folder}{os.sep}": f"FOLDER{os.sep}"}
-
-    def _end(self) -> int:
+    def told(self) -> int:
         """Say where everything is; the exit code."""
-        wrong = [name for name, one in self._outcomes.items() if one.findings or one.state == "failed"]
-        from axbridge.verify.promises import counted, judged
+        from axbridge.cli.verify_report import PAGE, TEXT, counted
 
+        wrong = [name for name, one in self._outcomes.items() if one.findings or one.state == "failed"]
         print(f"\nmotors are off; {'to mend: see ' + ', '.join(wrong) if wrong else 'nothing to mend'}")
-        print(f"promises  {counted(judged(self._outcomes))}")
-        print(f"page      {self._folder / _FILES['page']}")
-        print(f"to send   {self._folder / _FILES['text']}: says nothing of you; see docs/verify.md")
+        print(f"promises  {counted(self._outcomes)}")
+        print(f"page      {self._task.folder / PAGE}")
+        print(f"to send   {self._task.folder / TEXT}: it says nothing of you; see docs/verify.md")
         return FAILED_CHECK if wrong else DONE
 
-    def _asked(self, what: str, keys: str = "") -> str:
+    def _ask(self, what: str, keys: str = "") -> str:
         self._show("waiting for a key")
-        return _asked(self._key, what, keys, lambda: time.sleep(_PAUSE))
+        return ask(self._key, what, keys)
 
 
-class _ByHand:
-    """Asks a hand to lead the joints of a limp robot."""
+def _turned(hand: Hand[JointTurn], name: str, count: str) -> JointTurn | str:
+    """What moved when one joint was turned; or the key that left it."""
+    from axbridge.robot.calibration import JointTurn
 
-    def __init__(self, rig: Rig, robot: Robot, key: Callable[[], str], show: Show) -> None:
-        from axbridge.config.rig_check import positive_ways
-        from axbridge.robot.event_log import Watch
-
-        self._rig, self._robot, self._key, self._show = rig, robot, key, show
-        self._ways = positive_ways(rig)
-        self._watch = Watch(robot)
-
-    def straight(self, pose: Mapping[str, float]) -> dict[str, float] | None:
-        """What the servos report while every joint is held in a pose, rad; None where that is left out."""
-        from axbridge.motion.gait import can_walk
-
-        how = "straight legs, level soles, arms hanging" if can_walk(self._rig) else "as its URDF draws it"
-        bent = ", ".join(f"{name} {math.degrees(angle):.0f}°" for name, angle in pose.items() if angle)
-        but = f", but {bent}" if bent else ""
-        what = f"  hold every joint at 0° ({how}){but}; press a key ({_SKIP} leaves the zeros out)"
-        return None if self._asked(what) == _SKIP else self._angles()
-
-    def turns(self, names: list[str]) -> list[JointTurn]:
-        """What moved, joint by joint."""
-        print(
-            f"  keys: {_NUDGE} nudges the servo, {_SKIP} leaves a joint out, {_BACK} goes back, any other goes on",
-            flush=True,
-        )
-        found: dict[str, JointTurn] = {}
-        place = 0
-        while place < len(names):
-            answer = self._turn(names[place], f"{place + 1} of {len(names)}")
-            if answer == _BACK:
-                place = max(place - 1, 0)
-                found.pop(names[place], None)
-                continue
-            if not isinstance(answer, str):
-                found[names[place]] = answer
-                print(f"    {_moved(answer)}", flush=True)
-            place += 1
-        return list(found.values())
-
-    def _turn(self, name: str, count: str) -> JointTurn | str:
-        """What moved when one joint was turned; or the key that left it."""
-        from axbridge.robot.calibration import moved_most
-        from axbridge.verify.mounting import JointTurn
-
-        way = self._ways.get(self._robot[name].config.joint, "the way that shall count as positive")
-        what = f"  {count}: turn {name} (id {self._robot[name].config.id}) {way}, by 20° or more; press a key"
-        before = self._angles()
-        while True:
-            key = self._asked(what, "", before)
-            if key in {_SKIP, _BACK}:
-                return key
-            if key == _NUDGE:
-                if (nudged := self._nudged(name, way)) is not None:
-                    return nudged
-                before = self._angles()
-                continue
-            try:
-                moved, turned = moved_most(before, self._angles())
-            except UsageError as failure:
-                print(f"    again: {failure.message}\n    {failure.hint}", flush=True)
-                continue
-            return JointTurn(name, moved, 1 if turned > 0 else -1, "hand")
-
-    def _nudged(self, name: str, way: str) -> JointTurn | None:
-        """Let the servo move, and ask which way it went; None: it did not."""
-        from axbridge.robot.identify_joint import VISIBLE, nudge
-        from axbridge.verify.mounting import JointTurn
-
-        while True:
-            try:
-                far = nudge(self._robot, name, self._watch.look)
-            except UsageError as refused:
-                print(f"    not moved: {refused.message}\n    {refused.hint}", flush=True)
-                return None
-            if far < VISIBLE:
-                print(
-                    "    it moved too little to be seen: something holds it. Turn it by hand, or press n again",
-                    flush=True,
-                )
-                return None
-            what = (
-                f"    did it go {way}? {_YES}; {_OTHER_WAY}: the other way; {_OTHER_JOINT}: another joint moved; "
-                f"{_AGAIN}: show it again"
-            )
-            key = self._asked(what, _YES + _OTHER_WAY + _OTHER_JOINT + _AGAIN)
-            if key != _AGAIN:
-                return JointTurn(name, "" if key == _OTHER_JOINT else name, -1 if key == _OTHER_WAY else 1, "nudge")
-
-    def _asked(self, what: str, keys: str = "", before: Mapping[str, float] | None = None) -> str:
-        """The key that was asked for, while the robot goes on.
-
-        Raises:
-            Ended: as `_asked`; or the robot was closed.
-            BusError: a servo got lost.
-        """
-
-        def go_on() -> None:
-            if self._robot.step() == -1:
-                raise Ended
-            self._watch.look()
-            if before is not None:
-                now = self._angles()
-                most = max(now, key=lambda name: abs(now[name] - before[name]))
-                self._show(f"{most} {math.degrees(now[most] - before[most]):+.1f}°")
-
-        self._show("waiting for a key")
-        struck = _asked(self._key, what, keys, go_on)
-        go_on()  # so that the angles are those after the key
-        return struck
-
-    def _angles(self) -> dict[str, float]:
-        return {name: servo.position for name, servo in self._robot.items()}
-
-
-def _moved(turn: JointTurn) -> str:
-    if turn.moved != turn.joint:
-        return f"{turn.moved or 'another joint'} moved"
-    return f"{turn.joint} moved, {'the right way' if turn.way == 1 else 'the other way'}"
-
-
-def _asked(key: Callable[[], str], what: str, keys: str, meanwhile: Callable[[], None]) -> str:
-    """Ask, and wait for a key: one of `keys`, or any where that is empty.
-
-    Raises:
-        Ended: the user wants to end, or there is nobody to press a key.
-    """
-    while key() not in {"", END}:  # struck too often: no motor moves because of that
-        pass
-    print(what, flush=True)
+    what = f"{count}: turn {name} (id {hand.robot[name].config.id})"
+    which = f"did it go {hand.way(name)}? {YES}; {_OTHER_WAY}: the other way; {_OTHER_JOINT}: another joint moved; "
     while True:
-        struck = key().lower()
-        if struck == END:
-            raise Ended("nobody is at the keys")
-        if struck == _QUIT:
-            raise Ended
-        if struck and struck in (keys or struck):
+        servo, angle, struck = hand.turned(what, name, name)
+        if struck in {SKIP, BACK}:
             return struck
         if not struck:
-            meanwhile()
+            print(f"    {servo} moved, {'the right way' if angle > 0 else 'the other way'}", flush=True)
+            return JointTurn(name, servo, 1 if angle > 0 else -1, "hand")
+        while hand.nudge(name):
+            keys = YES + _OTHER_WAY + _OTHER_JOINT + AGAIN
+            if (struck := hand.ask(f"    {which}{AGAIN}: show it again", keys=keys)) != AGAIN:
+                moved = "" if struck == _OTHER_JOINT else name
+                return JointTurn(name, moved, -1 if struck == _OTHER_WAY else 1, "nudge")
 
 
 def _tell(outcome: StepOutcome) -> None:
     """What was measured and found, and what mends it."""
-    from axbridge.bus.diagnose import grouped
+    from axbridge.cli.doctor import tell
 
     for line in outcome.lines:
         print(f"  {line}")
-    if outcome.state == "failed":
-        print("  it came to no end")
-    for who, problem, fix in grouped(outcome.findings):
-        print(f"  ! {who} {problem}\n    {fix}", flush=True)
-
-
-def _listed(text: str, known: list[str], what: str) -> list[str]:
-    """Names that were given, separated by commas.
-
-    Raises:
-        UsageError: one of them is not known.
-    """
-    names = separated(text)
-    for name in names:
-        if name not in known:
-            raise UsageError(f"there is no {what} {name!r}", f"there are: {', '.join(known)}")
-    return names
-
-
-def _what_is_left(rig: Rig, folder: Path, begun: Sequence[str], end: BaseException) -> str:
-    """What became of motors and files at an early end.
-
-    Args:
-        rig: The robot, calm.
-        folder: Of the files.
-        begun: Not empty when the motors were switched off.
-        end: What ended it.
-    """
-    motors = motors_after(rig) if begun else "no motor was moved"
-    kept = folder / _FILES["kept"]
-    files = f"{folder} holds what was found so far" if kept.exists() else "nothing was written"
-    why = "stopped" if isinstance(end, KeyboardInterrupt) or not end.args else f"stopped ({end})"
-    return f"{why}: {motors}; {files}"
+    tell(outcome.findings, "  ")

@@ -7,10 +7,11 @@ arithmetic on such angles.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
-from axbridge.bus.handshake import counting, profile_for
+from axbridge.bus.handshake import Finding, counting, profile_for
 from axbridge.bus.scan import FoundServo, scan
 from axbridge.bus.serial import SerialBus
 from axbridge.config.profile import FirmwareProfile
@@ -22,6 +23,7 @@ from axbridge.robot.backends.real import ports_of
 from axbridge.units import Calibration
 
 ENOUGH = math.radians(10)  # less than this is no movement
+STRAIGHT = math.radians(5)  # so near a hand brings a joint to where it should be
 _ALONE = 0.5  # another servo may have moved by this share of the first one's way
 _EDGE = 3  # counts: this near the end of what it can say, a servo may be beyond it
 _DIGITS = 3  # of a limit in rad: 0.06°
@@ -197,3 +199,72 @@ def check_whole(rig: Rig, found: Mapping[str, Mounting]) -> None:
                 f"{other!r} and {servo.name!r} would both be servo {place[1]}",
                 f"calibrate {old!r}, too: it must be another servo",
             )
+
+
+@dataclass(frozen=True)
+class JointTurn:
+    """What moved when a joint was turned the way that counts as positive.
+
+    Attributes:
+        joint: Name of the rig's servo whose joint was turned, or that was nudged.
+        moved: Name of the rig's servo that moved; "" when nobody could say.
+        way: 1 when its angle grew, or the joint went the way that was said; -1 for the other way.
+        by: A hand turned it and the servo reported, or the servo turned it and a person answered.
+    """
+
+    joint: str
+    moved: str
+    way: Literal[1, -1]
+    by: Literal["hand", "nudge"]
+
+
+def zero_pose(rig: Rig) -> dict[str, float]:
+    """The pose that every joint is led to, rad, by servo: 0, or as near to 0 as its limits let it."""
+    limits = {servo.name: servo.soft_limits for servo in rig.servos}
+    return {name: min(max(0.0, low), high) for name, (low, high) in limits.items()}
+
+
+def judge_mounting(rig: Rig, off: Mapping[str, float], turns: Sequence[JointTurn], port: str) -> list[Finding]:
+    """What ids, directions and zeros of a rig are wrong.
+
+    Args:
+        rig: The robot.
+        off: How far each joint read from where it was, rad, by servo, while a hand held it in `zero_pose`.
+        turns: What moved when a joint was turned.
+        port: How the commands of the fixes name the port.
+    """
+    servos = {servo.name: servo for servo in rig.servos}
+    went = {turn.joint: turn.moved for turn in turns}
+    strayed = {joint: moved for joint, moved in went.items() if joint != moved}
+    wrong: list[tuple[str, str, str]] = []  # servo, problem, kind
+    concerned: set[str] = set()
+    for turn in turns:
+        joint, moved, swapped = turn.joint, turn.moved, went.get(turn.moved) == turn.joint
+        if joint not in strayed and turn.way < 0:
+            wrong.append(
+                (joint, f"turns the other way: its direction should be {-servos[joint].direction}", "direction")
+            )
+        if joint not in strayed or (swapped and list(servos).index(joint) > list(servos).index(moved)):
+            continue  # a swap is one fault of two servos
+        problem = "moves another joint than the rig says: its id is another servo's"
+        if moved:
+            problem = f"is moved by servo {servos[moved].id}, which the rig gives to {moved}"
+            concerned.add(moved)
+        if swapped:
+            problem = f"and {moved} (id {servos[moved].id}) have each other's id: each moves the other's joint"
+        wrong.append((joint, problem, "id"))
+    for name, angle in off.items():
+        if abs(angle) > STRAIGHT and name not in {*strayed, *strayed.values()}:
+            counts = round(angle / rig.profile_of(servos[name]).units.position) * servos[name].direction
+            reads = f"reads {math.degrees(angle):+.1f}° too much where it should be straight"
+            wrong.append((name, f"{reads}: its zero is off by {counts:+d} counts, or it was not held straight", "zero"))
+    concerned.update(name for name, *_ in wrong)
+    joints = ",".join(name for name in servos if name in concerned)
+    own, copy = str(rig.path), ""
+    if rig.comes_along:
+        own, copy = f"my_{rig.name}", f"axbridge rig copy {rig.name} my_{rig.name} && "
+    fix = f"{copy}axbridge calibrate --rig {own} --joints {joints} --port {port}"
+    return [
+        Finding(f"{name} (id {servos[name].id})", problem, fix, True, kind, servos[name].id)
+        for name, problem, kind in wrong
+    ]

@@ -14,13 +14,11 @@ from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
 from axbridge.units import Calibration
 
-SWING = math.radians(5)  # of a wiggle, to each side
 NUDGE = math.radians(5)  # one way, and back
-VISIBLE = math.radians(1.5)  # of either: friction keeps a loop without an integral back by two degrees and more
+VISIBLE = math.radians(1.5)  # of it: friction keeps a loop without an integral back by two degrees and more
 TORQUE = 0.2  # of what the servo can: it moves a joint that a hand carries, and a finger stops it
-_LASTS = 2.0  # s, to both sides and back
-_GOES, _STAYS = 0.4, 0.4  # s of a nudge: to its end, there, and back
-_HELD = 0.6 * SWING  # this far behind its goal, something holds the joint: it gives in before it is an overload
+_GOES, _STAYS = 0.4, 0.4  # s: to its end, there, and back
+_HELD = 0.6 * NUDGE  # this far behind its goal, something holds the joint: it gives in before it is an overload
 _SILENT = 1.0  # s without an answer: the way waits for a busy computer, not for a servo that is gone
 _BLINK = 0.4  # s on, and as long off
 
@@ -58,8 +56,8 @@ def blinking(robot: Robot, name: str) -> Iterator[Callable[[], None]]:
             servo.write("led", before)
 
 
-def wiggle(robot: Robot, name: str, look: Callable[[], None] = lambda: None) -> float:
-    """Move a servo slowly by `SWING` to both sides and back, with little torque. It is limp then, however this ends.
+def nudge(robot: Robot, name: str, look: Callable[[], None] = lambda: None) -> float:
+    """Move a servo with little torque by `NUDGE` towards larger angles, and back. It is limp then, however this ends.
 
     Args:
         robot: Whose servo it is.
@@ -74,32 +72,6 @@ def wiggle(robot: Robot, name: str, look: Callable[[], None] = lambda: None) -> 
             has moved then.
         BusError: the servo does not answer, or no longer does: whether it is limp then is not known.
     """
-    return _led(robot, name, lambda passed: SWING * math.sin(2 * math.pi * passed / _LASTS), _LASTS, SWING, look)
-
-
-def nudge(robot: Robot, name: str, look: Callable[[], None] = lambda: None) -> float:
-    """Move a servo by `NUDGE` towards larger angles of its joint, and back; else as `wiggle`."""
-
-    def way(passed: float) -> float:
-        there, back = passed / _GOES, (passed - _GOES - _STAYS) / _GOES
-        return NUDGE * (minimum_jerk.way(there) - minimum_jerk.way(back))
-
-    return _led(robot, name, way, 2 * _GOES + _STAYS, NUDGE, look)
-
-
-def _led(
-    robot: Robot, name: str, way: Callable[[float], float], lasts: float, reach: float, look: Callable[[], None]
-) -> float:
-    """Lead a servo along `way(s)`, rad from where it is, with little torque; see `wiggle`.
-
-    Args:
-        robot: Whose servo it is.
-        name: Of the servo.
-        way: From 0 and back to 0.
-        lasts: s.
-        reach: The farthest point of the way, rad.
-        look: Called after each step; may raise.
-    """
     servo = robot[name]
     here = servo.position
     profile = robot.rig.profile_of(servo.config)
@@ -110,22 +82,23 @@ def _led(
         why = "" if profile.protocol == 2 else " after an overload"
         raise UsageError(f"{name} has shut itself down{why}", f"when the cause is gone: axbridge servo {again}")
     low, high = _range(servo, profile)
-    if not low + reach <= here <= high - reach:
+    if not low + NUDGE <= here <= high - NUDGE:
         raise UsageError(
             f"{name} stands at {math.degrees(here):.0f}°, near the end of its range, "
             f"{math.degrees(low):.0f} to {math.degrees(high):.0f}°",
             "move the joint away from there by hand",
         )
     farthest = 0.0
-    held = reach if profile.protocol == 2 else _HELD  # the loop of an X servo has no integral
+    held = NUDGE if profile.protocol == 2 else _HELD  # the loop of an X servo has no integral
     try:
         servo.set_available_torque(TORQUE * servo.max_torque)
         servo.write(names.torque, round(TORQUE * profile.units.full_scale))
         servo.torque_on()
         tick = robot.basic_time_step / 1000
         passed = silent = 0.0  # s of the way, which waits while no answer comes; and how long none has come
-        while passed < lasts:
-            wanted = here + way(passed)
+        while passed < 2 * _GOES + _STAYS:
+            there, back = passed / _GOES, (passed - _GOES - _STAYS) / _GOES
+            wanted = here + NUDGE * (minimum_jerk.way(there) - minimum_jerk.way(back))
             servo.set_position(wanted)
             if robot.step() == -1:
                 break

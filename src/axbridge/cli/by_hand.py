@@ -1,0 +1,175 @@
+"""The dialogue of `calibrate` and `verify` with a hand that leads the joints of a limp robot, one after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import Generic, TypeVar
+
+from axbridge.cli.keys import BACK, END, MOVE, QUIT, SKIP, Ended, ask
+from axbridge.cli.progress import Show
+from axbridge.config.rig import Rig
+from axbridge.config.rig_check import positive_ways
+from axbridge.errors import UsageError
+from axbridge.robot.calibration import ENOUGH, moved_most
+from axbridge.robot.event_log import ServoLost, Watch
+from axbridge.robot.identify_joint import TORQUE, VISIBLE, blinking, give_back, limits_of, nudge
+from axbridge.robot.robot import Robot
+
+KEYS = (
+    f"keys: {MOVE} moves the servo a little, {SKIP} leaves a joint out, {BACK} goes back, {QUIT} ends, "
+    "any other goes on"
+)
+_AWAY = 20.0  # s in which a servo that no longer answers may come back
+
+Found = TypeVar("Found")
+
+
+class Hand(Generic[Found]):
+    """Asks for joint after joint, while the robot goes on.
+
+    Args:
+        rig: Whose joints they are.
+        robot: Its servos, limp.
+        key: The next key, or "".
+        show: Says what moves, while a key is waited for.
+
+    Attributes:
+        found: What came of each joint so far, by name of the rig's servo.
+    """
+
+    def __init__(self, rig: Rig, robot: Robot, key: Callable[[], str], show: Show) -> None:
+        self.robot, self.found = robot, dict[str, Found]()
+        self._key, self._show = key, show
+        self._ways = {servo.name: positive_ways(rig).get(servo.joint) for servo in rig.servos}
+        self._watch = Watch(robot)
+        self._limits: dict[str, dict[str, int]] = {}  # of servos that were moved, as they were
+
+    def each(self, queue: list[str], one: Callable[[str, str], Found | str]) -> dict[str, Found]:
+        """Ask for each joint with `one(name, "1 of 2")`, which returns what it found or the key that left the joint.
+
+        A joint whose servo was silent for a moment is asked for once more. `one` may add to the queue.
+
+        Raises:
+            ServoLost: one did not come back.
+            Ended: the user wants to end.
+        """
+        place = 0
+        while place < len(queue):
+            name = queue[place]
+            try:
+                answer = one(name, f"{place + 1} of {len(queue)}")
+            except ServoLost as lost:
+                self._await_all(lost)
+                print(f"  all answer again: {name} once more; what was found before is kept", flush=True)
+                continue
+            if answer == BACK:
+                place = max(place - 1, 0)
+                for left in (name, queue[place]):
+                    self.found.pop(left, None)
+                continue
+            if not isinstance(answer, str):
+                self.found[name] = answer
+            place += 1
+        return self.found
+
+    def turned(
+        self, what: str, joint: str, meant: str, refuse: Callable[[str], None] = lambda _: None
+    ) -> tuple[str, float, str]:
+        """Have a joint turned: the servo that moved, how far, rad, and "", or the key that was pressed instead.
+
+        Args:
+            what: Says which joint; the way follows.
+            joint: Name of the rig's servo.
+            meant: The servo whose LED blinks meanwhile; "" = none.
+            refuse: Called with the servo that moved; raises UsageError where it cannot be that one.
+        """
+        way = self.way(joint)
+        before = self.angles()
+        while True:
+            with blinking(self.robot, meant) if meant else nullcontext(lambda: None) as blink:
+                struck = self.ask(f"  {what} {way}, by 20° or more, and hold it; press a key", before, follow=blink)
+            if struck in {MOVE, SKIP, BACK}:
+                return "", 0.0, struck
+            now, start = self.angles(), dict(before)
+            try:
+                if max(abs(now[name] - start[name]) for name in now) >= ENOUGH:
+                    before.update(now)  # a second try starts here
+                name, angle = moved_most(start, now)
+                refuse(name)
+            except UsageError as failure:
+                print(f"  again: {failure.message}\n  {failure.hint}", flush=True)
+                continue
+            return name, angle, ""
+
+    def way(self, joint: str) -> str:
+        """The way that counts as positive, in words."""
+        return self._ways.get(joint) or "the way that shall count as positive"
+
+    def nudge(self, name: str) -> bool:
+        """Move a servo a little, and say what came of it; whether that could be seen."""
+        if not name:
+            print("  it is not known which servo that is: nothing was moved", flush=True)
+            return False
+        try:
+            self._limits.setdefault(name, limits_of(self.robot, name))
+            far = nudge(self.robot, name, self._watch.look)
+        except UsageError as refused:
+            print(f"  not moved: {refused.message}\n  {refused.hint}", flush=True)
+            return False
+        held = "" if far > VISIBLE else ": something holds it, or its load is too heavy for so little torque"
+        moved = f"moved by {math.degrees(far):.0f}° at {TORQUE:.0%} of its torque"
+        print(f"  {name} {moved}, and is limp again{held}", flush=True)
+        return far > VISIBLE
+
+    def ask(
+        self, what: str, before: Mapping[str, float] | None = None, name: str = "",
+        follow: Callable[[], None] = lambda: None, keys: str = "",
+    ) -> str:  # fmt: skip
+        """The key that was pressed, while the robot goes on and `follow` is called after each step.
+
+        Args:
+            what: The question.
+            before: Angles by servo: how far the one called `name`, or the one that moved most, is from there is shown.
+            name: That servo is known: MOVE is no answer then.
+            follow: Called after each step.
+            keys: Those that are waited for; "" = any.
+
+        Raises:
+            Ended: the user wants to end, or the robot was closed.
+            BusError: a servo failed or got lost.
+        """
+
+        def go_on() -> None:
+            if self.robot.step() == -1:
+                raise Ended
+            self._watch.look()
+            follow()
+            if before is not None:
+                now = self.angles()
+                most = name or max(now, key=lambda one: abs(now[one] - before[one]))
+                self._show(f"{most} at {math.degrees(now[most]):.1f}°, {math.degrees(now[most] - before[most]):+.1f}°")
+
+        self._show("waiting for a key")
+        struck = ask(self._key, what, keys, go_on, but=MOVE if name else "")
+        go_on()  # so that the angles are those after the key
+        return struck
+
+    def angles(self) -> dict[str, float]:
+        """Where each servo is, rad."""
+        return {name: servo.position for name, servo in self.robot.items()}
+
+    def _await_all(self, lost: ServoLost) -> None:
+        """Wait until every servo answers again, and make all limp: one may have been lost while it was moved."""
+        print(f"  {lost.message}: waiting until all answer; {QUIT} ends", flush=True)
+        self._show("waiting for an answer")
+        until = self.robot.time + _AWAY
+        while self.robot.last_step.errors:
+            if self.robot.step() == -1 or self._key().lower() in {QUIT, END}:
+                raise Ended
+            if self.robot.time > until:
+                raise lost
+        for name in self.robot:
+            give_back(self.robot, name, self._limits.get(name, {}))
+        self._watch = Watch(self.robot)

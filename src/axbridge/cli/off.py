@@ -1,0 +1,134 @@
+"""`axbridge off`: every motor on the line off, now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+from axbridge.cli.app import DONE, HARDWARE, app, emit_json
+from axbridge.cli.options import BaudOption, JsonOption, PortOption, shared
+
+if TYPE_CHECKING:
+    from axbridge.bus.handshake import ExpectedBus
+    from axbridge.bus.serial import SerialBus
+
+_ATTEMPTS = 5  # on a line that loses packets
+_PATIENCE = 0.02  # s: an answer that a busy computer keeps waiting is not lost
+_FREE = 5.0  # s in which the guard of a dead program lets the port go
+
+
+@app.command()
+def off(
+    port: PortOption = None,
+    rig: Annotated[str | None, shared("--rig", "Its lines, and every servo of it must confirm.")] = None,
+    baud: BaudOption = 1_000_000,
+    json: JsonOption = False,
+) -> int:
+    """Switch every motor on the line off, now: by broadcast in both protocols, then servo by servo.
+
+    It says which servos confirm that. Exit code 3 when one does not, or when nobody answers: then cut the supply.
+    """
+    from axbridge.cli.buses import buses_of
+
+    lines: list[dict[str, Any]] = []
+    for line in buses_of(port, rig, baud):
+        with line.open() as bus:
+            lines.append({"port": bus.port_name, **_switched_off(bus, line)})
+    sure = all(one["off"] and not one["unconfirmed"] for one in lines)
+    if json:
+        emit_json("off-1", {"lines": lines})
+        return DONE if sure else HARDWARE
+    for one in lines:
+        confirmed, unconfirmed = (", ".join(one[key]) for key in ("off", "unconfirmed"))
+        print(f"{one['port']}: off and confirmed: {confirmed or 'nobody'}")
+        if unconfirmed:
+            print(f"{one['port']}: not confirmed: {unconfirmed}")
+    if not sure:
+        print("a motor may still have power: cut the servo supply")
+    return DONE if sure else HARDWARE
+
+
+def _switched_off(bus: SerialBus, line: ExpectedBus) -> dict[str, list[str]]:
+    """Switch all motors of a line off; who confirms it, and who does not."""
+    from axbridge.bus.handshake import name_of
+    from axbridge.bus.scan import scan
+
+    broadcast_off(bus)
+    names = {**{one.id: f"servo {one.id}" for one in scan(bus)}, **{one.id: name_of(one) for one in line.servos}}
+    bus.latency = max(bus.latency, _PATIENCE)
+    said: dict[str, list[str]] = {"off": [], "unconfirmed": []}
+    for id_, name in sorted(names.items()):
+        said["off" if _is_off(bus, id_) else "unconfirmed"].append(name)
+    return said
+
+
+def broadcast_off(bus: SerialBus) -> None:
+    """Switch every motor off, whoever is there; nobody answers a broadcast, so it is sent a few times."""
+    from axbridge.bus.protocols.dynamixel import PROTOCOLS
+
+    for _ in range(_ATTEMPTS):
+        for protocol in PROTOCOLS.values():
+            bus.limp_all(protocol)
+
+
+def _is_off(bus: SerialBus, id: int) -> bool:
+    """Switch one motor off by itself, and ask whether it is."""
+    from axbridge.errors import BusError, PortError
+
+    address = bus.protocol(id).torque_enable
+    try:
+        for _ in range(_ATTEMPTS):
+            bus.write(id, address, b"\0", answered=False)
+        return read_patiently(bus, id, address, 1) == b"\0"
+    except PortError:
+        raise
+    except BusError:
+        return False
+
+
+def powered(lines: Sequence[ExpectedBus]) -> list[str]:
+    """Servos that have torque, or do not say, by name; all are switched off then."""
+    from axbridge.errors import BusError, PortError
+
+    on = []
+    for line in lines:
+        with patiently_opened(line) as bus:
+            for servo in line.servos:
+                try:
+                    if read_patiently(bus, servo.id, servo.protocol.torque_enable, 1) != b"\0":
+                        on.append(servo.name)
+                except PortError:
+                    raise
+                except BusError:
+                    on.append(servo.name)
+            broadcast_off(bus)
+    return on
+
+
+def read_patiently(bus: SerialBus, id: int, address: int, length: int) -> bytes:
+    """Bytes of a servo on a line that may lose packets."""
+    from axbridge.errors import BusTimeout, CorruptPacket
+
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(BusTimeout, CorruptPacket):
+            return bus.read(id, address, length).data
+    return bus.read(id, address, length).data
+
+
+def patiently_opened(line: ExpectedBus) -> SerialBus:
+    """The line, as soon as the guard of a dead program has let it go."""
+    from axbridge.errors import PortError
+
+    until = time.monotonic() + _FREE
+    while True:
+        try:
+            bus = line.open()
+        except PortError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.005)
+            continue
+        bus.latency = max(bus.latency, _PATIENCE)
+        return bus

@@ -1,0 +1,204 @@
+"""What came of the steps of `axbridge verify`: kept for the next run, judged by the docs' promises, as page and text.
+
+Page and text say nothing of who has run it, or where, so that they can be sent.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from html import escape
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from axbridge import __version__
+from axbridge.bus.diagnose import grouped
+from axbridge.bus.handshake import Finding
+from axbridge.comparison.comparison import Comparison
+from axbridge.comparison.page import Table, table_html, write_page
+from axbridge.comparison.plots import fewer, figure_html
+from axbridge.comparison.tables import deviation_table, panels_of, response_tables
+from axbridge.config.rig import Rig
+from axbridge.errors import UsageError
+from axbridge.files import write_whole, writing
+
+KEPT, PAGE, TEXT = "verify.json", "verify.html", "verify.txt"
+_COMMENTS = """
+yours to fill in: robot (kit and type, what was changed), adapter, supply (battery or bench, V, A), servos (how old, how
+much used), and what else was seen, heard or smelt:
+"""
+
+State = Literal["done", "skipped", "failed"]  # failed: it came to no end, for the reason in its lines
+
+
+@dataclass(frozen=True)
+class StepOutcome:
+    """One step: when (UTC), what was measured, the same in words, and what is wrong."""
+
+    state: State
+    when: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+Outcomes = Mapping[str, StepOutcome]
+
+
+def save(path: Path, rig: Rig, outcomes: Outcomes) -> None:
+    """Keep what came of the steps so far, by name."""
+    steps = {name: asdict(outcome) for name, outcome in outcomes.items()}
+    with writing(path):
+        write_whole(path, json.dumps({"rig": rig.name, "steps": steps}, indent=1, default=float) + "\n")
+
+
+def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
+    """What an earlier run kept; nothing where there is no file."""
+    if not path.exists():
+        return {}
+    hint = "name another folder with --out, or add --force"
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        name, steps = kept["rig"], {}
+        for step, one in kept["steps"].items():
+            findings = tuple(Finding(**finding) for finding in one["findings"])
+            steps[step] = StepOutcome(**{**one, "lines": tuple(one["lines"]), "findings": findings})
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as failure:
+        raise UsageError(f"{path} is not what `axbridge verify` wrote", hint) from failure
+    if name != rig.name:
+        raise UsageError(f"{path} is of rig {name}, not of {rig.name}", hint)
+    return steps
+
+
+# ---- promises of docs/safety.md and docs/hardware.md, and the kinds of findings that break them
+
+
+class Promise(NamedTuple):
+    """Words that stand on a page of the docs, the same in short, the step that shows it, and what breaks it."""
+
+    page: str
+    quote: str
+    words: str
+    step: str
+    broken: str  # a kind of finding; a step names those that it cannot judge on this robot as "unjudged"
+
+
+_S, _H = "safety.md", "hardware.md"
+PROMISES = (
+    Promise(_S, "`close()`, end of the `with` block", "a program's end switches the motors off", "motion", "powered"),
+    Promise(_S, "SIGINT (Ctrl-C), SIGTERM, SIGHUP", "SIGTERM switches the motors off", "endings", "SIGTERM"),
+    Promise(_S, "SIGKILL, a crash", "after SIGKILL the guard process switches the motors off", "endings", "SIGKILL"),
+    Promise(_S, "the goal is set to the present position, so nothing snaps", "nothing snaps when torque comes on",
+            "endings", "snap"),
+    Promise(_H, "FTDI latency timer, 16 ms by default", "the adapter hands answers over at once", "line", "latency"),
+    Promise(_H, "axbridge notices that when it opens the port, and removes the echo", "an adapter's echo is removed",
+            "line", "echo"),
+    Promise(_H, "A reply counts only if its id, its length and its checksum are right", "no value is wrong", "line",
+            "wrong"),
+    Promise(_H, "9 to 12 V (11.1 V is recommended)", "the servos get what they need", "line", "voltage"),
+    Promise(_H, "The status return level (register 16) decides what a servo answers",
+            "every servo answers reads and writes", "line", "status"),
+    Promise(_H, "a 50 Hz loop over 18 servos", "the control period is kept", "line", "late"),
+)  # fmt: skip
+
+
+def judged(outcomes: Outcomes) -> list[tuple[Promise, str, str]]:
+    """Every promise, its verdict, and why."""
+    found = []
+    for promise in PROMISES:
+        one = outcomes.get(promise.step)
+        verdict, why = "seen", f"step {promise.step}"
+        if one is None or one.state != "done":
+            verdict, why = "not tried", f"step {promise.step} was not done"
+        elif promise.broken in one.facts.get("unjudged", {}):
+            verdict, why = "cannot be judged here", one.facts["unjudged"][promise.broken]
+        elif broken := [
+            f"{finding.subject} {finding.problem}" for finding in one.findings if finding.kind == promise.broken
+        ]:
+            verdict, why = "not kept", "; ".join(broken)
+        found.append((promise, verdict, why))
+    return found
+
+
+def counted(outcomes: Outcomes) -> str:
+    """How many promises there are of each verdict, in words."""
+    verdicts = [verdict for _, verdict, _ in judged(outcomes)]
+    kinds = "seen", "not kept", "cannot be judged here", "not tried"
+    return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in kinds)
+
+
+# ---- page and text
+
+
+def write_report(
+    folder: Path, rig: Rig, titles: Mapping[str, str], outcomes: Outcomes, private: Mapping[str, str],
+    motion: Comparison | None,
+) -> None:  # fmt: skip
+    """Write the page, and the same as a text."""
+    tables = _tables(titles, outcomes)
+    to_mend, today = len(tables[0].rows), f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    head = [
+        f"{to_mend or 'nothing'} to mend. Promises: {counted(outcomes)}.",
+        f"{_robot(rig)}; {_kinds(rig)}",
+        f"axbridge {__version__}, Python {platform.python_version()}, {platform.system()}; {today}",
+    ]
+    if any(line["adapter"] == "pty" for line in _facts(outcomes, "line").get("lines", ())):
+        head.append("no copper: these servos are served on a pseudo-terminal")
+    lines = [*head, *(f"\n{one.title}\n{_rows(one)}" for one in tables), _COMMENTS]
+    with writing(folder / TEXT):
+        write_whole(folder / TEXT, anonymous("\n".join(lines), private))
+    parts = [f'<p class="lead">{escape(line)}</p>' for line in head]
+    parts += [table_html(one, words=True) for one in tables]
+    if motion is not None:
+        pair = motion.pairs[0]
+        parts.append(f"<h2>{escape(pair.name)} beside its model</h2>")
+        parts.append(figure_html(fewer(panels_of(motion, pair)), "motion"))
+        parts += [table_html(table) for table in (deviation_table(motion), *response_tables(motion, pair))]
+    write_page(folder / PAGE, f"{rig.name}: the first hour", [anonymous(part, private) for part in parts])
+
+
+def anonymous(text: str, private: Mapping[str, str]) -> str:
+    """The text without words that tell of a person or a place, the longest first."""
+    for word in sorted(private, key=len, reverse=True):
+        text = text.replace(word, private[word]) if len(word) > 1 else text
+    return text
+
+
+def _tables(titles: Mapping[str, str], outcomes: Outcomes) -> list[Table]:
+    """What is wrong, what came of each step, the promises, and what was measured of servos and joints."""
+    wrong = grouped(finding for one in outcomes.values() for finding in one.findings)
+    steps = tuple(
+        (title, *((one.state, "; ".join(one.lines)) if (one := outcomes.get(name)) else ("not done", "")))
+        for name, title in titles.items()
+    )
+    kept = tuple((one.words, verdict, why, f"docs/{one.page}") for one, verdict, why in judged(outcomes))
+    tables = [
+        Table("To mend", ("who", "what is wrong", "what mends it"), tuple(wrong)),
+        Table("Steps", ("step", "", "what was measured"), steps),
+        Table("Promises", ("promise", "on this robot", "by", "where"), kept),
+    ]
+    if servos := _facts(outcomes, "line").get("servos"):
+        rows = tuple((who, ", ".join(f"{name} {one}" for name, one in held.items())) for who, held in servos.items())
+        tables.append(Table("Servos", ("servo", "registers"), rows))
+    return tables
+
+
+def _facts(outcomes: Outcomes, step: str) -> dict[str, Any]:
+    return outcomes[step].facts if step in outcomes else {}
+
+
+def _rows(table: Table) -> str:
+    return "\n".join("  " + "; ".join(filter(None, row)) for row in table.rows) or "  nothing"
+
+
+def _robot(rig: Rig) -> str:
+    laid = f", laid over {rig.bases[-1].stem}" if rig.bases else ""
+    return f"rig {rig.name}, as it comes with axbridge" if rig.comes_along else f"a rig of the owner's{laid}"
+
+
+def _kinds(rig: Rig) -> str:
+    kinds = [rig.profile_of(servo).name for servo in rig.dynamixels]
+    return ", ".join(f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds))

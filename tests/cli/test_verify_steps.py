@@ -1,0 +1,411 @@
+"""What `axbridge verify` measures and makes of it: each fault is named with its servo and the command that mends it."""
+
+import getpass
+import itertools
+import math
+import platform
+import time
+from pathlib import Path
+
+import pytest
+
+from axbridge.bus.handshake import Expected, ExpectedBus, Finding
+from axbridge.bus.protocols.packet import BROADCAST
+from axbridge.bus.serial import SerialBus
+from axbridge.cli.levels import judge_levels
+from axbridge.cli.off import broadcast_off, powered
+from axbridge.cli.verify import _STEPS
+from axbridge.cli.verify_report import (
+    PAGE,
+    PROMISES,
+    TEXT,
+    StepOutcome,
+    anonymous,
+    counted,
+    judged,
+    load,
+    save,
+    write_report,
+)  # fmt: skip
+from axbridge.cli.verify_steps import (
+    LIMP,
+    apart,
+    compared,
+    conduct,
+    driven,
+    judge_endings,
+    judge_lateness,
+    judge_motion,
+    judge_steps,
+    suited,
+    torque_limits_kept,
+)  # fmt: skip
+from axbridge.config.instructions import Instruction
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import Address
+from axbridge.config.rig import Rig
+from axbridge.config.rig_copy import copy_rig
+from axbridge.errors import UsageError
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.robot.calibration import JointTurn, judge_mounting, zero_pose
+from axbridge.robot.open import open_robot
+from tests.support.pty_line import PtyLine
+
+ROOT = Path(__file__).parents[2]
+WHEN = "2026-01-02 03:04 UTC"
+BIOLOID = Rig.load("bioloid")
+AX = FirmwareProfile.load("ax-12a")
+KNEE = Expected("left_knee", 14, AX)
+ENDING = {"signal": "SIGKILL", "servos": 1, "moved_deg": 0.3, "seconds": 0.2, "on": []}
+COUNT = math.radians(300 / 1023)
+FACTORY = {name: register.initial for name, register in AX.registers.items() if isinstance(register.initial, int)} | {
+    "torque_limit": 1023
+}
+
+
+def mounting(off=None, turns=()):
+    return judge_mounting(BIOLOID, off or {}, turns, "/dev/ttyUSB0")
+
+
+def by_hand(joint, moved=None, way=1):
+    return JointTurn(joint, joint if moved is None else moved, way, "hand")
+
+
+def test_a_robot_that_is_what_its_rig_says_has_nothing_to_mend():
+    assert mounting({"left_knee": 0.05, "right_knee": -0.06}, [by_hand("left_knee"), by_hand("right_knee")]) == []
+
+
+def test_a_mirrored_servo_is_named_with_the_direction_that_it_should_have():
+    (found,) = mounting(turns=[by_hand("left_knee", way=-1)])
+    knee = next(servo for servo in BIOLOID.servos if servo.name == "left_knee")
+    assert found.subject == "left_knee (id 14)"
+    assert found.problem == f"turns the other way: its direction should be {-knee.direction}"
+    assert found.fix == (
+        "axbridge rig copy bioloid my_bioloid && "
+        "axbridge calibrate --rig my_bioloid --joints left_knee --port /dev/ttyUSB0"
+    )
+    assert found.fatal
+
+
+def test_one_command_mends_all_that_is_wrong_with_a_rig_of_ones_own(tmp_path):
+    own = BIOLOID.model_copy(update={"path": tmp_path / "mine.toml"})
+    turns = [by_hand("left_knee", way=-1), by_hand("right_knee", way=-1)]
+    found = judge_mounting(own, {"left_elbow": 0.2}, turns, "/dev/ttyUSB0")
+    assert [one.subject for one in found] == ["left_knee (id 14)", "right_knee (id 13)", "left_elbow (id 6)"]
+    joints = "--joints left_elbow,right_knee,left_knee"
+    assert {one.fix for one in found} == {f"axbridge calibrate --rig {own.path} {joints} --port /dev/ttyUSB0"}
+
+
+def test_swapped_ids_are_one_finding_and_their_zeros_none():
+    turns = [
+        by_hand("right_shoulder_swing", "left_shoulder_swing"),
+        by_hand("left_shoulder_swing", "right_shoulder_swing"),
+    ]
+    (found,) = mounting({"left_shoulder_swing": 3.0, "right_shoulder_swing": 3.0}, turns)
+    assert found.problem == "and left_shoulder_swing (id 2) have each other's id: each moves the other's joint"
+    assert "--joints right_shoulder_swing,left_shoulder_swing" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("moved", "problem"),
+    [
+        ("right_knee", "is moved by servo 13, which the rig gives to right_knee"),
+        ("", "moves another joint than the rig says: its id is another servo's"),
+    ],
+)
+def test_a_servo_at_another_joint_is_named(moved, problem):
+    (found,) = mounting(turns=[by_hand("left_knee", moved)])
+    assert (found.kind, found.problem) == ("id", problem)
+
+
+@pytest.mark.parametrize("off", [30, -30])
+def test_a_zero_that_is_off_is_told_in_counts_of_its_own_servo(off):
+    knee = next(servo for servo in BIOLOID.servos if servo.name == "left_knee")
+    (found,) = mounting({"left_knee": knee.direction * off * COUNT})
+    assert f"its zero is off by {off:+d} counts, or it was not held straight" in found.problem
+    assert (found.kind, found.fatal) == ("zero", True)
+
+
+def test_a_joint_that_cannot_be_straight_is_led_as_near_to_it_as_it_can():
+    servos = [{"name": "a", "joint": "a", "id": 1, "min_position": 0.2, "max_position": 1.0}]
+    assert zero_pose(Rig.model_validate({"name": "one", "servo": servos})) == {"a": 0.2}
+
+
+def levels(config=None, **values):
+    knee = next(servo for servo in BIOLOID.servos if servo.name == "left_knee")
+    return judge_levels(KNEE, config or knee, FACTORY | values, " --port P")
+
+
+def test_a_servo_as_it_came_from_the_factory_is_well_set_up():
+    assert levels() == []
+
+
+@pytest.mark.parametrize(
+    ("values", "words", "fix"),
+    [
+        ({"torque_limit": 200}, "at most 20% of its torque: torque_limit is 200", "torque_limit 1023 --port P"),
+        (
+            {"max_torque": 200, "torque_limit": 200},
+            "at most 20% of its torque: max_torque is 200",
+            "max_torque 1023 --port P && axbridge servo write 14 torque_limit 1023 --port P",
+        ),
+        ({"status_return_level": 1}, "acknowledges no write", "status_return_level 2 --port P"),
+        ({"temperature_limit": 90}, "lets itself get 90 °C hot", "temperature_limit 70 --port P"),
+        ({"shutdown": 4}, "does not switch itself off", "shutdown 36 --port P"),
+        ({"ccw_angle_limit": 900}, "from 0 to 900 by its own angle limits, and the rig sends it from 492 to 1020",
+         "ccw_angle_limit 1023 --port P"),
+    ],
+)  # fmt: skip
+def test_a_level_that_is_wrong_is_named_with_the_command_that_mends_it(values, words, fix):
+    (found,) = levels(**values)
+    assert found.subject == "left_knee (id 14)"
+    assert words in found.problem
+    assert found.fix.startswith("axbridge servo write 14 ")
+    assert found.fix.endswith(fix)
+
+
+def test_what_the_rig_asks_for_is_right_and_a_servo_that_shut_itself_down_or_is_a_wheel_is_told_elsewhere():
+    weak = next(servo for servo in BIOLOID.servos if servo.name == "left_knee")
+    weak = weak.model_copy(update={"registers": {"max_torque": 200}})
+    assert levels(weak, max_torque=200, torque_limit=200) == []
+    assert levels(torque_limit=0) == []
+    assert levels(cw_angle_limit=0, ccw_angle_limit=0) == []
+
+
+def test_a_motor_that_stays_on_is_fatal_and_one_that_jumps_is_told():
+    lines = [ExpectedBus("P", 1_000_000, (KNEE,))]
+    assert judge_endings({"endings": [ENDING]}, lines) == []
+    (found,) = judge_endings({"endings": [ENDING | {"on": ["left_knee"]}]}, lines)
+    assert found.fatal
+    assert found.problem == "still had torque, or did not answer, after SIGKILL"
+    (found,) = judge_endings({"endings": [ENDING | {"moved_deg": 9.0}]}, lines)
+    assert "moved by 9° when torque came on" in found.problem
+
+
+@pytest.mark.parametrize(
+    ("now", "goal", "far"),
+    [
+        (2048, 2048, 0),
+        (1978, 2048, 0),  # it sank: the loop holds against it
+        (1978, 2100, 0),  # likewise, from a goal above it
+        (2300, 2300, 252),  # it jumped to an old goal
+        (2200, 2300, 152),  # it is on its way there
+        (2310, 2300, 252),
+    ],
+)
+def test_only_what_a_servo_goes_towards_its_goal_is_a_jump(now, goal, far):
+    assert driven(2048, now, goal) == far
+
+
+def test_a_control_period_that_is_not_kept_is_told():
+    assert judge_lateness([0.0] * 45 + [1.0] * 5, 20.0) == []
+    (late,) = judge_lateness([0.0] * 44 + [1.0] * 6, 20.0)
+    assert late.problem == "6 of 50 steps of 20 ms came late"
+
+
+def test_a_servo_that_does_not_do_as_its_model_says_is_sent_to_identify(tmp_path):
+    arm, path = Rig.load("bench_arm"), tmp_path / "motion.mcap"
+    assert judge_motion(arm, "shoulder", {"step": 1.2, "sine": 0.8}, path).findings == []
+    (found,) = judge_motion(arm, "shoulder", {"step": 5.0, "sine": 2.65}, path).findings
+    assert "4.0° RMS away from what its model lima2009 does; 2.5° are within its word" in found.problem
+    assert f"axbridge identify {path} --rig" in found.fix
+
+
+def test_a_joint_that_does_not_follow_in_the_air_is_named():
+    behind = {servo.name: 5.0 for servo in BIOLOID.servos}
+    assert judge_steps(BIOLOID, behind) == []
+    (found,) = judge_steps(BIOLOID, behind | {"left_knee": 25.0})
+    assert found.subject == "left_knee (id 14)"
+
+
+def test_the_servo_that_is_compared_carries_as_little_as_possible():
+    assert suited(BIOLOID) == "right_elbow"
+    assert suited(Rig.load("bench_arm")) == "shoulder"
+
+
+# ---- motors and torque limits, on a line with behaviour
+
+
+@pytest.fixture
+def line():
+    with PtyLine((1, 2)) as line:
+        yield line
+
+
+def expected(line):
+    return ExpectedBus(line.port, 1_000_000, tuple(Expected(f"joint{id_}", id_, AX) for id_ in line.tables))
+
+
+def until_it_has_heard_the_broadcast(line):
+    patience = time.monotonic() + 10
+    while not line.heard or line.heard[-1][0] != BROADCAST:
+        assert time.monotonic() < patience
+        time.sleep(0.002)
+    line.heard.clear()
+    time.sleep(0.05)  # and has obeyed it
+
+
+@pytest.mark.slow
+def test_motors_that_are_on_are_named_and_switched_off_and_so_is_who_does_not_answer(line):
+    lines = [expected(line)]
+    assert powered(lines) == []
+    until_it_has_heard_the_broadcast(line)
+    line.tables[2][24] = 1
+    assert powered(lines) == ["joint2"]
+    until_it_has_heard_the_broadcast(line)
+    assert line.tables[2][24] == 0
+    line.tables[1][24] = 1
+    line.deaf = {1}
+    assert powered(lines) == ["joint1"]
+    until_it_has_heard_the_broadcast(line)
+    assert line.tables[1][24] == 1
+    line.deaf = set()
+    with lines[0].open() as bus:
+        broadcast_off(bus)
+    until_it_has_heard_the_broadcast(line)
+    assert line.tables[1][24] == 0
+
+
+@pytest.mark.slow
+def test_torque_limits_are_given_back_whatever_ends_the_block(line):
+    line.tables[1][34:36] = (700).to_bytes(2, "little")
+
+    def end():
+        with SerialBus(line.port) as bus:
+            bus.sync_write(Address.TORQUE_LIMIT, {1: b"\1\0", 2: b"\2\0"})
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), torque_limits_kept([expected(line)]):
+        end()
+    with SerialBus(line.port) as bus:
+        assert [int.from_bytes(bus.read(id_, 34, 2).data, "little") for id_ in (1, 2)] == [700, 1023]
+
+
+@pytest.mark.slow
+def test_a_line_that_loses_every_second_answer_is_no_reason_to_give_up(line):
+    fates = itertools.cycle(["drop", "ok"])
+    line.mishap = lambda packet: next(fates) if packet.code == Instruction.READ else "ok"
+    with torque_limits_kept([expected(line)]), SerialBus(line.port) as bus:
+        bus.sync_write(Address.TORQUE_LIMIT, {1: b"\1\0", 2: b"\2\0"})
+    assert powered([expected(line)]) == []
+    with SerialBus(line.port) as bus:
+        line.mishap = lambda _: "ok"
+        assert [int.from_bytes(bus.read(id_, 34, 2).data, "little") for id_ in (1, 2)] == [1023, 1023]
+
+
+def test_a_rig_that_parks_or_holds_is_limp_at_the_end_of_its_first_hour():
+    table = {"name": "one", "servo": [{"name": "a", "joint": "a", "id": 1}],
+             "safety": {"on_exit": "park", "park": {"a": 0.1}, "stale_command_ms": 200}}  # fmt: skip
+    safety = Rig.model_validate(table).overridden(LIMP).safety
+    assert (safety.on_exit, safety.stale_command_ms) == ("limp", 200)
+
+
+# ---- one servo's step and slow sine beside its model, in simulated time
+
+
+def moved(rig, real, path):
+    """What is found when the servo of `real` does what verify lets that of `rig` do, held in the air."""
+    servo = suited(rig)
+    held = real.overridden({"world": {"fixed_base": True, "ground": False}})
+    with open_robot(held, "sim", seed=3) as robot, Recorder(path, describe(held)) as recorder:
+        conduct(robot, servo, recorder, 1.2)
+    return judge_motion(rig, servo, apart(compared(path, rig, servo)), path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bench_arm", pytest.param("bioloid", marks=pytest.mark.ci)])
+def test_a_servo_that_is_its_model_is_far_within_its_word(name, tmp_path):
+    rig = Rig.load(name)
+    found = moved(rig, rig, tmp_path / "motion.mcap")
+    assert found.findings == []
+    assert set(found.facts["rmse_deg"]) == {"step", "sine"}
+    assert max(found.facts["rmse_deg"].values()) < 0.5
+
+
+def test_a_servo_with_a_weak_motor_is_not_its_model(tmp_path):
+    rig = Rig.load("bench_arm")
+    weak = {"motor": {"torque_constant": 0.3 * rig.model_of(rig.servos[0]).motor.torque_constant}}
+    real = rig.model_copy(update={"servos": (rig.servos[0].model_copy(update={"params": weak}),)})
+    (found,) = moved(rig, real, tmp_path / "motion.mcap").findings
+    assert found.kind == "model"
+
+
+# ---- promises, page and text
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.words)
+def test_a_promise_stands_in_the_docs(promise):
+    text = " ".join((ROOT / "docs" / promise.page).read_text(encoding="utf-8").split())
+    assert promise.quote in text
+    assert promise.step in _STEPS
+
+
+def test_nothing_is_seen_before_a_step_is_done_or_when_it_failed():
+    failed = {name: StepOutcome("failed", WHEN, lines=("why",)) for name in _STEPS}
+    for outcomes in ({}, failed):
+        assert {verdict for _, verdict, _ in judged(outcomes)} == {"not tried"}
+        assert counted(outcomes).endswith(f"{len(PROMISES)} not tried")
+
+
+def test_a_finding_breaks_its_promise_and_what_cannot_be_judged_is_neither_seen_nor_broken():
+    on = judge_endings({"endings": [ENDING | {"on": ["left_knee"]}]}, [ExpectedBus("P", 1_000_000, (KNEE,))])
+    outcomes = {
+        "endings": StepOutcome("done", WHEN, findings=tuple(on)),
+        "line": StepOutcome("done", WHEN, {"unjudged": {"echo": "this adapter returns nothing"}}),
+    }
+    found = {promise.broken: (verdict, why) for promise, verdict, why in judged(outcomes)}
+    assert found["SIGKILL"][0] == "not kept"
+    assert "left_knee (id 14) still had torque, or did not answer, after SIGKILL" in found["SIGKILL"][1]
+    assert found["SIGTERM"] == ("seen", "step endings")
+    assert found["echo"] == ("cannot be judged here", "this adapter returns nothing")
+    assert found["powered"][0] == "not tried"
+    assert counted(outcomes) == "7 seen, 1 not kept, 1 cannot be judged here, 1 not tried"
+
+
+def test_the_text_and_the_page_say_nothing_of_person_computer_or_adapter(tmp_path):
+    rig = Rig.load(copy_rig(Rig.load("pan_tilt"), tmp_path / "anns_head")[0])
+    port = "/dev/serial/by-id/usb-FTDI_USB__-__Serial_A4012345-if00-port0"
+    findings = (
+        Finding(port, "81 Hz", f"axbridge doctor --port {port}", False, "rate"),
+        Finding("pan (id 1)", "turns the other way", f"axbridge calibrate --rig {rig.path}", True, "direction", 1),
+    )
+    outcomes = {"line": StepOutcome("failed", WHEN, lines=(f"{port}: gone", str(rig.path)), findings=findings)}
+    private = {port: "PORT", str(rig.path): "RIG", str(tmp_path): "FOLDER", str(Path.home()): "~"}
+    write_report(tmp_path, rig, _STEPS, outcomes, private, None)
+    page, text = ((tmp_path / file).read_text(encoding="utf-8") for file in (PAGE, TEXT))
+    for said in (text, page.partition("<body>")[2].partition("</h1>")[2]):
+        for word in (
+            "A4012345",
+            str(tmp_path),
+            "anns_head",
+            str(Path.home()) + "/",
+            platform.node(),
+            getpass.getuser() + "@",
+        ):
+            assert word not in said
+        assert "PORT; 81 Hz" in said or "<td>PORT</td>" in said
+    assert "a rig of the owner's" in text
+    assert "; not tried;" in text
+
+
+def test_longer_words_are_hidden_first():
+    assert anonymous("/home/ann/rig.toml, /home/ann", {"/home/ann": "~", "/home/ann/rig.toml": "RIG"}) == "RIG, ~"
+
+
+def test_what_was_found_is_kept_and_taken_up_again(tmp_path):
+    rig = Rig.load("bench_arm")
+    finding = Finding("shoulder (id 1)", "lost 3 of 9 answers", "check its cable", False, "loss", 1)
+    outcomes = {"line": StepOutcome("done", WHEN, {"lines": []}, ("told",), (finding,))}
+    save(tmp_path / "verify.json", rig, outcomes)
+    assert load(tmp_path / "verify.json", rig) == outcomes
+    assert load(tmp_path / "nothing.json", rig) == {}
+    with pytest.raises(UsageError, match="is of rig bench_arm, not of bioloid"):
+        load(tmp_path / "verify.json", Rig.load("bioloid"))
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"rig": "bench_arm", "steps": {"line": {}}}', "\xff"])
+def test_a_file_that_is_not_ours_is_refused_in_words(tmp_path, content):
+    (tmp_path / "verify.json").write_text(content, encoding="latin-1")
+    with pytest.raises(UsageError, match="is not what `axbridge verify` wrote"):
+        load(tmp_path / "verify.json", Rig.load("bench_arm"))
