@@ -7,6 +7,7 @@ import pytest
 
 from axbridge.comparison.comparison import compare
 from axbridge.comparison.regimes import errors_by_regime, worst_seconds
+from axbridge.comparison.tables import beside_table, errors_beside
 from axbridge.recording.recording import Recording, Track
 
 
@@ -48,3 +49,23 @@ def test_an_error_is_told_of_the_regime_in_which_it_is(regime, begin, end, secon
     assert begin - 0.01 <= here.at < end
     assert here.seconds == pytest.approx(seconds, abs=0.03)
     assert here.rmse > 0.7
+
+
+def test_a_model_stands_beside_a_perfect_servo_and_a_lag_while_it_is_driven():
+    time = np.arange(0, 20, 0.02)
+    goal = np.floor(time / 2) % 2 * 0.5
+    late = np.interp(time - 0.1, time, goal)
+    driven = np.where(time < 18, 1.0, 0.0)
+
+    def side(position):
+        track = Track.of("knee", time, position=position, command=goal, torque_enabled=driven)
+        return Recording(Path("x.mcap"), {"knee": track})
+
+    model = side(np.where(time < 18, late, late + 1.0) + np.radians(0.5))
+    comparison = compare(side(late), model, labels=("real", "model"), same_clock=True)
+    errors = errors_beside(comparison)["knee"]
+    assert errors.perfect == pytest.approx(np.degrees(0.5) * np.sqrt(0.1 / 2), rel=0.2)
+    assert errors.lag < 0.5
+    assert errors.models == (pytest.approx(0.5),)
+    table = beside_table({"knee": errors}, comparison)
+    assert table.header == ("servo", "perfect servo", "delay and lag", "model")

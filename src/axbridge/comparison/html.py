@@ -12,6 +12,7 @@ from axbridge.comparison.page import Table, table_html, write_page
 from axbridge.comparison.plots import POINTS, fewer, figure_html, numbers
 from axbridge.comparison.regimes import errors_by_regime, worst_seconds
 from axbridge.comparison.tables import (
+    ModelErrors,
     acts_table,
     beside_table,
     deviation_table,
@@ -43,7 +44,9 @@ def write_html(
 ) -> None:
     """Write the report as one page."""
     parts = [f'<p class="headline">{escape(walk_headline(walks) or headline(comparison, beside))}</p>']
-    parts.append(_large_figures(comparison, beside))
+    more = () if beside is None else (beside,)
+    beaten = errors_beside(comparison, *more)
+    parts.append(_large_figures(comparison, beside, beaten))
     parts += [f'<p class="note">{escape(line)}</p>' for line in lacks(comparison)]
     for recording, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):
         if recording.flaw:
@@ -75,8 +78,7 @@ def write_html(
             if len(drawn) > DETAILED:
                 parts.append(f'<p class="lead">Torque, power and load are drawn for the {DETAILED} worst servos.</p>')
         parts += [table_html(table) for table in response_tables(comparison, pair)]
-    more = () if beside is None else (beside,)
-    if (table := beside_table(errors_beside(comparison, *more), comparison, *more)) is not None:
+    if (table := beside_table(beaten, comparison, *more)) is not None:
         parts.append(table_html(table))
     parts += _regimes_html(comparison, beside)
     if parameters := parameter_table(comparison, *more):
@@ -87,11 +89,15 @@ def write_html(
     write_page(path, title or title_of(comparison), parts)
 
 
-def _large_figures(comparison: Comparison, beside: Comparison | None) -> str:
+def _large_figures(comparison: Comparison, beside: Comparison | None, beaten: Mapping[str, ModelErrors]) -> str:
     """The two figures that matter, large: of two candidates their errors, else the usual and the largest error."""
     worst = comparison.pairs[0]
     which = f"{worst.name}, the worst of {len(comparison.pairs)} servos" if len(comparison.pairs) > 1 else worst.name
     lead = f"{which}: {worst.seconds:.1f} s, mean absolute error {worst.plain.mae:.2f}°, {worst.plain.mse:.2f} deg²."
+    if (known := beaten.get(worst.name)) is not None:
+        lead += f" While driven: perfect servo {known.perfect:.2f}°, delay and lag {known.lag:.2f}°"
+        models = zip((comparison, beside), known.models, strict=False)
+        lead += "".join(f", {one.labels[1]} {error:.2f}°" for one, error in models if one is not None) + " (RMSE)."
     if beside is not None:
         shown = [(one.pairs[0].plain.rmse, f"RMSE, {one.labels[1]}") for one in (comparison, beside)]
     else:

@@ -19,10 +19,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
-from axbridge.comparison.footing import CLEAR, footing, rooted_motion
+from axbridge.comparison.footing import CLEAR, Footing, footing, rooted_motion
 from axbridge.comparison.recorded_motion import base_motion, joints_motion
 from axbridge.comparison.recorded_robot import Standing, on_two_feet
-from axbridge.comparison.weight_bearing import hangs
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree
@@ -133,7 +132,7 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion)
             f"does not tell what {servo.name} carries: for {seconds:.2f} s in all the robot stood on {where}",
             f"fit it to a walk of a few steps; or {_HUNG}",
         )
-    if hangs(recording, robot, stood, motion, on_one):
+    if _hangs(recording, robot, stood, motion, on_one):
         raise RecordingError(
             recording.path,
             f"does not tell what {servo.name} carries: its servos report loads like those of a robot that "
@@ -194,3 +193,41 @@ def _stands(tree: Tree, joint: int, position: FloatArray, base: BaseMotion) -> b
     moved = int(np.flatnonzero(tree.dof == joint)[0])
     feet = [end for end in ends if height[end] < min(height[ends]) + _FEET]
     return any(moved in way_to_base(tree, foot) for foot in feet)
+
+
+def _hangs(
+    recording: Recording, robot: Standing, stood: Footing, motion: Motion,
+    chosen: BoolArray,
+) -> bool:  # fmt: skip
+    """Whether servos push as those of a robot that hangs by its body, rather than stands on one foot.
+
+    Inverse dynamics gives the loads of both for the same angles. Which of them goes with what the servos reported as
+    their load decides; without any, nothing speaks for hanging.
+    """
+    assert robot.rig.world is not None
+    names = robot.tree.names
+    _, speed, faster = motion
+    hanging = wrenches(robot.tree, *motion, np.array(robot.rig.world.gravity)).torque
+    standing = np.empty_like(hanging)
+    for side, foot in enumerate((stood.lifted <= 0, stood.lifted > 0)):
+        rooted = rooted_motion(recording, robot, motion, stood.time, side)
+        torques = wrenches(rooted.tree, *rooted.motion, rooted.gravity).torque
+        for number, joint in enumerate(rooted.tree.joints):
+            standing[foot, names.index(joint.name)] = torques[foot, number]
+    parts: list[FloatArray] = []  # of a servo: what it pushed, what it would on its feet, and hanging
+    for servo in robot.rig.servos:
+        if servo.joint in names and servo.name in recording:
+            track, column = recording[servo.name], names.index(servo.joint)
+            reported = np.interp(stood.time, track.time, track.load)
+            known = chosen & ~np.isnan(reported)
+            pushed = np.stack((reported, standing[:, column], hanging[:, column]), axis=1)[known]
+            # a motor turns itself, too: whatever goes with speed and acceleration says nothing of the load
+            own = np.stack((speed[known, column], faster[known, column], np.ones(known.sum())), axis=1)
+            parts.append(pushed - own @ np.linalg.lstsq(own, pushed, rcond=None)[0])
+    reported, on_feet, hung = np.concatenate([*parts, np.zeros((0, 3))]).T
+    return _explained(reported, hung) > _explained(reported, on_feet)
+
+
+def _explained(seen: FloatArray, load: FloatArray) -> float:
+    """How much of the squares of what was seen goes with a load, pushed against and not along."""
+    return max(0.0, float(seen @ load)) ** 2 / max(float(load @ load), 1e-12)

@@ -190,7 +190,7 @@ def map_html(x: Sequence[str], y: Sequence[str], z: FloatArray, titles: tuple[st
             parts.append(f'<rect {place} {size} fill="{_field(value, low, span, signed=signed)}"/>')
             if signed and not math.isnan(value):
                 middle = f'x="{left + (column + 0.5) * wide:.1f}" y="{top + high / 2 + 4:.1f}"'
-                parts.append(f'<text {middle} text-anchor="middle" class="on">{value:.1f}</text>')
+                parts.append(f'<text {middle} text-anchor="middle" class="on">{round(value, 1) + 0.0:.1f}</text>')
     for names, along in ((x, True), (y, False)):
         every = max(1, len(names) // 6) if not signed else 1
         for index in range(0, len(names), every):

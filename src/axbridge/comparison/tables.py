@@ -177,7 +177,7 @@ def panels_of(
         ("other", comparison.labels[1], comparison.other[pair.other_name], both.other_time),
     ]
     moved = [(both.time, both.reference), (both.time, both.other)]
-    errors = [Curve(both.time, np.degrees(both.other - both.reference), "error", "error", width=1.2)]
+    errors = [Curve(both.time, np.degrees(both.other - both.reference), "", "error", width=1.2)]
     if beside is not None:
         second = next(found for found in beside.pairs if found.name == pair.name)
         with_second = second.motions
