@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+from axbridge.bus.protocols.dynamixel import SECOND
 from axbridge.bus.serial import SerialBus
 from axbridge.errors import BusTimeout, CorruptPacket
 
@@ -53,7 +54,8 @@ def reads(protocol: int, *, echo: bool) -> dict[str, float]:
 
     servos = [Counting(id_, "ax-12a" if protocol == 1 else "xl330-m288") for id_ in IDS]
     with XLine(servos, mishap=mishap, echo=echo) as line, SerialBus(line.port) as bus:
-        bus.second = frozenset(IDS) if protocol == 2 else frozenset()
+        if protocol == 2:
+            bus.protocols.update(dict.fromkeys(IDS, SECOND))
         wrong = lost = 0
         for _ in range(READS):
             if dice.random() < 0.1:

@@ -38,3 +38,14 @@ def test_one_file_alone_says_where_the_repository_is():
     texts = {name: (ROOT / name).read_bytes() for name in listed.stdout.split("\0") if (ROOT / name).is_file()}
     address = re.compile(rb"axbridge/" rb"axbridge|axbridge[.]github")
     assert [name for name, text in texts.items() if address.search(text)] == ["pyproject.toml"]
+
+
+def test_the_readme_begins_with_two_commands_that_there_are():
+    text = (ROOT / "README.md").read_text()
+    commands = [line.split("#")[0].strip() for line in re.findall(r"(?m)^\$ (.*)$", text)]
+    assert commands == ["make demo", "make test"]
+    assert text.index("$ make demo") < text.index("\n## ")
+    targets = re.findall(r"(?m)^([\w]+):", (ROOT / "Makefile").read_text())
+    assert {command.removeprefix("make ") for command in commands} <= set(targets)
+    assert "\nmake test\n" in (ROOT / ".ci" / "run").read_text()
+    assert len(text.splitlines()) <= 45
