@@ -126,7 +126,7 @@ def test_every_shape_stands_on_the_floor_by_its_own_size(tmp_path, shape, height
 def test_a_mesh_that_cannot_be_read_or_is_flat_is_named_with_the_way_out(tmp_path):
     (tmp_path / "claw.dae").write_text("<COLLADA/>")
     (tmp_path / "body.urdf").write_text(BODY.format(2e-3, '<mesh filename="claw.dae"/>'))
-    with pytest.raises(RigError, match=r"claw.dae: has no triangles\nexport the mesh again, as STL or OBJ"):
+    with pytest.raises(RigError, match=r"claw.dae: Collada is not read\nexport the mesh as STL or OBJ"):
         MujocoEngine(Scene(tmp_path / "body.urdf"))
     flat = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0], [0, 1, 0]], "<f4").tobytes()
     (tmp_path / "claw.stl").write_bytes(bytes(80) + np.uint32(1).tobytes() + flat + bytes(2))

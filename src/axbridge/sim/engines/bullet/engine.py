@@ -411,9 +411,8 @@ def _on_disk(scene: Scene) -> Iterator[Path]:
         folder = cache(lambda: Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="axbridge-"))))
 
         def keep(mesh: Mesh) -> Path:
-            ending, content = mesh.file()
-            file = folder() / f"mesh{len(list(folder().iterdir()))}{ending}"
-            file.write_bytes(content)
+            file = folder() / f"mesh{len(list(folder().iterdir()))}.obj"
+            file.write_bytes(mesh.file())
             return file
 
         text = with_checked_meshes(urdf, scene.text, keep, pictures=scene.gui) or scene.text
