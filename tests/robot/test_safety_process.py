@@ -82,6 +82,7 @@ FEW = [
     ("child that takes its parent's robot", "script"),
     ("child by fork", "script"),
     ("child by spawn", "exception"),
+    *((f"child by {method}", ends.ORPHAN) for method in ("fork", "spawn", "forkserver")),
     ("wheel", "SIGTERM"),
     ("handshake", "SIGTERM"),
 ]
@@ -212,57 +213,3 @@ def test_the_guard_leaves_with_its_controller(line):
         return found
 
     assert not guards()
-
-
-PAIR = """
-name = "pair"
-servo = [{name = "hip", joint = "a", id = 1}, {name = "knee", joint = "b", id = 2}]
-"""
-ORPHAN = """
-import multiprocessing, sys, time
-import axbridge
-
-def drive(rig, port):
-    with axbridge.open(rig, backend="real", port=port) as robot:
-        robot["hip"].set_position(0.3)
-        for step in range(3000):
-            robot.step(20)
-            if step == 5:
-                print(multiprocessing.current_process().pid, flush=True)
-
-if __name__ == "__main__":
-    ways = multiprocessing.get_context(sys.argv[3])
-    child = ways.Process(target=drive, args=sys.argv[1:3])
-    child.start()
-    ways.Process(target=time.sleep, args=(60,), daemon=True).start()  # it keeps what it inherits
-    child.join()
-"""
-
-
-def is_alive(process):
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-@pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
-def test_a_child_that_owns_the_robot_ends_with_its_parent(line, tmp_path, way):
-    rig, script = tmp_path / "pair.toml", tmp_path / "parent.py"
-    rig.write_text(PAIR)
-    script.write_text(ORPHAN)
-    with subprocess.Popen(
-        [sys.executable, script, rig, line.port, way], stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as parent:
-        try:
-            child = int(parent.stdout.readline())
-            while not line.tables[1][24]:
-                time.sleep(0.002)
-            parent.kill()
-            torque_off_after(line, time.monotonic())
-            end = time.monotonic() + 10
-            while is_alive(child):
-                assert time.monotonic() < end
-                time.sleep(0.01)
-        finally:
-            os.killpg(parent.pid, signal.SIGKILL)

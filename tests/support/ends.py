@@ -53,6 +53,7 @@ OWN = ("script", "exception", "sys.exit")
 SUDDEN = ("SIGKILL", "os._exit", "exec", "kernel killed")  # nothing of the program runs any more
 HANGS = ("hang", "hang with the interpreter locked", "SIGSTOP")  # it lives, and its command is stale
 CODES = {"script": 0, "exception": 1, "sys.exit": 5, "os._exit": 6, "exec": 0, "caught": 0, "own handler": 7}
+ORPHAN = "SIGKILL of its parent alone"
 ALL = (*OWN, *SENT, "os._exit", "exec")
 KERNEL = ("restart", "interrupt, restart", "shutdown", "kernel killed")
 WAYS = {
@@ -65,8 +66,9 @@ WAYS = {
     "asyncio and threads": ALL,
     "concurrent.futures": ALL,
     "child that takes its parent's robot": (*OWN, *SENT),
-    "child by fork": (*OWN, "SIGINT", "SIGTERM", "SIGKILL"),
-    "child by spawn": (*OWN, "SIGINT", "SIGTERM", "SIGKILL"),
+    "child by fork": (*OWN, "SIGINT", "SIGTERM", "SIGKILL", ORPHAN),
+    "child by spawn": (*OWN, "SIGINT", "SIGTERM", "SIGKILL", ORPHAN),
+    "child by forkserver": ("SIGKILL", ORPHAN),
     "long call into a library": ("SIGTERM", "SIGHUP", "SIGKILL"),
     "loop without a step": ("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"),
     "robot that is stepped only": ("exception", "SIGINT", "SIGTERM", "SIGHUP", "SIGKILL", "SIGSTOP"),
@@ -79,7 +81,7 @@ TABLE = [(way, how) for way, ends in WAYS.items() for how in ends]
 
 def outcome(way, how, policy):
     """The policy whose mark the end leaves: the rig's, or limp where only the guard is left. None: either is right."""
-    if (way, how) == ("child by fork", "SIGINT"):  # it ends by itself, or by the signal with which its parent ends it
+    if how == ORPHAN or (way, how) == ("child by fork", "SIGINT"):  # it ends by itself, or its parent ends it
         return None
     guarded = how in (*SUDDEN, *HANGS) or (way == "child by fork" and how not in {"SIGTERM", "sys.exit"})
     return "limp" if guarded else policy
@@ -206,13 +208,14 @@ def end(line, way, how, *, policy="limp", step_ms=1, moment=0.0):
                     time.sleep(0.001)
                 off_after = time.monotonic() - since
             code, said = leave()
+            if begun:
+                took = off_after if expected in {"limp", "park"} and line.powered else time.monotonic() - since
+                wrong = line.wrong(expected or policy)
+                if wrong and expected is None:
+                    wrong = line.wrong("limp")
         if begun or "did not answer" not in said:
             break
     assert begun, said
-    took = off_after if expected in {"limp", "park"} and line.powered else time.monotonic() - since
-    wrong = line.wrong(expected or policy)
-    if wrong and expected is None:
-        wrong = line.wrong("limp")
     wrong += [said] if is_wrong(way, how, code, said) else []
     return Ended(code, said, wrong, took, again)
 
@@ -236,14 +239,16 @@ def program(line, way, how, step_ms, given):
         def tell():
             if how in SENT:
                 os.killpg(process.pid, SENT[how])  # as Ctrl-C does: the processes that it has started get it, too
-            elif how == "SIGSTOP":
-                process.send_signal(signal.SIGSTOP)
+            elif how in {"SIGSTOP", ORPHAN}:
+                process.send_signal(signal.SIGSTOP if how == "SIGSTOP" else signal.SIGKILL)
             else:
                 process.stdin.write("end\n")
                 process.stdin.flush()
 
         def leave():
             woken = False
+            if how == ORPHAN:
+                return process.wait(LONGEST), ""  # whoever serves its children may keep the pipes
             if how == "SIGSTOP":
                 process.send_signal(signal.SIGCONT)
                 until = time.monotonic() + 0.5
@@ -503,6 +508,8 @@ def by_child(given, step_ms, how, *, method):
     over = context.Event()
     child = context.Process(target=in_child, args=(given, step_ms, how, over), daemon=True)
     child.start()
+    if how == ORPHAN:
+        context.Process(target=time.sleep, args=(60,), daemon=True).start()  # it keeps what it inherits
     if child.sentinel in connection.wait([sys.stdin, child.sentinel]):
         sys.exit("the child ended by itself")
     if how == "sys.exit":
@@ -528,6 +535,7 @@ DRIVERS = {
     "child that takes its parent's robot": by_child_of_the_owner,
     "child by fork": partial(by_child, method="fork"),
     "child by spawn": partial(by_child, method="spawn"),
+    "child by forkserver": partial(by_child, method="forkserver"),
     "long call into a library": partial(
         by_busy,
         work=lambda *_: hashlib.pbkdf2_hmac("sha256", b"", b"", 300_000_000),  # minutes
