@@ -64,11 +64,7 @@ def _nonsense(failure: Exception) -> str:
 
 
 def regular(path: Path | str) -> Path:
-    """The path of a file that ends: whoever reads a pipe, a socket or a device may wait for ever.
-
-    Raises:
-        OSError: it is none of these, or not there.
-    """
+    """The path of a file that ends: whoever reads a pipe, a socket or a device may wait for ever."""
     mode = Path(path).stat().st_mode
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
@@ -77,15 +73,7 @@ def regular(path: Path | str) -> Path:
 
 
 def check_format(found: object, error: Callable[[str, str], AxBridgeError]) -> None:
-    """Refuse a file of a format that is newer than this axbridge.
-
-    Args:
-        found: The number that the file gives; 1 where it gives none.
-        error: Makes the error of a message and a hint.
-
-    Raises:
-        AxBridgeError: made by `error`; the number is too high, or is none.
-    """
+    """Refuse a file of a format that is newer than this axbridge."""
     if not isinstance(found, int) or isinstance(found, bool) or found < 1:
         raise error(f"{printable(repr(found))[:_LONGEST]} is no number of a format", f"write {FORMAT}, or leave it out")
     if found > FORMAT:
@@ -101,12 +89,7 @@ def controls(text: str) -> bool:
 
 
 def printable(text: object, *, lines: bool = False) -> str:
-    r"""A text from a file as it may be printed: characters that would steer a terminal as ``\x1b``.
-
-    Args:
-        text: Anything with a `str`.
-        lines: Whether tabs and line ends stay.
-    """
+    r"""A text from a file as it may be printed: characters that would steer a terminal as ``\x1b``."""
     shown = _CONTROL.sub(_escaped, str(text))
     return shown if lines else _BREAKS.sub(_escaped, shown)
 

@@ -22,11 +22,7 @@ else:
 
 @contextmanager
 def writing(path: Path | str) -> Iterator[None]:
-    """Say of a file, a recording, report or fit, that it could not be written, where a block fails to.
-
-    Raises:
-        RecordingError: instead of an OSError.
-    """
+    """Say of a file, a recording, report or fit, that it could not be written, where a block fails to."""
     try:
         yield
     except OSError as failure:
@@ -39,9 +35,6 @@ def replacing(path: Path | str) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not.
 
     Its folder is made. What is no regular file (``/dev/stdout``, a pipe) cannot be replaced: it is written to directly.
-
-    Raises:
-        OSError: the folder cannot be made or is not writable, or the file cannot take the place.
     """
     target = Path(path)
     if target.is_dir():
@@ -76,11 +69,7 @@ def write_whole(path: Path | str, content: str | bytes) -> None:
 
 
 def make_folder(path: Path | str) -> None:
-    """Make the folder of a file, and those it lies in.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """Make the folder of a file, and those it lies in."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
 
 
@@ -88,14 +77,6 @@ def claim(path: Path | str, opened: IO[bytes] | None = None) -> int:
     """Take a file or a folder for whoever asks, until the descriptor that is returned is given to `release`.
 
     -1 where the system knows no such locks. Windows needs none for a file: nobody can replace one that is open.
-
-    Args:
-        path: What to take.
-        opened: The same, where it is open already.
-
-    Raises:
-        BlockingIOError: somebody else has it, or `opened` is no longer what has this name.
-        OSError: it is not there.
     """
     if not _LOCKS:
         return -1
@@ -122,12 +103,7 @@ def release(descriptor: int) -> None:
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Make a folder, and let nobody else write into it as long as the block runs.
-
-    Raises:
-        UsageError: somebody else does.
-        OSError: it cannot be made.
-    """
+    """Make a folder, and let nobody else write into it as long as the block runs."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
         descriptor = claim(folder)
@@ -140,11 +116,7 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def check_writable(*paths: Path | str | None) -> None:
-    """Refuse what could not be written in the end, before long work begins; nothing is left behind.
-
-    Raises:
-        RecordingError: a file of these cannot be written.
-    """
+    """Refuse what could not be written in the end, before long work begins; nothing is left behind."""
     for path in paths:
         if path is None:
             continue
@@ -155,17 +127,7 @@ def check_writable(*paths: Path | str | None) -> None:
 
 
 def check_new(*paths: Path | str | None, force: bool, sources: tuple[Path | str | None, ...] = ()) -> None:
-    """Refuse output that cannot be written, would destroy an input, or (unless forced) a file that is there.
-
-    Args:
-        *paths: Files to be written; None stands for none.
-        force: Whether an existing file may be replaced.
-        sources: Files that are read; these are never replaced.
-
-    Raises:
-        UsageError: a file is there, or is a source, or two of them are one.
-        RecordingError: a file cannot be written.
-    """
+    """Refuse output that cannot be written, would destroy an input, or (unless forced) a file that is there."""
     asked = [path for path in paths if path is not None]
     for number, path in enumerate(asked):
         device = Path(path).exists() and not Path(path).is_file()

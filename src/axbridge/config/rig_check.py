@@ -40,11 +40,7 @@ class RigSummary:
 
 
 def check_rig(rig: Rig) -> RigSummary:
-    """Put everything together that a rig names: profiles, models, URDF, joints.
-
-    Raises:
-        RigError, ProfileError: something is missing or does not fit; names file, key and the fix.
-    """
+    """Put everything together that a rig names: profiles, models, URDF, joints."""
     for servo in rig.dynamixels:
         rig.model_of(servo)
     if rig.world is None:
@@ -69,9 +65,6 @@ def positive_ways(rig: Rig) -> dict[str, str]:
 
     The robot stands at 0 rad and looks along x; y is its left, z is up. Where what hangs on a joint goes one way, that
     is said, too.
-
-    Raises:
-        RigError: the URDF is wrong. Without a world nothing is known, and nothing returned.
     """
     if rig.world is None:
         return {}

@@ -15,11 +15,7 @@ _NAME = re.compile(r'^name[ \t]*=[ \t]*"[^"\n]*"', re.MULTILINE)
 
 
 def files_of(rig: Rig) -> list[Path]:
-    """The rig file, and those that it names in its own folder and below: URDF, meshes, profiles, models.
-
-    Raises:
-        RigError, ProfileError: one of them is not there, or wrong.
-    """
+    """The rig file, and those that it names in its own folder and below: URDF, meshes, profiles, models."""
     folder = rig.path.resolve().parent
     found = [rig.path.resolve()]
     if rig.world is not None:
@@ -31,15 +27,7 @@ def files_of(rig: Rig) -> list[Path]:
 
 
 def copy_rig(rig: Rig, folder: Path) -> list[Path]:
-    """Copy a rig into `folder`, which is new or empty; the rig is called after it.
-
-    Returns:
-        The files written, the rig file first.
-
-    Raises:
-        UsageError: the folder is not empty, or the rig stands on one that does not come with axbridge.
-        OSError: it cannot be written.
-    """
+    """Copy a rig into `folder`, which is new or empty; the rig is called after it."""
     home = shipped(FOLDER).resolve()
     for base in rig.bases:
         if home not in base.parents:

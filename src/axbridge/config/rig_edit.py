@@ -36,14 +36,6 @@ def edited(text: str, changes: Mapping[str, Mapping[str, Value]], path: Path) ->
 
     A value that is there is replaced where it stands. A new key comes where the shipped rigs have it. A servo that the
     file does not have, because its base has it, gets a table at the end.
-
-    Args:
-        text: Of the file.
-        changes: Values by key, by name of the servo.
-        path: Of the file, for the error.
-
-    Raises:
-        RigError: the file writes its servos in a way that cannot be edited line by line; the hint has the values.
     """
     if not changes:
         return text

@@ -98,11 +98,7 @@ def shipped_names(folder: str) -> list[str]:
 
 
 def find_toml(name: str | Path, folder: str, error: FileError) -> Path:
-    """The file meant by a path or by a name in a shipped folder.
-
-    Raises:
-        ProfileError, RigError: (`error`) there is none; the message lists the names there are.
-    """
+    """The file meant by a path or by a name in a shipped folder."""
     given = Path(name)
     root = shipped(folder)
     with reading(partial(error, name, ""), "give a name, or the path of a .toml file"):
@@ -122,22 +118,14 @@ def find_toml(name: str | Path, folder: str, error: FileError) -> Path:
 
 
 def read_toml(path: Path, error: FileError) -> dict[str, Any]:
-    """Parse one TOML file.
-
-    Raises:
-        ProfileError, RigError: (`error`) unreadable, or not TOML; the message has line and column.
-    """
+    """Parse one TOML file."""
     with reading(partial(error, path, ""), _CORRECT):
         text = regular(path).read_text(encoding="utf-8-sig")  # Windows' editors put a mark in front
         return parse_toml(text, path, error)
 
 
 def parse_toml(text: str, path: Path, error: FileError) -> dict[str, Any]:
-    """Parse the text of a TOML file.
-
-    Raises:
-        ProfileError, RigError: (`error`) it is not TOML; the message has line and column.
-    """
+    """Parse the text of a TOML file."""
     with reading(partial(error, path, ""), _CORRECT):
         try:
             return tomllib.loads(text)
@@ -159,12 +147,6 @@ def load_chain(path: Path, folder: str, error: FileError) -> list[tuple[Path, di
 
     A base is a file or a folder beside the file that names it, else a name in `folder`: never a matter of where the
     program was started.
-
-    Returns:
-        Path and tables of each, without ``base`` and ``format``; the file itself first.
-
-    Raises:
-        ProfileError, RigError: (`error`) unreadable or newer file, missing base, or a base that leads back to itself.
     """
     chain: list[tuple[Path, dict[str, Any]]] = []
     current: Path | None = path.resolve()
@@ -209,11 +191,7 @@ def _find_base(base: str, path: Path, folder: str, error: FileError) -> Path:
 
 
 def load_table(path: Path, folder: str, error: FileError) -> dict[str, Any]:
-    """Read a TOML file and lay it over the chain of its bases, table by table.
-
-    Raises:
-        ProfileError, RigError: (`error`) as `load_chain`.
-    """
+    """Read a TOML file and lay it over the chain of its bases, table by table."""
     result: dict[str, Any] = {}
     for _, table in reversed(load_chain(path, folder, error)):
         result = merged(result, table)
@@ -221,11 +199,7 @@ def load_table(path: Path, folder: str, error: FileError) -> dict[str, Any]:
 
 
 def validate(schema: type[T], table: Mapping[str, Any], path: Path, error: FileError) -> T:
-    """Build a `schema` object from a TOML table.
-
-    Raises:
-        ProfileError, RigError: (`error`) the first mistake, with the key as written in the file and the fix.
-    """
+    """Build a `schema` object from a TOML table."""
     with reading(partial(error, path, ""), _CORRECT):
         try:
             return schema.model_validate(dict(table))

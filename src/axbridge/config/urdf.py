@@ -133,17 +133,7 @@ class Tree:
 
 
 def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), text: str | None = None) -> Tree:
-    """Read and check a URDF.
-
-    Args:
-        path: The file.
-        text: What to read instead of the file's own text.
-        fixed_base: Whether the base link is bolted down (then its mass does not matter).
-        kinematic: Joints that may move links without mass alone, because no torque moves them.
-
-    Raises:
-        RigError: not a URDF tree, a joint of a kind that cannot be driven, or a link without mass or inertia.
-    """
+    """Read and check a URDF."""
     with reading(partial(RigError, path, ""), _CORRECT):
         return _tree(path, _root(path, text), kinematic, fixed_base=fixed_base)
 
@@ -216,16 +206,7 @@ def _tree(path: Path, root: ET.Element, kinematic: Collection[str], *, fixed_bas
 
 
 def read_shapes(path: Path, element: Literal["collision", "visual"], text: str | None = None) -> tuple[Shape, ...]:
-    """Shapes of a URDF that `read_tree` has accepted; visual meshes that are not there are left out.
-
-    Args:
-        path: The file.
-        element: What links touch things with, or what they look like.
-        text: What it says, instead of the file's own text.
-
-    Raises:
-        RigError: a shape of a kind that there is not, or a figure that is none.
-    """
+    """Shapes of a URDF that `read_tree` has accepted; visual meshes that are not there are left out."""
     with reading(partial(RigError, path, ""), _CORRECT):
         return tuple(_shapes(path, _root(path, text), element))
 
@@ -286,21 +267,7 @@ def _colour(path: Path, material: ET.Element) -> tuple[float, float, float] | No
 def with_checked_meshes(
     path: Path, text: str | None, keep: Callable[[Mesh], Path] | None = None, *, pictures: bool = True
 ) -> str | None:
-    """What a URDF says, for an engine: its meshes read whole; without those of `<visual>` that are not there.
-
-    Args:
-        path: The file.
-        text: What it says, instead of the file's own text.
-        keep: Puts what was understood of a mesh into a file of its own, which is then named instead; None: the files
-            that were checked are named as before.
-        pictures: Whether the engine shows anything; if not, no mesh of a `<visual>` is left.
-
-    Returns:
-        None where nothing was changed.
-
-    Raises:
-        RigError: a mesh that cannot be read, or a shape of a `<collision>` that is none.
-    """
+    """What a URDF says, for an engine: its meshes read whole; without those of `<visual>` that are not there."""
     with reading(partial(RigError, path, ""), _CORRECT):
         root = _root(path, text)
         list(_shapes(path, root, "collision"))  # raises what is wrong with one

@@ -51,11 +51,7 @@ class Parameter(toml_tables.TomlTable):
 
 
 def split_options(rig: str | Path) -> tuple[str | Path, dict[str, float]]:
-    """A rig's name or path, and the parameters behind it: ``pendulum:mass=0.2,length=0.15``.
-
-    Raises:
-        RigError: a value is no number.
-    """
+    """A rig's name or path, and the parameters behind it: ``pendulum:mass=0.2,length=0.15``."""
     found = _OPTIONS.fullmatch(str(rig))
     if found is None:
         return rig, {}
@@ -70,11 +66,7 @@ def split_options(rig: str | Path) -> tuple[str | Path, dict[str, float]]:
 
 
 def filled(urdf: Path, parameters: Mapping[str, Parameter], rig: Path) -> str:
-    """Text of a URDF with a rig's parameters in it.
-
-    Raises:
-        RigError: it cannot be read, has anything but a parameter's name in the braces, or leaves one out.
-    """
+    """Text of a URDF with a rig's parameters in it."""
     known = f"parameters of the rig: {', '.join(parameters) or 'none'}; add others to [parameters]; no arithmetic"
     with reading(partial(RigError, urdf, ""), known):
         text = regular(urdf).read_text(encoding="utf-8-sig")

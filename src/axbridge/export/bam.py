@@ -47,12 +47,7 @@ def _keys(law: str) -> dict[str, str]:
 
 
 def from_bam(path: Path) -> ServoModel:
-    """Read a parameter file of BAM as a servo model.
-
-    Raises:
-        ProfileError: no such file, none of BAM's, or a number in it is missing or impossible.
-        UnsupportedOperation: it is of a kind of servo whose loop is not known here.
-    """
+    """Read a parameter file of BAM as a servo model."""
     with reading(partial(ProfileError, path, ""), "give BAM's m1.json to m6.json"):
         return _model(path, json.loads(regular(path).read_text(encoding="utf-8")))
 
@@ -106,10 +101,6 @@ def to_bam(model: ServoModel, kind: str) -> tuple[dict[str, Any], list[str]]:
     """A servo model as a parameter file of BAM, and what of it BAM cannot say.
 
     A gear that loses a share η of the torque becomes R/η, which gives the same torque at every speed.
-
-    Args:
-        model: The model.
-        kind: BAM's name for the servo.
     """
     motor, friction = model.motor, model.friction
     values = {

@@ -30,11 +30,7 @@ _HARD = [0.99, 0.999, 0.001, 0.5, 2.0]
 
 
 def _mujoco_module() -> Any:
-    """MuJoCo.
-
-    Raises:
-        UnsupportedOperation: it is not installed, or too old.
-    """
+    """MuJoCo."""
     hint = 'python -m pip install "mujoco>=3.12"'
     try:
         import mujoco
@@ -46,16 +42,7 @@ def _mujoco_module() -> Any:
 
 
 def to_mjcf(rig: Rig, note: str = "") -> str:
-    """The rig as an MJCF document.
-
-    Args:
-        rig: Its world, its servos and their models.
-        note: Put into a comment at its top.
-
-    Raises:
-        RigError, ProfileError: the rig, its URDF or its models are wrong.
-        UnsupportedOperation: MuJoCo is not there, or cannot read the URDF.
-    """
+    """The rig as an MJCF document."""
     mujoco = _mujoco_module()
     scene = Scene.of(rig, [IdealJoint(servo) for servo in rig.servos if servo.drive == "ideal"])
     arrangement = arrange(scene)

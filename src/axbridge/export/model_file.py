@@ -22,11 +22,7 @@ def to_toml(model: ServoModel) -> str:
 
 
 def rig_or_model(name: str, rig: str | None = None) -> Rig:
-    """What is meant by a name or path: a rig, or a servo model, which is then put into `rig`.
-
-    Raises:
-        RigError, ProfileError: neither of both, or a mistake in it.
-    """
+    """What is meant by a name or path: a rig, or a servo model, which is then put into `rig`."""
     if rig is None and _is_rig(name):
         return Rig.load(name)
     try:

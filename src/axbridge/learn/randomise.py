@@ -53,11 +53,7 @@ class Parameters:
 
     @classmethod
     def load(cls, path: Path | str) -> Parameters:
-        """Read what ``axbridge identify … --json > FILE`` wrote.
-
-        Raises:
-            UsageError: it is no such file.
-        """
+        """Read what ``axbridge identify … --json > FILE`` wrote."""
 
         def error(message: str, hint: str) -> UsageError:
             return UsageError(f"{path}: {message}", hint)
@@ -142,9 +138,6 @@ class Supply:
         """From the voltages and loads of a recording: the line through voltage over the motors' current.
 
         The current is the motor model's: no AX-12 measures it.
-
-        Raises:
-            RecordingError: too few samples with a voltage and a load.
         """
         volts = []
         for name, track in recording.items():
@@ -189,11 +182,7 @@ class Randomisation:
     supplies: Sequence[Supply] = ()
 
     def drawn(self, rig: Rig, random: np.random.Generator) -> Rig:
-        """A robot of these.
-
-        Raises:
-            RigError: the rig's model and the fit do not belong together.
-        """
+        """A robot of these."""
 
         def of_servo(servo: ServoConfig) -> dict[str, Any]:
             if servo.drive != "dynamixel":

@@ -81,11 +81,7 @@ class SweepRow:
 
 
 def parse_axes(items: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """``friction=0.02,0.05`` and ``latency=0:40:5`` (from, to, how many); several in one string behind commas.
-
-    Raises:
-        UsageError: no name, no number, or no such parameter.
-    """
+    """``friction=0.02,0.05`` and ``latency=0:40:5`` (from, to, how many); several in one string behind commas."""
     axes: dict[str, tuple[float, ...]] = {}
     for item in items:
         for part in re.split(r",(?=[A-Za-z_.]+=)", item):

@@ -76,9 +76,6 @@ class Soles:
         """Where the plan wants the zero-moment point `time` s after the walk's start, as seen from where the feet are.
 
         So a drift of the whole robot is no difference.
-
-        Returns:
-            m, in the world.
         """
         wanted = _at(walk, walk.zmp, time)
         plan = _middle({side: tuple(_at(walk, way, time)[[0, 1, 3]].tolist()) for side, way in walk.feet.items()})

@@ -148,11 +148,7 @@ def _parts(page: Page) -> list[_RestToRest]:
 
 
 def _breaks(part: _RestToRest) -> FloatArray:
-    """Where the pieces of a spline meet: at each pose, and in between; shares of the time from 0 to 1.
-
-    Raises:
-        UsageError: so many poses that there is little left to choose.
-    """
+    """Where the pieces of a spline meet: at each pose, and in between; shares of the time from 0 to 1."""
     if len(part.keys) > _POSES:
         raise UsageError(
             f"a way through {len(part.keys)} poses without a rest leaves little to choose",
@@ -219,11 +215,7 @@ class _SplineSearch:
         self._last: tuple[FloatArray, _Cost] | None = None
 
     def run(self) -> FloatArray:
-        """Search.
-
-        Raises:
-            UsageError: no way within the limits was found.
-        """
+        """Search."""
         smooth = np.zeros(self._free.shape[1])
         unknowns = self._improved(smooth, set())
         over = self._over(unknowns)

@@ -41,11 +41,7 @@ class Conducted:
 
 
 def check_reach(servo: Servo, name: str, angles: Sequence[float]) -> None:
-    """Refuse angles out of a servo's reach, before anything moves.
-
-    Raises:
-        UsageError: names the angle and the limits.
-    """
+    """Refuse angles out of a servo's reach, before anything moves."""
     low, high = servo.min_position, servo.max_position
     for angle in angles:
         if not low - 1e-9 <= angle <= high + 1e-9:
@@ -94,11 +90,7 @@ class Driven:
         self.driven = False
 
     def turn(self, duty: float) -> None:
-        """Turn endlessly at a duty of -1..1, open loop.
-
-        Raises:
-            Stopped: the robot asked to stop.
-        """
+        """Turn endlessly at a duty of -1..1, open loop."""
         if not self._turning:
             self._turning = True
             self.servo.set_duty(0.0)
@@ -113,11 +105,7 @@ class Driven:
             self._turning = self.driven = False
 
     def cool(self) -> None:
-        """Wait, limp, when the servo has become warm; give up waiting after `PATIENCE`.
-
-        Raises:
-            Stopped: the robot asked to stop.
-        """
+        """Wait, limp, when the servo has become warm; give up waiting after `PATIENCE`."""
         if not self.servo.state.temperature >= WARM:
             return
         self.let_go()
@@ -152,11 +140,7 @@ class ExperimentRun:
         return self.log.time
 
     def segment(self, name: str, duration: float, motion: Callable[[float], None] | None = None, **facts: Any) -> None:
-        """Run for `duration` s, calling `motion(t)` before each step where one is given; record every period.
-
-        Raises:
-            Stopped: the robot asked to stop.
-        """
+        """Run for `duration` s, calling `motion(t)` before each step where one is given; record every period."""
         self.mark(name, **facts)
         began, half = self.time, self.tick_ms * 0.5e-3
         while True:
@@ -176,20 +160,12 @@ class ExperimentRun:
         self.log.mark(name, **facts)
 
     def advance(self) -> None:
-        """One control period.
-
-        Raises:
-            Stopped: the robot asked to stop.
-        """
+        """One control period."""
         if self.robot.step(self.tick_ms) == -1:
             raise ExperimentEnded
 
     def step(self, ms: float) -> None:
-        """Let time pass without recording it.
-
-        Raises:
-            Stopped: the robot asked to stop.
-        """
+        """Let time pass without recording it."""
         self.log.paused = True
         try:
             if self.robot.step(ms) == -1:

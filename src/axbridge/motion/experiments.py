@@ -80,22 +80,7 @@ class Options:
 
 
 def check(name: str, robot: Robot, servo: str | None = None, options: Options | None = None) -> tuple[str, ...]:
-    """Refuse what cannot be done, before anything moves and before a file is touched.
-
-    Args:
-        name: Which of `NAMES`.
-        robot: The robot.
-        servo: Which of its servos; by default its first, and of a replay all that the source has.
-        options: What may be chosen.
-
-    Returns:
-        The servos it will drive.
-
-    Raises:
-        UsageError: no such experiment, servo, or source, or an angle out of a servo's reach.
-        BusError: a servo does not answer.
-        ProfileError: a servo lacks a register that the experiment needs.
-    """
+    """Refuse what cannot be done, before anything moves and before a file is touched."""
     if name not in NAMES:
         raise UsageError(f"there is no experiment {name!r}", f"experiments: {', '.join(NAMES)}")
     if servo is not None and servo not in list(robot):
@@ -123,24 +108,7 @@ def conduct(
     tick_ms: float = 10.0,
     progress: Progress = unseen,
 ) -> Conducted:
-    """Run one experiment of `NAMES`.
-
-    Args:
-        name: Which.
-        robot: The robot.
-        servo: Which of its servos; by default its first, and of a replay all that the source has.
-        recorder: Takes every sample, and a ``segment`` event at the start of each part.
-        options: What may be chosen.
-        tick_ms: Control period.
-        progress: Called after each step with the segment's name and the share of it that is done (0..1); while a
-            servo cools, with its temperature and 0.
-
-    Returns:
-        How it went: whether it came to its end, and how late its steps were.
-
-    Raises:
-        UsageError, BusError, ProfileError: see `check`.
-    """
+    """Run one experiment of `NAMES`."""
     options = options or Options()
     names = check(name, robot, servo, options)
     log = RobotRecorder(robot, recorder, names)
@@ -169,18 +137,7 @@ def step_and_fall(
     target: float = math.pi / 2,
     progress: Progress = unseen,
 ) -> bool:
-    """The experiment of Lima et al. 2009: rest at 0 rad, step to `target`, hold, torque off, fall.
-
-    Args:
-        robot: The robot.
-        servo: Which of its servos.
-        recorder: Takes every sample, and a ``segment`` event at the start of each part.
-        target: rad.
-        progress: As for `conduct`.
-
-    Returns:
-        False when the robot asked to stop before the end.
-    """
+    """The experiment of Lima et al. 2009: rest at 0 rad, step to `target`, hold, torque off, fall."""
     try:
         with RobotRecorder(robot, recorder, [servo]) as log:
             run = ExperimentRun(robot, log, [servo], 20.0, progress)
@@ -315,11 +272,7 @@ def _slopes(options: Options) -> tuple[str, ...]:
 
 
 def _sources(robot: Robot, servo: str | None, options: Options) -> dict[str, Track]:
-    """The track that each servo of the robot is to repeat: that of its name; of a recording of one servo, that one.
-
-    Raises:
-        UsageError: no source, a servo that the other side does not have, no commands, or an angle out of reach.
-    """
+    """The track that each servo of the robot is to repeat: that of its name; of a recording of one servo, that one."""
     recording = options.source
     if recording is None:
         raise UsageError("replay needs a recording to repeat", "give --source REC.mcap")

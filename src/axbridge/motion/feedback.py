@@ -20,12 +20,7 @@ _AIM = 0.3  # m ahead, where the robot heads for on its planned line
 
 
 def against(lean: ImuSample, share: float) -> dict[str, float]:
-    """What to add to the hips' goals, rad, by joint.
-
-    Args:
-        lean: Of an IMU whose axes are the torso's.
-        share: Of the lean that the hips take.
-    """
+    """What to add to the hips' goals, rad, by joint."""
     (roll, pitch, _), (rolling, pitching, _) = lean.roll_pitch_yaw, lean.rates
     ahead = -_bounded(share * (pitch + _AHEAD * pitching))
     across = _bounded(share * (roll + _AHEAD * rolling))
@@ -58,12 +53,7 @@ class Steering:
         self._from = self._to = 0.0  # turn of the left foot beyond the right one's, rad, before and after this step
 
     def turns(self, time: float, yaw: float) -> dict[str, float]:
-        """What to add to the goals of the hips' twist, rad, by joint.
-
-        Args:
-            time: Of the plan, s; never earlier than the time before.
-            yaw: Of an IMU in the torso, rad, from any zero.
-        """
+        """What to add to the goals of the hips' twist, rad, by joint."""
         planned = self._walk.middle(time)
         if self._ahead is None:
             self._ahead = yaw - planned.turn

@@ -50,12 +50,7 @@ def load_move(path: str | Path, joints: JointTable | None = None) -> tuple[Move,
 
 
 def save_move(move: Move, path: str | Path, joints: JointTable | None = None) -> list[str]:
-    """Write a move of any kind, whole or not at all; notes on what the kind cannot hold.
-
-    Raises:
-        MoveError, RecordingError: the file cannot be written.
-        UsageError: as `load_move`, or the kind cannot hold this move.
-    """
+    """Write a move of any kind, whole or not at all; notes on what the kind cannot hold."""
     kind = Path(path).suffix.lower()
     if kind == ".mtn":
         file, notes = mtn_of(move, _needed(joints, path))
@@ -104,11 +99,7 @@ def move_of_motion(motion: KeyframeMotion) -> Move:
 
 
 def motion_of(move: Move) -> KeyframeMotion:
-    """A move as a Webots motion: its keys as they are where the way between them is straight, else a row every 20 ms.
-
-    Raises:
-        UsageError: it never ends, is too long, or its pages differ in their settings.
-    """
+    """A move as a Webots motion: its keys where the way between them is straight, else a row every 20 ms."""
     page = move.single
     if page.duration / _SAMPLE > MOST:
         why = f"a .motion file of {page.duration:g} s would have more than {MOST} rows"

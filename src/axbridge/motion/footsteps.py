@@ -47,15 +47,7 @@ class Step:
 
 
 def footsteps(count: int, ahead: float, left: float, turn: float, apart: float) -> list[Step]:
-    """Steps that lead ahead, to the side, round a bend, or all of it; one more closes the feet.
-
-    Args:
-        count: How many, at least 1.
-        ahead: How far the robot goes in each, m; negative is backwards.
-        left: How far it goes to the left in two of them, m: one opens the feet, the next one follows.
-        turn: How far it turns to the left in two of them, rad; likewise.
-        apart: Between the middles of the feet, m.
-    """
+    """Steps that lead ahead, to the side, round a bend, or all of it; one more closes the feet."""
     middle = Foothold(0.0, 0.0, 0.0)
     side = "left" if left > 0 or (left == 0 and turn > 0) else "right"  # the foot on that side opens
     half = {"left": apart / 2, "right": -apart / 2}

@@ -140,12 +140,7 @@ class Walk:
 
     @classmethod
     def of(cls, rig: Rig, gait: Gait) -> Walk:
-        """A gait on the legs of a rig, from its standing pose.
-
-        Raises:
-            RigError: the rig has no URDF, or not the legs of a Bioloid.
-            UsageError: a foot out of the leg's reach.
-        """
+        """A gait on the legs of a rig, from its standing pose."""
         body = _Biped.of(rig)
         ankles = {side: leg.ankle(body.standing[body.columns(side)[1:]].tolist()) for side, leg in body.legs.items()}
         plan = footsteps(

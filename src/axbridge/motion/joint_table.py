@@ -35,11 +35,7 @@ class JointTable:
 
 
 def joints_of(rig: Rig) -> JointTable:
-    """The servos of a rig that are on a bus.
-
-    Raises:
-        RigError, ProfileError: a servo's profile is wrong.
-    """
+    """The servos of a rig that are on a bus."""
     servos = [servo for servo in rig.servos if servo.id is not None]
     names: dict[int, str] = {}
     twice = ""
@@ -61,9 +57,6 @@ def parse_joints(entries: Iterable[str]) -> JointTable:
 
     ``ID=NAME``; ``ID=NAME:-1`` for a servo that turns against its joint; ``ID=NAME:-1:480`` with its count at 0 rad
     (512 where nothing is said).
-
-    Raises:
-        UsageError: an entry that is none of these, or an id or a name twice.
     """
     names: dict[int, str] = {}
     calibrations: dict[str, Calibration] = {}

@@ -50,21 +50,13 @@ class KeyframeMotion:
 
     @classmethod
     def load(cls, path: str | Path) -> KeyframeMotion:
-        """Read a .motion file.
-
-        Raises:
-            RecordingError: unreadable, or a mistake in it; names the line.
-        """
+        """Read a .motion file."""
         with reading(partial(RecordingError, path), "give a Webots .motion file"):
             return cls.parse(regular(path).read_text(encoding="utf-8").splitlines(), path)
 
     @classmethod
     def parse(cls, lines: list[str], path: str | Path = "motion") -> KeyframeMotion:
-        """Read the lines of a .motion file.
-
-        Raises:
-            RecordingError: a mistake in them; names the line.
-        """
+        """Read the lines of a .motion file."""
         header = [field.strip() for field in lines[0].split(",")] if lines else [""]
         if header[0] != _HEADER or len(header) < 3 or header[1] not in _VERSIONS:
             raise RecordingError(path, "no Webots motion", f"the first line must be `{_HEADER},V1.0,motor,…`")
@@ -83,11 +75,7 @@ class KeyframeMotion:
         return cls(motors, tuple(poses))
 
     def text(self) -> str:
-        """The file: whole milliseconds, angles with six digits.
-
-        Raises:
-            UsageError: a name with a comma or more than one line.
-        """
+        """The file: whole milliseconds, angles with six digits."""
         for name in (*self.motors, *(pose.name for pose in self.poses)):
             if set(name) & set(",\r\n"):
                 raise UsageError(f"name {name!r} does not fit into a .motion file", "take one without commas")
@@ -99,12 +87,7 @@ class KeyframeMotion:
         return "\n".join(rows) + "\n"
 
     def save(self, path: str | Path) -> None:
-        """Write the file, whole or not at all.
-
-        Raises:
-            UsageError: as `text`.
-            RecordingError: it cannot be written.
-        """
+        """Write the file, whole or not at all."""
         text = self.text()
         with writing(path):
             write_whole(path, text)

@@ -38,16 +38,7 @@ class Leg:
 
     @classmethod
     def of(cls, tree: Tree, side: str, path: Path) -> Leg:
-        """The leg of a URDF whose joints are called `side` + `JOINTS`.
-
-        Args:
-            tree: The URDF.
-            side: Prefix of the joints' names.
-            path: File that an error names.
-
-        Raises:
-            RigError: a joint is missing, or the axes do not cross as this arithmetic needs it.
-        """
+        """The leg of a URDF whose joints are called `side` + `JOINTS`."""
         names = tree.names
         chain = [side + name for name in ("hip_twist", *JOINTS)]
         for name in chain:
@@ -69,14 +60,7 @@ class Leg:
         return abs(thigh - shank), math.sqrt(thigh**2 + shank**2 + 2 * thigh * shank * math.cos(least))
 
     def angles(self, ankle: Point) -> LegAngles:
-        """Joint angles that put the ankle there, knee forward, sole level.
-
-        Args:
-            ankle: Where, in the torso's frame, m.
-
-        Raises:
-            UsageError: out of the leg's reach.
-        """
+        """Joint angles that put the ankle there, knee forward, sole level."""
         x, y, z = (a - b for a, b in zip(ankle, self.hip, strict=True))
         lateral = math.atan2(y, -z)
         down = math.hypot(y, z)

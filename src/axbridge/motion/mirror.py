@@ -18,9 +18,6 @@ def signs(rig: Rig) -> Signs:
 
     A turn by θ about an axis a looks in the mirror (y becomes -y) like a turn by -θ about the mirrored axis. A servo
     without a partner by name is its own: the head's pan turns the other way, its tilt stays.
-
-    Raises:
-        RigError: the rig has no URDF, or a joint and its partner do not turn about mirrored axes.
     """
     tree = rig.tree(fixed_base=True)
     at_zero = posed(tree, np.zeros((1, len(tree.joints)))).axis[:, 0]  # in the base's frame

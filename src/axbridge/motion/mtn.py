@@ -86,11 +86,7 @@ class MtnFile:
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     def data(self, path: str | Path = "motion") -> bytes:
-        """The file, byte by byte; an error names `path`.
-
-        Raises:
-            MoveError: a page breaks the format's rules: more than seven steps, a position beyond 1023, …
-        """
+        """The file, byte by byte; an error names `path`."""
         lines = ["type=motion", f"version={self.version}", f"enable={_spaced(self.enable)}"]
         if self.motor_type is not None:
             lines.append(f"motor_type={_spaced(self.motor_type)}")
@@ -116,11 +112,7 @@ def checksum(body: bytes) -> bytes:
 
 
 def parse_mtn(data: bytes, path: str | Path = "motion") -> MtnFile:
-    """Read the bytes of a file; what files in the wild get wrong becomes a warning.
-
-    Raises:
-        MoveError: no motion file, or a line that cannot be understood; names the line.
-    """
+    """Read the bytes of a file; what files in the wild get wrong becomes a warning."""
     end = data.rfind(_END)
     if b"type=motion" not in data[:64] or end < 0:
         raise MoveError(path, "", "is no RoboPlus motion", "its first line must be `type=motion`, and it needs pages")
@@ -144,22 +136,13 @@ def parse_mtn(data: bytes, path: str | Path = "motion") -> MtnFile:
 
 
 def load_mtn(path: str | Path) -> MtnFile:
-    """Read a file.
-
-    Raises:
-        MoveError: unreadable, or as `parse_mtn`.
-    """
+    """Read a file."""
     with reading(partial(MoveError, path, ""), "give a RoboPlus .mtn file"):
         return parse_mtn(regular(path).read_bytes(), path)
 
 
 def save_mtn(file: MtnFile, path: str | Path) -> None:
-    """Write a file, whole or not at all.
-
-    Raises:
-        MoveError: as `MtnFile.data`.
-        RecordingError: it cannot be written.
-    """
+    """Write a file, whole or not at all."""
     data = file.data(path)
     with writing(path):
         write_whole(path, data)
@@ -170,9 +153,6 @@ def in_sevens(file: MtnFile) -> tuple[MtnFile, list[str]]:
 
     A page that repeats is written out round by round, because only a single page can repeat. The parts of a round have
     each other as NEXT and as EXIT: who asks for the end gets the round whole, as before, and then the page's own exit.
-
-    Raises:
-        UsageError: too few pages are free.
     """
     pages, notes = list(file.pages), []
     led_to = {number for page in pages for number in (page.next, page.exit)}
@@ -245,11 +225,7 @@ class _Reader:
             raise self._wrong(f"{key!r} is not known here", "correct that line")
 
     def file(self) -> MtnFile:
-        """All that was read; pages are filled up to 255.
-
-        Raises:
-            MoveError: too many pages.
-        """
+        """All that was read; pages are filled up to 255."""
         if self._open is not None:
             self._end_page("page_end is missing")
         if len(self._pages) > PAGES:

@@ -25,9 +25,6 @@ def move_of(file: MtnFile, joints: JointTable) -> tuple[Move, list[str]]:
     """The pages of a file as a move that starts with its first page, and notes on what could not be kept.
 
     Empty pages are left out. Ids without a joint are, too.
-
-    Raises:
-        UsageError: no page has steps, or no id of the file is a joint of the table.
     """
     known = {id_: name for id_, name in joints.names.items() if id_ < IDS and file.enable[id_]}
     notes = [
@@ -72,9 +69,6 @@ def mtn_of(move: Move, joints: JointTable) -> tuple[MtnFile, list[str]]:
 
     A page of more than seven keys goes on on free pages (`in_sevens`); one of dense samples (``linear``) is first
     written with as few keys as keep it within one count.
-
-    Raises:
-        UsageError: a joint without an id, a page that leaves a joint open, an angle no servo can say, or too many keys.
     """
     ids = joints.ids
     for joint in move.joints:

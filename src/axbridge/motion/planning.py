@@ -119,20 +119,7 @@ def reachable(move: Move, start: str) -> list[str]:
 
 
 def check(move: Move, pages: Sequence[str], bounds: Mapping[str, Bounds], beyond: float = _COUNT) -> list[str]:
-    """Refuse what the robot cannot do, before anything moves.
-
-    Args:
-        move: The poses.
-        pages: Which of its pages.
-        bounds: What every joint may do.
-        beyond: How far a pose may be beyond a joint's limits, rad; `plan` keeps within them.
-
-    Returns:
-        What more than a count of it is cut off, a sentence a joint.
-
-    Raises:
-        UsageError: a pose further beyond, or pages without a pose.
-    """
+    """Refuse what the robot cannot do, before anything moves; returns what it cuts off, a sentence a joint."""
     worst: dict[str, tuple[float, str]] = {}
     for name in pages:
         for number, key in enumerate(move.pages[name].keys, 1):

@@ -199,11 +199,7 @@ class _Player:
             self._command(path.at(min(passed + robot.basic_time_step / 1000, path.eased)))
 
     def _follow(self, path: Plan, time: float, *, heed: bool = True) -> str | None:
-        """Play a path from `time` on; the exit page of the page at whose end it stopped, when somebody asked.
-
-        Raises:
-            _Stopped: somebody asked, and there is no exit page.
-        """
+        """Play a path from `time` on; the exit page of the page at whose end it stopped, when somebody asked."""
         period = self._robot.basic_time_step / 1000
         page, asked = "", False
         while time < path.duration - 1e-9:

@@ -96,22 +96,14 @@ def recorded(
 
 
 def period_of(rig: Rig, tick_ms: float | None) -> float:
-    """The control period, ms: by default the rig's.
-
-    Raises:
-        UsageError: it is no time.
-    """
+    """The control period, ms: by default the rig's."""
     if tick_ms is not None and not 0 < tick_ms < math.inf:
         raise UsageError("tick, duration, period and frequencies must be positive", "correct the option")
     return rig.robot.basic_time_step_ms if tick_ms is None else tick_ms
 
 
 def _check_tick(robot: Robot, tick: float) -> None:
-    """Refuse a control period that the bus cannot keep: its cycle was timed when the robot was opened.
-
-    Raises:
-        UsageError: says how long a cycle takes.
-    """
+    """Refuse a control period that the bus cannot keep: its cycle was timed when the robot was opened."""
     times = [bus["cycle"]["p50"] * 1e3 for bus in robot.bus_statistics.values()]
     longest = max((time for time in times if not math.isnan(time)), default=0.0)
     if longest <= _TOO_LONG * tick:

@@ -47,11 +47,7 @@ class Taught:
 
 
 def chosen(robot: Robot, joints: Collection[str] | None) -> tuple[str, ...]:
-    """The joints meant, in the robot's order: all when None.
-
-    Raises:
-        UnknownServo: the robot has no such joint.
-    """
+    """The joints meant, in the robot's order: all when None."""
     if joints is None:
         return tuple(robot)
     for name in joints:
@@ -61,22 +57,7 @@ def chosen(robot: Robot, joints: Collection[str] | None) -> tuple[str, ...]:
 
 @contextmanager
 def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float = 0.0) -> Iterator[tuple[str, ...]]:
-    """Let a hand move these joints inside the block; all others hold, and in the end these do, too.
-
-    Args:
-        robot: With time to pass by `step`.
-        joints: Which; None = all.
-        stiffness: 0 = limp. Else a share of the torque, 0..1, with which a joint stays where the hand left it: enough
-            to carry an arm that would fall.
-
-    Yields:
-        The joints that are soft.
-
-    Raises:
-        UsageError: a stiffness outside 0..1.
-        UnknownServo: the robot has no such joint.
-        BusError: a servo does not answer.
-    """
+    """Let a hand move these joints inside the block; all others hold, and in the end these do, too."""
     if not 0 <= stiffness <= 1:
         raise UsageError(f"a stiffness of {stiffness:g} is not between 0 and 1", "0 is limp, 1 all the torque")
     names = chosen(robot, joints)
@@ -130,15 +111,7 @@ class Taking:
         self._taken: dict[str, list[tuple[float, float]]] = {joint: [] for joint in joints}
 
     def run(self, until: Callable[[float], bool]) -> None:
-        """Step the robot and take down.
-
-        Args:
-            until: Given the seconds since the start, whether to end; asked once a step.
-
-        Raises:
-            UsageError: the robot was closed.
-            BusError: a servo failed or got lost.
-        """
+        """Step the robot and take down."""
         robot, watch = self._robot, Watch(self._robot)
         begun = robot.time
         leave = robot.observe(self._take)
@@ -151,14 +124,7 @@ class Taking:
             leave()
 
     def taught(self, width: float = _WIDTH) -> Taught:
-        """The move: on one clock, without rest, smooth, within the joints' limits.
-
-        Args:
-            width: Of the smoothing (a Gaussian's standard deviation), s; 0 = none.
-
-        Raises:
-            UsageError: nothing moved.
-        """
+        """The move: on one clock, without rest, smooth, within the joints' limits."""
         return worked_up(self._robot, self._taken, width)
 
     def _take(self, _report: StepReport, states: Mapping[str, ServoState]) -> None:

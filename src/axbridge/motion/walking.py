@@ -99,11 +99,7 @@ def walk(
 
 
 def check(robot: Robot, gait: Gait) -> None:
-    """Refuse a gait that the robot cannot walk, before anything moves and before a file is touched.
-
-    Raises:
-        UsageError, RigError: as `walk`.
-    """
+    """Refuse a gait that the robot cannot walk, before anything moves and before a file is touched."""
     _Walker(robot, Walk.of(robot.rig, gait), lambda _part, _share: None)  # looks at every period
 
 

@@ -66,11 +66,7 @@ class Actions:
         self._share: float | None = None  # as of `limit_speed`; None: nobody at the page has set one
 
     def move(self, name: str, position: float) -> None:
-        """Send one servo to a position, rad; switches it on.
-
-        Raises:
-            UsageError: it is beyond the servo's limits, or no number.
-        """
+        """Send one servo to a position, rad; switches it on."""
         servo = self._robot[name]
         low, high = end_of_range(servo)
         if not low <= position <= high:
@@ -85,11 +81,7 @@ class Actions:
         servo.set_position(position)
 
     def torque(self, names: Iterable[str], *, on: bool) -> None:
-        """Switch motors on where they are, or off.
-
-        Raises:
-            BusError: a servo does not answer; all others were switched off. On the way to on, it ends there.
-        """
+        """Switch motors on where they are, or off."""
         failure: BusError | None = None
         for name in names:
             if on and not self._robot[name].torque_enabled:
@@ -112,21 +104,13 @@ class Actions:
         return max((share for share in shares if 0 < share < math.inf), default=1.0)  # wheels have none
 
     def limit_speed(self, share: float) -> None:
-        """Limit the speed of all servos to a share, 0..1, of their highest.
-
-        Raises:
-            UsageError: it is no share.
-        """
+        """Limit the speed of all servos to a share, 0..1, of their highest."""
         self._share = max(_checked(share), 0.01)  # 0 would hold still for good
         for servo in self._robot.values():
             servo.set_velocity(self._share * servo.max_velocity)
 
     def limit_torque(self, names: Iterable[str], share: float) -> None:
-        """Limit the torque of some servos to a share, 0..1, of their highest.
-
-        Raises:
-            UsageError: it is no share.
-        """
+        """Limit the torque of some servos to a share, 0..1, of their highest."""
         for name in names:
             self._robot[name].set_available_torque(_checked(share) * self._robot[name].max_torque)
 
@@ -134,9 +118,6 @@ class Actions:
         """Lead servos to a pose, rad, along minimum-jerk paths; takes longer where a speed limit asks for it.
 
         A servo that somebody moves or switches off meanwhile leaves the way.
-
-        Raises:
-            UsageError: a time that is not positive and finite, or a position that is not finite.
         """
         robot = self._robot
         if not 0 < duration < math.inf:
@@ -206,12 +187,7 @@ class Actions:
         )
 
     def write(self, name: str, register: str, value: int) -> str:
-        """Set one register as `axbridge servo write` does: read, refuse, write, verify. What was done, in words.
-
-        Raises:
-            UsageError: the register would go around the rig's limits or this robot's connection.
-            AxBridgeError: as `write_register`.
-        """
+        """Set one register as `axbridge servo write` does: read, refuse, write, verify. What was done, in words."""
         servo = self._robot[name]
         if register in _NOT_HERE:
             raise UsageError(f"{register} is not written here", f"use {_NOT_HERE[register]}")

@@ -129,12 +129,7 @@ class RobotDrawing:
                 handle.color = _bytes((red, green, blue))
 
     def show_apart(self, positions: Mapping[str, float], others: Mapping[str, float]) -> None:
-        """Show the parts that are elsewhere than those of another body: two surfaces in one place darken each other.
-
-        Args:
-            positions: Of this body's joints, rad or m.
-            others: Of the other's.
-        """
+        """Show the parts that are elsewhere than those of another body: two surfaces in one place darken each other."""
         apart = {
             servo
             for servo, sliding in self._sliding.items()
@@ -179,12 +174,7 @@ def _bytes(colour: tuple[float, float, float]) -> tuple[int, int, int]:
 
 
 def centre_of_mass(tree: Tree, joints: Mapping[str, float]) -> FloatArray:
-    """Where the mass of the whole robot is, (3,), m, in the base link's frame.
-
-    Args:
-        tree: The robot.
-        joints: Position of each joint of the URDF, rad or m; others are at 0.
-    """
+    """Where the mass of the whole robot is, (3,), m, in the base link's frame."""
     position = tree.pose(joints)[None]
     centre: FloatArray = posed(tree, position).centre[0]
     return centre

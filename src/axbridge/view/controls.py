@@ -460,11 +460,7 @@ def _often(line: LoggedEvent) -> str:
 
 
 def _within(ends: tuple[float, float], value: float, what: str) -> float:
-    """The value of a field.
-
-    Raises:
-        UsageError: it is not between these ends.
-    """
+    """The value of a field."""
     low, high = ends
     if not low <= value <= high:
         raise UsageError(f"{what}: {value:g} is not within {low:g} .. {high:g}")
@@ -486,12 +482,7 @@ def _shorter(name: str, limb: str) -> str:
 
 
 def limbs(robot: Robot, tree: Tree | None) -> dict[str, list[str]]:
-    """Servos by limb: the chains of joints that leave the base, named by their first and last joint.
-
-    Args:
-        robot: Its servos.
-        tree: Its links; None: then all servos are one limb.
-    """
+    """Servos by limb: the chains of joints that leave the base, named by their first and last joint."""
     if tree is None:
         return {"joints": list(robot)}
     servos = {servo.joint: servo.name for servo in robot.rig.servos}

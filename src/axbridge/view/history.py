@@ -42,15 +42,7 @@ class History:
         ghost: Mapping[str, float],
         bus: tuple[float, float, float],
     ) -> bool:
-        """Take a row, unless the last one is too fresh; whether it was taken.
-
-        Args:
-            time: S on the robot's clock.
-            states: By servo.
-            goals: Set-point of each servo, rad; NaN where there is none.
-            ghost: Position of each simulated servo, rad; empty without a simulation beside the robot.
-            bus: Cycles a second, time of a cycle, ms, and packets lost so far.
-        """
+        """Take a row, unless the last one is too fresh; whether it was taken."""
         if time < self._due and time >= self._due - 2 * _EVERY:
             return False
         self._due = time + _EVERY

@@ -257,12 +257,7 @@ class LivePage:
         self.desk.ask("all off", self.robot.resume)
 
     def play(self, name: str, move: Move, pace: float) -> None:
-        """Have a move played, where this page owns the loop.
-
-        Raises:
-            AxBridgeError: a program of the user's owns it.
-            RobotStopped: all motors were switched off.
-        """
+        """Have a move played, where this page owns the loop."""
         if not self.owned:
             raise AxBridgeError("a program of yours moves this robot: it plays the moves", "see axbridge.play")
         self._refuse_stopped()
@@ -276,12 +271,7 @@ class LivePage:
         return self.robot.mode == 0 and simulation is not None and simulation.base_start is not None
 
     def rise(self) -> None:
-        """Have a simulated robot put on its feet in the rig's start pose, as by a hand.
-
-        Raises:
-            AxBridgeError: a program of the user's owns the loop, or the robot cannot be held up.
-            RobotStopped: all motors were switched off.
-        """
+        """Have a simulated robot put on its feet in the rig's start pose, as by a hand."""
         if not (self.owned and self.can_rise):
             raise AxBridgeError("nobody can hold this robot up from here", "only a simulated one, with `axbridge view`")
         self._refuse_stopped()
@@ -296,11 +286,7 @@ class LivePage:
         self._stop_move = True
 
     def record(self, path: Path) -> None:
-        """Begin a recording; `stop_recording` ends it. Where the file is there already, the name gets a number.
-
-        Raises:
-            RecordingError: it cannot be written.
-        """
+        """Begin a recording; `stop_recording` ends it. Where the file is there already, the name gets a number."""
         path = _unused(path)
         check_new(path, force=False)
         facts = describe(self.robot.rig, backend=self.robot.backend, experiment="view")
@@ -342,14 +328,7 @@ class LivePage:
     # ---- the loop, where no program of the user's has one
 
     def run(self, seconds: float = math.inf) -> None:
-        """Step the robot until it is closed, and play the moves that the page asks for.
-
-        Args:
-            seconds: Stop after this time of the robot.
-
-        Raises:
-            BusError: as `Robot.step`.
-        """
+        """Step the robot until it is closed, and play the moves that the page asks for."""
         from axbridge.motion.player import play
 
         self.owned = True

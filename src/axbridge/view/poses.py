@@ -35,11 +35,7 @@ class PoseFile:
             }
 
     def save(self, name: str, pose: Mapping[str, float]) -> None:
-        """Keep a pose, rad by servo, and write the file.
-
-        Raises:
-            UsageError: it has no name, or the file cannot be written.
-        """
+        """Keep a pose, rad by servo, and write the file."""
         if not name.strip():
             raise UsageError("a pose needs a name", "type one in the field above")
         kept = {servo: round(angle, 5) for servo, angle in pose.items() if math.isfinite(angle)}
@@ -54,11 +50,7 @@ class PoseFile:
 
 
 def mirrored(pose: Mapping[str, float], signs: Signs) -> dict[str, float]:
-    """The pose as in a mirror: left is right; servos without a partner in `signs` are left out.
-
-    Raises:
-        AxBridgeError: nothing is left.
-    """
+    """The pose as in a mirror: left is right; servos without a partner in `signs` are left out."""
     found = {signs[servo][0]: signs[servo][1] * angle for servo, angle in pose.items() if servo in signs}
     if not found:
         raise AxBridgeError("no servo of this pose has a mirror image")

@@ -73,17 +73,7 @@ class Door:
         self.token = "" if self._local else secrets.token_urlsafe(16)
 
     def refuses(self, path: str, host: str, origin: str | None, cookies: str) -> tuple[int, str, dict[str, str]] | None:
-        """What to answer instead of the page; None where the request is welcome.
-
-        Args:
-            path: Of the request, with its query.
-            host: The header.
-            origin: The header, which browsers send with a websocket; None where there is none.
-            cookies: The header.
-
-        Returns:
-            Status, text and headers.
-        """
+        """What to answer instead of the page; None where the request is welcome."""
         if self._local and not _is_loopback(urlsplit(f"//{host}").hostname or ""):
             return 403, "this page is for this machine alone", {}
         if origin is not None and urlsplit(origin).netloc != host:
@@ -112,11 +102,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def need_viser() -> None:
-    """Load viser.
-
-    Raises:
-        UsageError: it is not installed.
-    """
+    """Load viser."""
     loading = threading.Thread(target=_load_viser, daemon=True)
     loading.start()
     loading.join()
@@ -133,20 +119,7 @@ def _load_viser() -> None:
 
 
 def start(port: int | None, host: str, title: str, robot: Stoppable | None = None) -> tuple[viser.ViserServer, str]:
-    """Start the server in threads of its own, quietly.
-
-    Args:
-        port: None: the first free one from 8080 on; 0: any free one.
-        host: Address to listen on.
-        title: Of the page.
-        robot: What space bar, red button and the page ``stop`` switch off; None: there is nothing to stop.
-
-    Returns:
-        The server, and the address to open, with the token where one is needed.
-
-    Raises:
-        UsageError: viser is not installed, or the port is taken.
-    """
+    """Start the server in threads of its own, quietly."""
     need_viser()
     import viser
 
