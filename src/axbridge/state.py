@@ -70,7 +70,6 @@ class Goals(NamedTuple):
     enabled: bool
 
 
-UNKNOWN = Truth(math.nan, math.nan)
 NO_FLAGS = ErrorFlag(0)
 
 

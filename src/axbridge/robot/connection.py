@@ -47,15 +47,18 @@ Rows = npt.NDArray[np.void]
 
 def raw_rows(drives: Sequence[DynamixelDrive], states: Mapping[str, RawState]) -> tuple[Rows, npt.NDArray[np.bool_]]:
     """Samples by name as rows of signed counts, one a drive, and which of them there are."""
-    rows, fresh = np.zeros(len(drives), RAW_ROW), np.zeros(len(drives), dtype=bool)
-    for row, drive in enumerate(drives):
-        if (state := states.get(drive.config.name)) is not None:
-            speed, load, error = state.speed, state.load, state.error
-            if drive.profile.protocol == 1:
-                speed, load, error = bits_to_signed(speed), bits_to_signed(load), error & 0x7F
-            rows[row] = (state.time, state.position, speed, load, state.voltage, state.temperature, error, -1)
-            fresh[row] = True
-    return rows, fresh
+    rows, fresh = [], []
+    for drive in drives:
+        state = states.get(drive.config.name)
+        fresh.append(state is not None)
+        if state is None:
+            rows.append((0.0, *[0] * 7))
+            continue
+        time, position, speed, load, voltage, temperature, error, _ = state
+        if drive.profile.protocol == 1:
+            speed, load, error = bits_to_signed(speed), bits_to_signed(load), error & 0x7F
+        rows.append((time, position, speed, load, voltage, temperature, error, -1))
+    return np.array(rows, RAW_ROW), np.array(fresh, dtype=bool)
 
 
 class Connection:
@@ -273,6 +276,11 @@ class Connection:
         cycle.revived(name)
 
     @property
+    def torqueless(self) -> bool:
+        """Whether any servo is `dark`, `taken` or `withheld`."""
+        return any(cycle.dark or cycle.taken or cycle.withheld for cycle in self.cycles.values())
+
+    @property
     def dark(self) -> frozenset[str]:
         """Servos that were without power, and get no goals until `revive`."""
         return frozenset().union(*(cycle.dark for cycle in self.cycles.values()))
@@ -332,7 +340,6 @@ class Connection:
                 profile,
                 self.rig.model_of(config),
                 self.backend.buses[config.bus],
-                None if simulated is None else simulated.truth,
             )
         assert simulated is not None  # no other backend was built
         return IdealDrive(config, simulated.ideal.joints[config.name])

@@ -211,7 +211,7 @@ class Robot(Mapping[str, Servo]):
             requested,
             actual * 1000,
             commanded - self._start,
-            dict(zip(table, table.column("time").tolist(), strict=True)),
+            dict(zip(table.servos, table.column("time").tolist(), strict=True)),
             faults,
             events,
             late,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from random import Random
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,8 @@ from axbridge.servo.steady import SteadyServo
 from axbridge.state import SERVO_ROW, ServoState, StepTable
 
 Flags = npt.NDArray[np.bool_]
+Truths = Callable[[Sequence[str], Sequence[float]], FloatArray]
+_FEW = 8  # servos, up to which plain floats are quicker than arrays
 
 
 class Scales:
@@ -29,9 +32,11 @@ class Scales:
 
     Args:
         drives: Of all joints, a row each; those without a bus are measured in SI units.
+        truths: See `World.truths`; None on copper.
     """
 
-    def __init__(self, drives: Sequence[Drive]) -> None:
+    def __init__(self, drives: Sequence[Drive], truths: Truths | None = None) -> None:
+        self.truths = truths
         self.drives = drives
         self.on_bus = [drive for drive in drives if isinstance(drive, DynamixelDrive)]
         self.rows = np.array([row for row, drive in enumerate(drives) if isinstance(drive, DynamixelDrive)], dtype=int)
@@ -54,9 +59,9 @@ class Scales:
         """The models of the servos on buses; all torques are the joints'."""
         return SteadyServo.of(np.array([drive.model_row for drive in self.on_bus]).reshape(-1, len(Param)))
 
-    def powered(self) -> Flags:
+    def powered(self) -> list[bool]:
         """Whose motors are on now, of the servos on buses."""
-        return np.array([drive.powered for drive in self.on_bus], dtype=bool)
+        return [drive.powered for drive in self.on_bus]
 
     def table(self, raw: Rows, start: float) -> Samples:
         """Samples of servos that all are on buses; `start` is time 0 of the table on the clock of `raw`, s."""
@@ -80,20 +85,21 @@ class Samples(StepTable):
         scales: Scales,
         raw: Rows,
         time: FloatArray,
-        powered: Flags,
+        powered: Sequence[bool],
         sensors: Mapping[int, tuple[float, float]] | None = None,
         others: Rows | None = None,
     ) -> None:
         super().__init__(scales.servos, scales.flags)
         self._scales, self._raw, self._time, self._powered = scales, raw, time, powered
         self._sensors, self._others = sensors or {}, others
+        self._gaps = math.isnan(time.sum())  # somebody was never read
         self._on_bus: dict[str, FloatArray] = self._columns if scales.whole else {}
 
     def column(self, quantity: str) -> FloatArray:
         """One of `SERVO_COLUMNS`, (servos,)."""
         found = self._columns.get(quantity)
         if found is None:
-            found = self._truth(quantity) if quantity.startswith("true_") else self._bus_column(quantity)
+            found = self._bus_column(quantity)
             if self._others is not None and len(found) < len(self.servos):
                 joined = self._others[quantity].copy()
                 joined[self._scales.rows] = found
@@ -105,15 +111,14 @@ class Samples(StepTable):
         """The column of the servos on buses."""
         found = self._on_bus.get(quantity)
         if found is None:
-            with np.errstate(all="ignore"):
-                found = self._converted(quantity)
-            if quantity != "power":
+            found = self._converted(quantity)
+            if self._gaps and quantity != "power":
                 found = np.where(np.isnan(self._time), math.nan, found)
             self._on_bus[quantity] = found
         return found
 
     def _converted(self, quantity: str) -> FloatArray:
-        scales, raw, column = self._scales, self._raw, self._bus_column
+        scales, raw = self._scales, self._raw
         match quantity:
             case "time":
                 return self._time
@@ -133,24 +138,28 @@ class Samples(StepTable):
             case "errors":
                 return raw["error"].astype(float)
             case "torque":
-                steady = scales.steady.at(column("temperature"))
-                return np.where(
-                    self._powered, steady.torque(column("load"), column("voltage"), column("velocity")), 0.0
-                )
+                return self._modelled(lambda servo, temperature, *drive: servo.at(temperature).torque(*drive))
             case "power":
-                drawn = scales.steady.power(column("load"), column("voltage"), column("velocity"))
-                return np.where(self._powered & (drawn > 0.0), drawn, 0.0)
+                drawn = self._modelled(lambda servo, _, *drive: servo.power(*drive))
+                return np.where(drawn > 0.0, drawn, 0.0)
+            case "true_position" | "true_torque" if scales.truths is not None:
+                found = scales.truths([drive.config.name for drive in scales.on_bus], raw["time"].tolist())
+                angles, torques = found.T * scales.direction
+                self._on_bus |= {"true_position": angles, "true_torque": torques}
+                return self._on_bus[quantity]
             case _:
                 return np.full(len(raw), math.nan)
 
-    def _truth(self, quantity: str) -> FloatArray:
-        """What only a simulation knows; asked while it still does."""
-        moments = np.full(len(self.servos), math.nan)
-        moments[self._scales.rows] = self._raw["time"]
-        truths = [drive.truth(time) for drive, time in zip(self._scales.drives, moments.tolist(), strict=True)]
-        angles, torques = np.array(truths).T
-        self._columns |= {"true_position": angles, "true_torque": torques}
-        return self._columns[quantity]
+    def _modelled(self, figure: Callable[[SteadyServo, Any, Any, Any, Any], Any]) -> FloatArray:
+        """A figure of the motor models by temperature, duty, supply and speed; 0 where the motor is off."""
+        asked = [self._bus_column(quantity) for quantity in ("temperature", "load", "voltage", "velocity")]
+        if len(self._raw) > _FEW:
+            with np.errstate(all="ignore"):
+                return np.where(self._powered, figure(self._scales.steady, *asked), 0.0)
+        drives = zip(
+            self._scales.on_bus, self._powered, zip(*(column.tolist() for column in asked), strict=True), strict=True
+        )
+        return np.array([figure(drive.steady, *values) if on else 0.0 for drive, on, values in drives], dtype=float)
 
 
 class Sampling:
@@ -175,16 +184,20 @@ class Sampling:
         count = len(self._scales.on_bus)
         self._raw, self._time = np.zeros(count, RAW_ROW), np.full(count, math.nan)
         self._raw["time"] = math.nan
-        self._powered = np.zeros(count, dtype=bool)
+        self._powered = [False] * count
         self._sensors: dict[int, tuple[float, float]] = {}
         self._others = np.full(len(joints), math.nan, SERVO_ROW)
         self._publish()
 
     def rewire(self) -> None:
         """Go on with the joints' drives as they are now."""
-        self._scales = Scales([joint.drive for joint in self._joints])
+        world = self._joints[0].connection.backend.simulated if self._joints else None
+        self._scales = Scales([joint.drive for joint in self._joints], None if world is None else world.truths)
         self._alone: dict[str, Scales] = {}
         self._on_bus = [joint for joint in self._joints if isinstance(joint.drive, DynamixelDrive)]
+        self._inexact = [
+            (row, joint) for row, joint in enumerate(self._on_bus) if joint.config.noise or joint.config.resolution
+        ]
         self._ideal = [(joint, joint.drive) for joint in self._joints if isinstance(joint.drive, IdealDrive)]
 
     def measure(self, start: float, *, unread: bool = False) -> None:
@@ -203,19 +216,19 @@ class Sampling:
         powered, time = self._scales.powered(), raw["time"] - start
         if not fresh.all():
             raw, time = np.where(fresh, raw, self._raw), np.where(fresh, time, self._time)
-            powered = np.where(fresh, powered, self._powered)
+            powered = np.where(fresh, powered, self._powered).tolist()
         self._raw, self._time, self._powered = raw, time, powered
-        if self._random or any(joint.config.resolution for joint in self._on_bus):
+        if self._inexact:
             self._sensors = self._sensors | {
-                row: (self._noise(joint), joint.config.resolution)
-                for row, joint in enumerate(self._on_bus)
-                if fresh[row] and (joint.config.noise or joint.config.resolution)
+                row: (self._noise(joint), joint.config.resolution) for row, joint in self._inexact if fresh[row]
             }
         self.measure(start, unread=True)
         self._publish()
         for row, joint in enumerate(self._on_bus):
-            if fresh[row]:
-                joint.turned = joint.drive.turned(joint.sample) if joint.drive.is_wheel else math.nan
+            if not joint.drive.is_wheel:
+                joint.turned = math.nan
+            elif fresh[row]:
+                joint.turned = joint.drive.turned(joint.sample)
 
     def freeze(self) -> None:
         """Keep the samples as they are from now on: the battery is empty."""

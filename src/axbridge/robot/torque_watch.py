@@ -32,11 +32,14 @@ class TorqueWatch:
         self._marked: tuple[frozenset[str], frozenset[str]] | None = None
         self._off: frozenset[str] = frozenset()
         self._why: dict[str, str] = {}
+        self._quiet = False  # nobody was without torque in the latest exchange
         self._without: dict[str, float] = {}  # when they were without power, s on the robot's clock
 
     def update(self, time: float) -> None:
         """Revive, mark and say what the latest exchange has shown; `time` is the robot's, s."""
         connection, joints = self._connection, self._joints
+        if self._quiet and not (connection.events or connection.torqueless):
+            return
         wanted = {name for name, joint in joints.items() if joint.setpoints.enabled and not joint.dead}
         for name in connection.dark:
             with contextlib.suppress(BusError):  # again in the next step
@@ -59,6 +62,7 @@ class TorqueWatch:
             warn(f"without power until now: {who}; each starts from where it is, with little torque at first")
         for name in sorted(self._off - before):
             warn(f"servo {name!r} has no torque, and stays limp until recover(): {self._why.get(name, _SOMEBODY)}")
+        self._quiet = not limp
 
     def causes(self, time: float) -> dict[str, list[Cause]]:
         """Why servos have no torque, or had none in the last second, by name; `time` as of `update`."""

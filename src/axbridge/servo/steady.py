@@ -145,7 +145,7 @@ class SteadyServo:
         at_rest, (p1, q1, p2, q2) = self._shares(speed)
         against = torque + self.viscous * speed + direction * self._without_load(speed, at_rest)
         drive = against
-        for _ in range(_CORNERS):
+        for _ in range(_CORNERS if self._counts_load else 0):
             one, other = p1 * drive + q1 * torque, p2 * drive + q2 * torque
             slope = 1.0 - direction * (p1 * _sign(one) + p2 * _sign(other))
             beyond = drive - direction * (abs(one) + abs(other)) - against
@@ -194,12 +194,19 @@ class SteadyServo:
         at_rest, (p1, q1, p2, q2) = self._shares(speed)
         left = drive - self.viscous * speed - direction * self._without_load(speed, at_rest)
         torque = left
-        for _ in range(_CORNERS):
+        for _ in range(_CORNERS if self._counts_load else 0):
             one, other = p1 * drive + q1 * torque, p2 * drive + q2 * torque
             slope = 1.0 + direction * (q1 * _sign(one) + q2 * _sign(other))
             beyond = torque + direction * (abs(one) + abs(other)) - left
             torque = torque - beyond / _clipped(slope, _FLATTEST, math.inf)
         return torque
+
+    @property
+    def _counts_load(self) -> bool:
+        """Whether a law counts the load; else the friction is known at once."""
+        law = self.friction
+        shares = law.load, law.load_stribeck, law.load_external, law.load_external_stribeck  # below 0: as the motor's
+        return any(share > 0.0 if isinstance(share, float) else (share > 0.0).any() for share in shares)
 
     def _without_load(self, speed: Any, at_rest: Any) -> Any:
         law = self.friction

@@ -143,10 +143,17 @@ class World:
 
     def truth(self, servo: str, time: float) -> tuple[float, float]:
         """Angle (rad) and torque (N·m) of a servo's shaft at `time` (s), servo side; NaN when that is 50 ms ago."""
-        if not self._now - _PAST <= time <= self._now:
-            return math.nan, math.nan
-        (state,) = self.bank.sampled(np.array([self.servos[servo].row]), [time]).tolist()
-        return state[State.ANGLE], state[State.TORQUE]
+        ((angle, torque),) = self.truths([servo], [time]).tolist()
+        return angle, torque
+
+    def truths(self, servos: Sequence[str], times: Sequence[float]) -> FloatArray:
+        """As `truth`, of several servos, each at a time of its own: (servos, 2)."""
+        kept = [self._now - _PAST <= time <= self._now for time in times]
+        rows = np.array([self.servos[servo].row for servo in servos], dtype=int)
+        known = [time if is_kept else self._now for time, is_kept in zip(times, kept, strict=True)]
+        states = self.bank.sampled(rows, known)[:, [State.ANGLE, State.TORQUE]]
+        found: FloatArray = np.where(np.array(kept, dtype=bool)[:, None], states, math.nan)
+        return found
 
     def sample(self, servo: str, time: float | None = None) -> RawState:
         """What a bus would read of a servo now, or would have read at `time` (s), at most 50 ms ago.

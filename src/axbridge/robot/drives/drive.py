@@ -10,7 +10,6 @@ from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import ErrorFlag, HardwareError
 from axbridge.servo.coupled_motors import Limits
 from axbridge.servo.setpoints import Setpoints
-from axbridge.state import Truth
 
 Capability = Literal["native", "emulated", "unsupported"]
 CAPABILITIES = (
@@ -79,9 +78,6 @@ class Drive(Protocol):
 
     def turned(self, sample: Sample) -> float:
         """The position of a sample with its whole turns, rad; give each sample of a wheel once, in order."""
-
-    def truth(self, time: float) -> Truth:
-        """The joint as it was at `time`, s on the backend's clock: that of the last sample."""
 
     def cycle_servo(self, low: float, high: float) -> CycleServo | None:
         """The servo as its bus cycle knows it, limited to positions `low`..`high`; None without a bus."""

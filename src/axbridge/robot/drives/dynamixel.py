@@ -8,7 +8,7 @@ model. The same on copper, on a virtual bus and in the simulator.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from numbers import Integral
 from typing import Literal
 
@@ -28,7 +28,6 @@ from axbridge.servo.coupled_motors import Limits
 from axbridge.servo.setpoints import Setpoints
 from axbridge.servo.steady import SteadyServo
 from axbridge.servo.velocity_pid import VelocityController, braking_speed, towards
-from axbridge.state import UNKNOWN, Truth
 from axbridge.units import RPM, Calibration, signed_to_bits
 
 DYNAMIXEL_CAPABILITIES: dict[str, Capability] = {
@@ -58,7 +57,6 @@ class DynamixelDrive:
         profile: Its registers.
         model: Its motor.
         bus: Where it is.
-        truth: Simulation only: see `axbridge.virtual.world.World.truth`.
 
     Raises:
         UsageError: the rig's entry has no id.
@@ -76,7 +74,6 @@ class DynamixelDrive:
         profile: FirmwareProfile,
         model: ServoModel,
         bus: Bus,
-        truth: Callable[[str, float], tuple[float, float]] | None = None,
     ) -> None:
         if config.id is None:
             raise UsageError(f"servo {config.name!r} has no bus id")
@@ -92,7 +89,6 @@ class DynamixelDrive:
         self.model_row[Param.ASYMMETRY] *= config.direction  # all torques here are the joint's
         self.steady = SteadyServo.of(self.model_row)
         self.bus = bus
-        self._truth = truth
         self.calibration = Calibration(profile.units, config.zero, config.direction)
         speed = profile.electrics.no_load_speed * RPM if config.max_velocity is None else config.max_velocity
         self.limits = Limits(*self.calibration.range, speed)
@@ -206,13 +202,6 @@ class DynamixelDrive:
         self.powered = True
         self._speed = self._correction = 0.0
         return self.calibration.angle(present)
-
-    def truth(self, time: float) -> Truth:
-        """See `Drive.truth`; `UNKNOWN` on copper."""
-        if self._truth is None:
-            return UNKNOWN
-        angle, torque = self._truth(self.config.name, time)
-        return Truth(self.config.direction * angle, self.config.direction * torque)
 
     def cycle_servo(self, low: float, high: float) -> CycleServo | None:
         """Its limits for the bus cycle."""

@@ -13,7 +13,6 @@ from axbridge.robot.drives.drive import CAPABILITIES, Capability, Flags, Sample
 from axbridge.servo.coupled_motors import Limits
 from axbridge.servo.setpoints import Setpoints
 from axbridge.sim.engines.ideal_joints import IdealJoint
-from axbridge.state import Truth
 
 IDEAL_CAPABILITIES: Mapping[str, Capability] = dict.fromkeys(CAPABILITIES, "native")
 _MAX_VELOCITY = _MAX_TORQUE = 10.0  # Webots' defaults of maxVelocity, maxTorque and maxForce
@@ -58,6 +57,8 @@ class IdealDrive:
             "load": load,
             "power": self.electrical_power,
             "errors": 0.0,
+            "true_position": joint.position,
+            "true_torque": joint.torque,
         }
 
     @property
@@ -73,10 +74,6 @@ class IdealDrive:
     def turned(self, sample: Sample) -> float:
         """The position as it was measured: an ideal joint counts its turns."""
         return sample("position")
-
-    def truth(self, time: float) -> Truth:  # noqa: ARG002 - Drive
-        """The joint after the latest physics step, and what its motor row used."""
-        return Truth(self._joint.position, self._joint.torque)
 
     def cycle_servo(self, low: float, high: float) -> CycleServo | None:  # noqa: ARG002 - Drive
         """None: no bus."""

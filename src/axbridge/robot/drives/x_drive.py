@@ -8,7 +8,7 @@ servo had is put back, as the angle limits of a wheel are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from axbridge.bus.base import Bus
@@ -57,11 +57,10 @@ class XDrive(DynamixelDrive):
         profile: FirmwareProfile,
         model: ServoModel,
         bus: Bus,
-        truth: Callable[[str, float], tuple[float, float]] | None = None,
     ) -> None:
         asked = config.registers.get("operating_mode")
         self._home = OperatingMode(asked) if asked in POSITION_MODES else OperatingMode.POSITION
-        super().__init__(config, profile, model, bus, truth)
+        super().__init__(config, profile, model, bus)
         self._mode: OperatingMode | None = None  # while it is powered, and after that until it is changed
         self._top_speed = profile.units.top_speed  # counts that it takes; read when it is switched on
         self._top_duty = self._cap = profile.units.full_scale
