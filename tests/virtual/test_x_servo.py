@@ -370,7 +370,7 @@ def test_overload_takes_the_torque_until_a_reboot(host):
 
 
 def test_heat_and_voltage_are_errors_of_their_own(host):
-    host.world.servos["s1"].heat(80.0)
+    host.world.inject("overheat:1")
     host.wait(0.1)
     assert (host.read("hardware_error_status"), host.read("present_temperature")) == (0x04, 80)
     other = Host(make_x_world(return_delay_time=0))

@@ -44,13 +44,7 @@ _TAKEN = b"axbridge: this bus has a client already; it takes another one when th
 
 
 class Arrival(NamedTuple):
-    """Bytes from a client.
-
-    Attributes:
-        data: The bytes.
-        time: When the client sent them, s on the monotonic clock.
-        baud: Bits per second that the client had set; None where it cannot.
-    """
+    """Bytes from a client: when it sent them, s on the monotonic clock, and the bits per second it had set, if any."""
 
     data: bytes
     time: float
@@ -92,9 +86,6 @@ class Listener:
 
     It never sees what a client takes back: a TCOFLUSH right after a write (pypot flushes before every packet) discards
     bytes that the kernel has not moved to this end yet.
-
-    Args:
-        end: Descriptor to read from; stays the caller's.
 
     Attributes:
         news: Descriptor that is readable when there are arrivals.

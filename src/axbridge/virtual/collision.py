@@ -12,13 +12,7 @@ _OVERSAMPLING = 16  # samples a bit, as a UART takes
 
 
 class Transmission(NamedTuple):
-    """Bytes on the wire.
-
-    Attributes:
-        start: First start bit, s.
-        data: The bytes, without gaps.
-        baud: Bits per second.
-    """
+    """Bytes on the wire, without gaps: their first start bit, s, and their bits per second."""
 
     start: float
     data: bytes
@@ -31,12 +25,7 @@ class Transmission(NamedTuple):
 
 
 def overlay(frames: list[Transmission], baud: float) -> list[Transmission]:
-    """What a receiver at `baud` hears: frames that do not overlap as they are, the others as their wired AND.
-
-    Args:
-        frames: In any order, at least one.
-        baud: The receiver's bits per second.
-    """
+    """What a receiver at `baud` hears of frames: those that do not overlap as they are, others as their wired AND."""
     heard: list[Transmission] = []
     group: list[Transmission] = []
     for frame in sorted(frames, key=lambda f: f.start):

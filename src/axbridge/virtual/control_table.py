@@ -8,17 +8,13 @@ from axbridge.config.profile import Area, FirmwareProfile
 
 
 class RegisterShare(NamedTuple):
-    """One register's share of an address range.
+    """One register's share of an address range; the rest is the register's own.
 
     Attributes:
         name: Register, "" for an address no register uses.
         offset: Where the share starts in the range (negative: the range begins inside the register).
         size: Bytes of the register.
         whole: Whether the range covers all of it.
-        writable: Whether a WRITE may change it.
-        minimum: Lowest value a write may carry.
-        maximum: Highest value a write may carry.
-        signed: Two's complement.
     """
 
     name: str

@@ -20,7 +20,6 @@ from axbridge.virtual.servo import VirtualServo
 
 _LATE = 0.04  # s
 _BROWNOUT = 4.0  # V
-_HOTTER = 10.0  # degC above the limit
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(ms|s)?")
 
 
@@ -63,15 +62,17 @@ class StruckLine(Protocol):
 
 
 class FaultTarget(Protocol):
-    """What faults strike; `axbridge.virtual.world.World` is one."""
+    """What faults strike; `axbridge.virtual.world.World` is one.
+
+    Attributes:
+        rated_supply: V, (servos,): what feeds each motor as long as nothing is wrong.
+    """
+
+    rated_supply: FloatArray
 
     @property
     def supply(self) -> FloatArray:
         """V, (servos,): what feeds each motor, to be written."""
-
-    @property
-    def rated_supply(self) -> FloatArray:
-        """V, (servos,): what feeds each motor as long as nothing is wrong."""
 
     @property
     def struck_lines(self) -> Collection[StruckLine]:
@@ -187,40 +188,14 @@ def _struck(scene: FaultTarget, fault: Fault) -> Iterator[VirtualServo]:
     return (servo for servo in scene.struck_servos if fault.id is None or servo.id == fault.id)
 
 
-def _kill(scene: FaultTarget, fault: Fault) -> None:
-    for servo in _struck(scene, fault):
-        servo.dead = True
-        servo.power_off(scene.now())
+def _each(act: Callable[[VirtualServo, float], None]) -> Act:
+    """Do this to each servo that is struck, at this time."""
 
+    def strike(scene: FaultTarget, fault: Fault) -> None:
+        for servo in _struck(scene, fault):
+            act(servo, scene.now())
 
-def _revive(scene: FaultTarget, fault: Fault) -> None:
-    for servo in _struck(scene, fault):
-        servo.dead = False
-
-
-def _overload(scene: FaultTarget, fault: Fault) -> None:
-    for servo in _struck(scene, fault):
-        servo.overload(scene.now())
-
-
-def _heat(scene: FaultTarget, fault: Fault) -> None:
-    for servo in _struck(scene, fault):
-        servo.heat(servo.table["temperature_limit"] + _HOTTER)
-
-
-def _cool(scene: FaultTarget, fault: Fault) -> None:
-    for servo in _struck(scene, fault):
-        servo.heat(None)
-
-
-def _stick(scene: FaultTarget, fault: Fault) -> None:
-    for servo in _struck(scene, fault):
-        servo.stick(scene.now())
-
-
-def _loosen(scene: FaultTarget, fault: Fault) -> None:
-    for servo in _struck(scene, fault):
-        servo.unstick(scene.now())
+    return strike
 
 
 def _add_twin(scene: FaultTarget, fault: Fault) -> None:
@@ -262,20 +237,34 @@ FAULTS: Mapping[str, FaultKind] = {  # rates strike a packet in this order
         lasts=True,
         usually=0.2,
     ),
-    "dead": FaultKind("event", "dead:3@4s", "servo 3 dies", _kill, _revive, of_servo=True),
+    "dead": FaultKind(
+        "event", "dead:3@4s", "servo 3 dies", _each(VirtualServo.die), _each(VirtualServo.revive), of_servo=True
+    ),
     "overload": FaultKind(
         "event",
         "overload:3@4s",
         "servo 3 shuts down by overload, until its torque limit is written again; of Protocol 2.0, until a reboot",
-        _overload,
+        _each(VirtualServo.overload),
         _nothing,
         of_servo=True,
     ),
     "overheat": FaultKind(
-        "event", "overheat:3:10s", "servo 3 reads 10 °C above its limit", _heat, _cool, of_servo=True, lasts=True
+        "event",
+        "overheat:3:10s",
+        "servo 3 reads 10 °C above its limit",
+        _each(VirtualServo.overheat),
+        _each(VirtualServo.cool),
+        of_servo=True,
+        lasts=True,
     ),
     "stuck": FaultKind(
-        "event", "stuck:3:1s", "servo 3's position reading stands still", _stick, _loosen, of_servo=True, lasts=True
+        "event",
+        "stuck:3:1s",
+        "servo 3's position reading stands still",
+        _each(VirtualServo.stick),
+        _each(VirtualServo.unstick),
+        of_servo=True,
+        lasts=True,
     ),
     "collision": FaultKind(
         "event", "collision:3", "a second servo with id 3 is on the bus", _add_twin, _remove_twins, of_servo=True

@@ -14,14 +14,7 @@ FAST_READS = {Instruction.FAST_SYNC_READ, Instruction.FAST_BULK_READ}
 
 
 class Heard(NamedTuple):
-    """A packet as it went over the line.
-
-    Attributes:
-        protocol: Its version.
-        packet: What it says.
-        size: Bytes it was made of.
-        end: How many bytes of those fed in the latest call it took to complete it.
-    """
+    """A packet as it went over the line: its protocol, its bytes, and how many of those fed last it ended with."""
 
     protocol: int
     packet: Packet
@@ -34,9 +27,6 @@ class Framing:
 
     To a servo of Protocol 1.0 a packet of 2.0 looks like one to id 253 of length 0, and its parameters like anything.
     Here what may be a packet of 2.0 is none of 1.0 until that is decided.
-
-    Args:
-        protocols: Versions that are spoken on the line.
     """
 
     def __init__(self, protocols: Iterable[int]) -> None:

@@ -10,6 +10,7 @@ import math
 import random
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from axbridge.bus.protocols import v2
@@ -25,28 +26,19 @@ _READ_FRAME = 2 + OVERHEAD  # bytes of a READ
 
 
 class Delivery(NamedTuple):
-    """Bytes that reach the host.
-
-    Attributes:
-        due: When the last of them has arrived, s.
-        data: The bytes.
-    """
+    """Bytes that reach the host, and when the last of them has, s."""
 
     due: float
     data: bytes
 
 
+@dataclass
 class LineCounters:
-    """What happened on a line.
+    """What happened on a line: packets of the host that ended, status packets sent, times that two spoke at once."""
 
-    Attributes:
-        packets: Instruction packets that ended on the line.
-        replies: Status packets sent.
-        collisions: Times that two spoke at once.
-    """
-
-    def __init__(self) -> None:
-        self.packets = self.replies = self.collisions = 0
+    packets: int = 0
+    replies: int = 0
+    collisions: int = 0
 
 
 class Line:

@@ -8,7 +8,9 @@ import os
 import select
 import sys
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
+from itertools import accumulate
 
 from axbridge.virtual.channel import Channel
 from axbridge.virtual.line import Line
@@ -17,20 +19,16 @@ from axbridge.virtual.world import World
 
 _SPIN = 60e-6  # s before a reply is due: from then on the loop does not sleep
 _SUSPENDED = 1.0  # s: the servos' time leaves out longer pauses of the whole process
-_LATE = 100e-6  # s after which a reply counts as late
+_LATE = 100  # µs after which a reply counts as late
 _SILENT = 0.05  # s: whatever comes, leaves or is known later than that gets no answer
 _QUIET = 0.2  # s without a packet after which the machine may sleep between two of them
 
 
 class Console:
-    """Standard input as a way to set faults while serving: one command a line.
-
-    Args:
-        descriptor: To read from.
-        obey: Carries out a line; returns what to say.
+    """Standard input as a way to set faults while serving: `obey` carries out a line, and returns what to say.
 
     Attributes:
-        descriptor: -1 once the input has ended.
+        descriptor: To read from; -1 once the input has ended.
     """
 
     def __init__(self, descriptor: int, obey: Callable[[str], str]) -> None:
@@ -71,26 +69,16 @@ class Lateness:
         self.worst = max(self.worst, late)
         self._bins[min(max(int(late * 1e6), 0), len(self._bins) - 1)] += 1
 
-    def beyond(self, late: float) -> int:
-        """Replies that left more than `late` seconds after their due time."""
-        return sum(self._bins[int(late * 1e6) + 1 :])
-
-    def quantile(self, share: float) -> float:
-        """Lateness that this share of the replies kept, s; 0 before the first."""
-        wanted = share * sum(self._bins)
-        seen = 0
-        for microseconds, count in enumerate(self._bins):
-            seen += count
-            if seen >= wanted > 0:
-                return (microseconds + 1) * 1e-6
-        return 0.0
+    def _quantile(self, share: float) -> int:
+        """Lateness that this share of the replies kept, µs; 0 before the first."""
+        seen = list(accumulate(self._bins))
+        return bisect_left(seen, share * seen[-1]) + 1 if seen[-1] else 0
 
     def summary(self, packets: int) -> str:
         """One line for the user."""
         return (
-            f"served {packets} packets, {self.beyond(_LATE)} late by more than {_LATE * 1e6:.0f} µs, "
-            f"worst {self.worst * 1e6:.0f} µs (median {self.quantile(0.5) * 1e6:.0f} µs, "
-            f"99 % within {self.quantile(0.99) * 1e6:.0f} µs)"
+            f"served {packets} packets, {sum(self._bins[_LATE + 1 :])} late by more than {_LATE} µs, worst "
+            f"{self.worst * 1e6:.0f} µs (median {self._quantile(0.5)} µs, 99 % within {self._quantile(0.99)} µs)"
         )
 
 
@@ -103,12 +91,8 @@ def serve(
 ) -> Lateness:
     """Serve until `stopping()`; it is asked at least every 20 ms.
 
-    Args:
-        world: What to serve; its time becomes wall time from now on.
-        channels: Channel by bus name.
-        stopping: Whether to stop.
-        ready: Called once clients may connect.
-        console: Where a person sets faults meanwhile.
+    The world's time becomes wall time from now on. `ready` is called once clients may connect to the channels, by bus
+    name. A person may set faults at the console meanwhile.
 
     Raises:
         AxBridgeError: the simulation has stopped.

@@ -32,6 +32,7 @@ FIRMWARES: Mapping[str, type[Firmware]] = {"ax": AxFirmware, "mx": AxFirmware, "
 _VOLTS, _READING = int(State.VOLTAGE), int(State.READING)
 _INDIRECT = re.compile(r"indirect_data_(\d+)")
 _STORE, _RESTORE = b"\x01CTRL", b"\x02CTRL"
+_HOTTER = 10.0  # degC above the limit that an overheated servo reads
 _GAP = 3  # bytes of silence for each id that does not answer a broadcast ping
 _GROUP_READS = {Instruction.SYNC_READ, Instruction.BULK_READ}
 
@@ -170,12 +171,7 @@ class VirtualServo:
         self.changed()
 
     def power_on(self, time: float, registers: Mapping[str, int] | None = None) -> None:
-        """Start up: RAM anew, torque off, goal where the shaft is.
-
-        Args:
-            time: Now, s.
-            registers: RAM values to set on top.
-        """
+        """Start up: RAM anew, with these values on top, torque off, goal where the shaft is."""
         table, ram = self.table, self.profile.eeprom_end
         self.firmware.powered = not self.dead
         self.alarms.reset()
@@ -513,9 +509,24 @@ class VirtualServo:
         (state,) = self._motors.sampled(self._rows, (time,)).tolist()
         return state  # type: ignore[no-any-return]
 
-    def heat(self, temperature: float | None) -> None:
-        """Let the temperature sensor report this, degC, whatever the motor's is; None: it works again."""
-        self.firmware.hot = temperature
+    # -- faults ------------------------------------------------------------------------------------------------------
+
+    def die(self, time: float) -> None:
+        """Break: silent and limp, and no power helps."""
+        self.dead = True
+        self.power_off(time)
+
+    def revive(self, time: float) -> None:  # noqa: ARG002
+        """Be mended: power brings it back."""
+        self.dead = False
+
+    def overheat(self, time: float) -> None:  # noqa: ARG002
+        """Let the temperature sensor report more than the limit, whatever the motor's is."""
+        self.firmware.hot = self.table["temperature_limit"] + _HOTTER
+
+    def cool(self, time: float) -> None:  # noqa: ARG002
+        """Let the temperature sensor work again."""
+        self.firmware.hot = None
 
     def stick(self, time: float) -> None:
         """Freeze the position reading from now on, for the host and for the servo's own loop."""
@@ -528,12 +539,7 @@ class VirtualServo:
         self.push(time)
 
     def monitor(self, state: list[float], time: float) -> None:
-        """Watch supply, temperature and load, as the firmware does all the time; shut down where it must.
-
-        Args:
-            state: Row of the state array.
-            time: Now, s.
-        """
+        """Watch supply, temperature and load (a row of the state array); shut down where the firmware must."""
         if state[_VOLTS] < self.profile.protection.reset_voltage:
             if self.powered:
                 self.power_off(time)
