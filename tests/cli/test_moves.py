@@ -154,6 +154,7 @@ def test_ctrl_c_ends_as_the_page_says_and_leaves_the_motors_off(still, tmp_path,
         out, err = player.communicate(timeout=30)
     assert player.returncode == app.DONE, err
     assert out.startswith(ends)
+    assert "note: the move never ends, because page '1' comes again: Ctrl-C ends it\n" in err
     assert torque(port, capsys) == 0
 
 

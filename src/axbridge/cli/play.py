@@ -78,6 +78,9 @@ def play(
     found, notes = load_move(move, joints_of(loaded))
     for note in notes:
         _note(f"{move}: {note}")
+    again = found.chain(found.start if page is None else found.find(page))[1]
+    if again is not None and not loop:
+        _note(f"the move never ends, because page {again!r} comes again: Ctrl-C ends it")
     only = separated(joints) or None
     with (
         interruptible(record, loaded),
