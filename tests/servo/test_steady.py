@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.servo.columns import Command, Mode, Param, State, friction_of, motor_of, pack
-from axbridge.servo.friction import budget
-from axbridge.servo.friction_laws import TERMS
+from axbridge.servo.friction import TERMS, budget
 from axbridge.servo.motor import driving, push, warmed
 from axbridge.servo.position_laws import felt
 from axbridge.servo.steady import AT_REST, SteadyServo

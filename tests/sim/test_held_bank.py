@@ -6,7 +6,7 @@ import pytest
 
 from axbridge.config.rig import Rig
 from axbridge.rotations import roll_pitch_yaw
-from axbridge.sim.supported_bank import held
+from axbridge.sim.support import held
 from axbridge.units import AX
 from axbridge.virtual.assembly import build_bank
 from axbridge.virtual.world import World

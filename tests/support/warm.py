@@ -130,7 +130,6 @@ def _import_all():
         "sim.bank_process",
         "virtual.channel",
         "virtual.server",
-        "sim.supported_bank",
     ):
         import_module(f"axbridge.{name}")
     world = World(Rig.load("bench_arm"))

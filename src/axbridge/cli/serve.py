@@ -149,7 +149,7 @@ def _check_reach(tcp: str, allow_remote: bool) -> None:
 def _build(rig: Rig, seed: int, timing: Literal["wire", "none"]) -> World:
     """The world; its motors in a process of their own where the system can fork."""
     from axbridge.sim.bank_process import RemoteBank
-    from axbridge.sim.supported_bank import held
+    from axbridge.sim.support import held
     from axbridge.virtual.assembly import build_bank
     from axbridge.virtual.world import World
 

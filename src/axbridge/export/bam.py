@@ -17,7 +17,7 @@ from typing import Any
 from axbridge.config.model import ServoModel
 from axbridge.errors import ProfileError, UnsupportedOperation
 from axbridge.file_reading import reading, regular
-from axbridge.servo.friction_laws import TERMS
+from axbridge.servo.friction import TERMS
 from axbridge.units import UNITS
 
 # Duty per rad of error and unit of the P gain register, of BAM's kinds of servo that are driven by voltage, and whose

@@ -11,7 +11,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
 from axbridge.servo.columns import Param
-from axbridge.servo.friction_laws import TERMS
+from axbridge.servo.friction import TERMS
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ _ARMATURE_FROM_NONE = replace(_ARMATURE, low=0.0, logarithmic=False, usual=math.
 _COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-5, 0.4, True, _FALLS, usual=0.5)
 _OUTPUT = Unknown("friction.output", Param.OUTPUT, 0.0, 0.2, False, STEPS, usual=0.02)
 _BACKLASH = Unknown("motor.backlash", Param.BACKLASH, 0.0, math.radians(2), False, STEPS, usual=math.radians(0.3))
-_MAX_CURRENT = Unknown("motor.max_current", Param.MAX_CURRENT, 0.5, 6.0, True, STEPS, usual=0.5)
+_MAX_CURRENT = Unknown("motor.max_current", Param.MAX_CURRENT, 0.5, 6.0, True, STEPS, usual=0.3)
 _VISCOUS = Unknown("friction.viscous", Param.VISCOUS, 1e-4, 0.1, True, _FALLS, usual=1.0)
 _STRIBECK = Unknown("friction.stribeck", Param.STRIBECK, 1e-4, 0.4, True, _SLOW)
 _STRIBECK_SPEED = Unknown("friction.stribeck_speed", Param.STRIBECK_SPEED, 0.05, 3.0, True, _SLOW)
@@ -105,6 +105,7 @@ _REST: dict[str, tuple[Unknown, ...]] = {
     "lima2009": (_K_THETA, _K_OMEGA, _LATENCY),
 }
 _ADRIFT = (_CONSTANT, _EFFICIENCY, _DEAD_DUTY, _ARMATURE, _LAG)
+_WHERE_THE_MODEL_HAS_IT = (_MAX_CURRENT, _BACKLASH, _OUTPUT)  # 0 is no law to begin from
 KNOWN = ("ax12",)  # models that were fitted to a servo of their kind
 MODELS = {"pendulum-servo": "M4", "ax12": "M1", "lima2009": "M1"}  # and the friction law each takes by default
 
@@ -186,6 +187,7 @@ def space_of(
         warming: Whether the recordings differ in temperature: then they tell what that does to the resistance.
         adrift: Whether nobody wrote down when the commands went out, as in Dynamixel Wizard's exports: then nothing
             tells the latency; full-speed steps tell motor and loop, slope and punch are taken from the registers.
+            They tell a limit of the current and play, where the base has them.
 
     Raises:
         UsageError: no such model or friction law.
@@ -201,6 +203,7 @@ def space_of(
             row[unknown.column] = -1.0 if unknown is _LOAD_EXTERNAL else 0.0  # -1: counts as the motor's
     rest = _ADRIFT if adrift and model == "ax12" else _REST[model]
     if adrift:
+        rest += tuple(one for one in _WHERE_THE_MODEL_HAS_IT if base[one.column] > 0.0)
         rest = tuple(unknown for unknown in rest if unknown.column is not Param.LATENCY)
     if turning and _CONSTANT not in rest:
         rest = (_CONSTANT, *rest)

@@ -9,8 +9,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.model import ServoModel
 from axbridge.jit import jit
-from axbridge.servo.friction import Friction
-from axbridge.servo.friction_laws import TERMS
+from axbridge.servo.friction import TERMS, Friction
 from axbridge.servo.motor import Motor
 
 

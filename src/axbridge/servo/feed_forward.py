@@ -55,3 +55,19 @@ def lead(
         size = count * (dead + (1 - dead) * duty) / (law.p_duty * profile.p_gain)
     ahead = np.tanh(volts / (_LITTLE * supply)) * size
     return ahead - model.sensor.lag_ms / 1000 * speed  # the loop sees where the shaft was: less goal does
+
+
+def volts_per_radian(model: ServoModel, profile: FirmwareProfile, supply: float) -> float:
+    """What the position loop adds to the voltage for each radian off the goal, V, with factory registers.
+
+    Args:
+        model: Its position loop.
+        profile: Its registers.
+        supply: V.
+    """
+    law, units, registers = model.controller, profile.units, profile.registers
+    if law.law == "state_feedback":
+        return law.k_theta
+    if law.law == "compliance":
+        return supply / (law.slope or compliance_slope(int(registers["cw_compliance_slope"].initial)) * units.position)
+    return supply * law.p_duty * profile.p_gain / units.position

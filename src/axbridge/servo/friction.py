@@ -20,6 +20,20 @@ from typing import NamedTuple
 from axbridge.jit import jit
 from axbridge.servo.branch_free import decayed
 
+# Which terms each law has, by their names in a model file.
+_ALWAYS = ("coulomb", "viscous")
+_STRIBECK = ("stribeck", "stribeck_speed", "stribeck_exponent")
+_APART = ("load_external", "load_external_stribeck")  # the load's share has figures of its own
+
+TERMS: dict[str, tuple[str, ...]] = {
+    "M1": _ALWAYS,
+    "M2": (*_ALWAYS, *_STRIBECK),
+    "M3": (*_ALWAYS, "load"),
+    "M4": (*_ALWAYS, *_STRIBECK, "load", "load_stribeck"),
+    "M5": (*_ALWAYS, *_STRIBECK, "load", "load_stribeck", *_APART),
+    "M6": (*_ALWAYS, *_STRIBECK, "load", "load_stribeck", *_APART, "quadratic"),
+}
+
 
 class Friction(NamedTuple):
     """Dry friction of one gear.

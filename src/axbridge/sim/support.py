@@ -1,4 +1,9 @@
-"""A hand that holds a robot which cannot stand yet, and puts it on its soles."""
+"""A hand that holds a robot which cannot stand yet, and puts it on its soles.
+
+A served robot needs one, because a bus has nobody else: what nobody holds lies on the floor long before a client comes.
+It stays where the rig puts it while all its servos are limp; when the first motor is on, it is put on its soles and let
+go (`held`).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,8 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.rotations import Quaternion, matrix, of_axis
+from axbridge.servo.columns import Command
+from axbridge.sim.bank import ServoBank
 from axbridge.sim.body.poses import posed
 from axbridge.sim.body.soles import soles_of
 from axbridge.sim.engine import Engine
@@ -91,3 +98,22 @@ def _righting(up: FloatArray) -> Quaternion:
     length = float(np.hypot(up[0], up[1]))
     axis = across / length if length > 1e-12 else np.array((1.0, 0.0, 0.0))
     return of_axis(axis.tolist(), math.atan2(length, float(up[2])))
+
+
+def held(bank: ServoBank, rig: Rig) -> ServoBank:
+    """The bank of a rig, with a hand where its robot could fall."""
+    if bank.engine.base() is None:
+        return bank
+    hand = Hand(rig, bank.engine)
+    on: float | None = None  # since when a motor is on, s
+
+    def hold_or_let_go() -> None:
+        nonlocal on
+        if not bank.command[:, Command.TORQUE].any():
+            on = None
+        elif on is None:
+            on = bank.time
+        hand.holds(0.0 if on is None else bank.time - on)
+
+    bank.before = hold_or_let_go
+    return bank
