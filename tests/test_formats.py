@@ -18,8 +18,9 @@ from axbridge.config.rig_schema import rig_schema
 from axbridge.errors import AxBridgeError, MoveError, ProfileError, RecordingError, RigError
 from axbridge.file_reading import check_format
 from axbridge.motion.moves import Move
-from axbridge.recording.mcap_file import Entry, RecordWriter
+from axbridge.recording.mcap_file import Message, MessageWriter
 from axbridge.recording.recorder import Recorder
+from axbridge.recording.step_format import EVENTS, packed_event
 from axbridge.recording.stored import open_recording
 
 ROOT = Path(__file__).parents[1]
@@ -39,8 +40,8 @@ def test_a_newer_recording_is_refused_by_name_whole_or_cut_off(tmp_path):
     path = tmp_path / "new.mcap"
     for ends in (True, False):
         with path.open("wb") as stream:
-            writer = RecordWriter(stream, {"recording_format": 2})
-            writer.write(Entry("/servo/knee", {"time": 0.0, "position": 0.1}))
+            writer = MessageWriter(stream, {"recording_format": 2}, chunked=ends)
+            writer.write(Message(EVENTS, packed_event({"time": 0.0, "name": "hello"}), 0))
             if ends:
                 writer.finish()
         with pytest.raises(RecordingError, match=f"new.mcap: {NEWER}"):
