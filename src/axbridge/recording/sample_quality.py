@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -132,106 +132,66 @@ def findings(
     jumps = _jumps(time, columns)
     if jumps and np.nanmax(np.abs(columns["position"])) <= _LIMITS["position"][0]:  # a wrong unit has been named
         at, by = max(jumps, key=lambda jump: abs(jump[1]))
-        found.append(
-            Oddity(
-                servo,
-                f"{_times(len(jumps), 'the position jumps')}, by {math.degrees(by):+.0f}° at {at:.3f} s",
-                "a corrupt reading, a sensor that lost a turn, or motions joined without a pause",
-                "look at these samples; leave them blank if they are wrong",
-                "warning",
-            )
-        )
+        what = f"{_times(len(jumps), 'the position jumps')}, by {math.degrees(by):+.0f}° at {at:.3f} s"
+        cause = "a corrupt reading, a sensor that lost a turn, or motions joined without a pause"
+        found.append(Oddity(servo, what, cause, "look at these samples; leave them blank if they are wrong", "warning"))
     return sorted(found, key=lambda finding: finding.severity)
 
 
-def _clock(servo: str, time: FloatArray, row: Callable[[int], str]) -> list[Oddity]:
-    found: list[Oddity] = []
+def _clock(servo: str, time: FloatArray, row: Callable[[int], str]) -> Iterator[Oddity]:
     steps, period = np.diff(time), _period(time)
     back, same = np.flatnonzero(steps < 0), int(np.sum(steps == 0))
     if len(back):
         i = int(back[0])
-        found.append(
-            Oddity(
-                servo,
-                f"{_times(len(back), 'the clock jumps back')}, at {row(i + 1)} from {time[i]:g} s to {time[i + 1]:g} s",
-                "two motions in one log, or lines out of order",
-                "split the log there, or sort its lines by time if they are one motion",
-                "error",
-            )
-        )
+        yield Oddity(
+            servo,
+            f"{_times(len(back), 'the clock jumps back')}, at {row(i + 1)} from {time[i]:g} s to {time[i + 1]:g} s",
+            "two motions in one log, or lines out of order",
+            "split the log there, or sort its lines by time if they are one motion", "error",
+        )  # fmt: skip
     if same:
-        found.append(
-            Oddity(
-                servo,
-                f"{same} of {len(time)} samples have the time of the one before; their last known values are kept",
-                "a time written with too few digits, or samples written twice",
-                "log the time with more digits",
-                "warning",
-            )
-        )
-    found += _unit_of_time(servo, period)
-    gaps = _gaps(time, period)
-    if gaps and period < SLOW:  # with a wrong unit every pause is too long
-        i = max(gaps, key=lambda index: float(steps[index]))
-        astray = steps[i] >= ASTRAY
-        found.append(
-            Oddity(
-                servo,
-                f"no sample for {steps[i]:.6g} s before {row(i + 1)} (at {time[i]:g} s)"
-                + (f", and {len(gaps) - 1} more pauses" if len(gaps) > 1 else ""),
-                "a clock that was set while it ran, or logs of different clocks joined"
-                if astray
-                else "a servo that did not answer, or a pause between two motions",
-                "split the log there" if astray else "leave it, or split the log there",
-                "error" if astray else "warning",
-            )
-        )
-    return found
-
-
-def _values(servo: str, columns: Mapping[str, FloatArray], row: Callable[[int], str]) -> list[Oddity]:
-    found: list[Oddity] = []
-    for name, values in columns.items():
-        infinite = np.flatnonzero(np.isinf(values))
-        if len(infinite):
-            found.append(
-                Oddity(
-                    servo, f"{_times(len(infinite), f'{name} is infinite')}, at {row(int(infinite[0]))}",
-                    "a division by zero in the program that wrote it", "correct these values or leave them blank",
-                    "error",
-                )
-            )  # fmt: skip
-        if name == "position" and np.isnan(values).all():
-            found.append(_no_position(servo))
-        finite = np.abs(values[np.isfinite(values)])
-        if name in _LIMITS and len(finite) and finite.max() > _LIMITS[name][0]:
-            found.append(_too_large(servo, name, float(finite.max())))
-    return found
-
-
-def _unit_of_time(servo: str, period: float) -> list[Oddity]:
-    """A usual time between two samples, s, that no bus has."""
+        yield Oddity(
+            servo,
+            f"{same} of {len(time)} samples have the time of the one before; their last known values are kept",
+            "a time written with too few digits, or samples written twice", "log the time with more digits", "warning",
+        )  # fmt: skip
     if period >= SLOW:
         unit, short = ("microseconds", "us") if period >= 500 else ("milliseconds", "ms")
         remedy = f"import it with --column time=HEADER:{short}"
-        return [Oddity(servo, f"one sample every {period:g} s", f"{unit} read as seconds", remedy, "warning")]
-    if period <= FAST:
+        yield Oddity(servo, f"one sample every {period:g} s", f"{unit} read as seconds", remedy, "warning")
+    elif period <= FAST:
         cause, remedy = "seconds read as milliseconds or microseconds", "import it with --column time=HEADER:s"
-        return [Oddity(servo, f"one sample every {period * 1e6:g} µs", cause, remedy, "warning")]
-    return []
+        yield Oddity(servo, f"one sample every {period * 1e6:g} µs", cause, remedy, "warning")
+    gaps = np.flatnonzero(steps > max(PAUSE, 20 * period)).tolist()
+    if gaps and period < SLOW:  # with a wrong unit every pause is too long
+        i = max(gaps, key=lambda index: float(steps[index]))
+        more = f", and {len(gaps) - 1} more pauses" if len(gaps) > 1 else ""
+        what = f"no sample for {steps[i]:.6g} s before {row(i + 1)} (at {time[i]:g} s){more}"
+        if steps[i] >= ASTRAY:
+            cause = "a clock that was set while it ran, or logs of different clocks joined"
+            yield Oddity(servo, what, cause, "split the log there", "error")
+        else:
+            cause = "a servo that did not answer, or a pause between two motions"
+            yield Oddity(servo, what, cause, "leave it, or split the log there", "warning")
 
 
-def _too_large(servo: str, name: str, size: float) -> Oddity:
-    _, cause, column = _LIMITS[name]
-    said = f"{size:g}"
-    if name in {"position", "command"}:
-        said = f"{size:.4g} rad, which is {math.degrees(size):.0f}°"
-    return Oddity(servo, f"{name} goes up to {said}", cause, f"import it with --column {column}", "warning")
-
-
-def _no_position(servo: str) -> Oddity:
-    cause = "a servo that never answered, or a column that is not its own"
-    return Oddity(servo, "not one position is known", cause, "check its cable and id, or its column", "warning")
+def _values(servo: str, columns: Mapping[str, FloatArray], row: Callable[[int], str]) -> Iterator[Oddity]:
+    for name, values in columns.items():
+        infinite = np.flatnonzero(np.isinf(values))
+        if len(infinite):
+            yield Oddity(
+                servo, f"{_times(len(infinite), f'{name} is infinite')}, at {row(int(infinite[0]))}",
+                "a division by zero in the program that wrote it", "correct these values or leave them blank", "error",
+            )  # fmt: skip
+        if name == "position" and np.isnan(values).all():
+            cause = "a servo that never answered, or a column that is not its own"
+            yield Oddity(servo, "not one position is known", cause, "check its cable and id, or its column", "warning")
+        size = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+        if name in _LIMITS and size > _LIMITS[name][0]:
+            _, cause, column = _LIMITS[name]
+            angle = f"{size:.4g} rad, which is {math.degrees(size):.0f}°"
+            what = f"{name} goes up to {angle if name in {'position', 'command'} else f'{size:g}'}"
+            yield Oddity(servo, what, cause, f"import it with --column {column}", "warning")
 
 
 def _period(time: FloatArray) -> float:
@@ -239,11 +199,6 @@ def _period(time: FloatArray) -> float:
     steps = np.diff(time)
     forward = steps[steps > 0]
     return float(np.median(forward)) if len(forward) else math.nan
-
-
-def _gaps(time: FloatArray, period: float) -> list[int]:
-    """Samples after which comes a pause."""
-    return [int(index) for index in np.flatnonzero(np.diff(time) > max(PAUSE, 20 * period))]
 
 
 def _jumps(time: FloatArray, columns: Mapping[str, FloatArray]) -> tuple[tuple[float, float], ...]:
