@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.gait_phase import beats
 from axbridge.comparison.metrics import (
     MEASURES,
     Deviation,
@@ -193,7 +192,7 @@ class Sides:
         self.segments = reference.segments
         self._matched = _matched(self.segments, other.segments)
         self.zero = self._matched[0][0].start if self._matched else reference.start
-        self._beats = beats(reference, other) if self._matched and not same_clock else None
+        self._periods = shared_periods(reference, other) if self._matched and not same_clock else None
         self._kept: OrderedDict[tuple[str, str], Motions] = OrderedDict()
 
     def tracks(self, mine: str, theirs: str) -> tuple[Track, Track]:
@@ -217,8 +216,8 @@ class Sides:
             for (b, d), (a, c) in zip(sent, self._matched, strict=True)
         ]
         since, then = np.array(pairs, dtype=float).T
-        if self._beats is not None:
-            since, then = (np.concatenate(part) for part in zip((since, then), self._beats, strict=True))
+        if self._periods is not None:
+            since, then = (np.concatenate(part) for part in zip((since, then), self._periods, strict=True))
             order = np.argsort(since, kind="stable")
             since, then = since[order], then[order]
         return TimeMap(since, then - since)
@@ -357,3 +356,27 @@ def _command(track: Track, at: FloatArray) -> FloatArray:
     """The goal in force at each time: goals hold, they are not interpolated; a limp servo has none."""
     command = np.where(track.enabled, track.command, np.nan)
     return command[np.clip(np.searchsorted(track.time, at, side="right") - 1, 0, len(track) - 1)]
+
+
+def walk_span(recording: Recording) -> tuple[float, float]:
+    """When the walk in a recording began and ended, s; of one without such a part all of it."""
+    walking = [part for part in recording.segments if part.name == "walk"]
+    return (walking[0].start, walking[0].end) if walking else (recording.start, recording.end)
+
+
+def shared_periods(reference: Recording, other: Recording) -> FloatArray | None:
+    """Times at which two walks of one gait got the same goals, s on the clock of each, (2, n).
+
+    A control period that comes late makes a walk on a real bus longer than the same walk in a simulator. The gait
+    counts control periods, not seconds, so the periods of one number belong together. None where they are no walks of
+    one gait, or of different numbers of periods.
+    """
+    gait = reference.metadata.get("gait")
+    if gait is None or gait != other.metadata.get("gait"):
+        return None
+    moments = []
+    for recording in (reference, other):
+        begin, end = walk_span(recording)
+        at = np.asarray(recording.cycles.get("time", np.zeros(0)))
+        moments.append(np.concatenate(([begin], at[(at > begin + 1e-6) & (at < end - 1e-6)])))
+    return np.stack(moments) if 1 < len(moments[0]) == len(moments[1]) else None

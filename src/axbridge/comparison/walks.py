@@ -19,10 +19,10 @@ from axbridge.arrays import FloatArray
 from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.current_draw import drawn
 from axbridge.comparison.footing import Footing, footing, measured_zmp
-from axbridge.comparison.gait_phase import beats, walk_span
 from axbridge.comparison.lag import Lag, lags
 from axbridge.comparison.metrics import deviation, resample
 from axbridge.comparison.recorded_robot import Standing, standing_robot
+from axbridge.comparison.side_by_side import shared_periods, walk_span
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.recording.recording import Recording, Segment
 
@@ -249,7 +249,7 @@ def sides_of(comparison: Comparison, beside: Comparison | None = None) -> list[W
 
 def _beside(reference: WalkSide, other: WalkSide) -> WalkSide:
     """The other walk on the reference's clock."""
-    found = beats(reference.recording, other.recording)
+    found = shared_periods(reference.recording, other.recording)
     if found is None:
         return replace(other, leader=reference) if np.allclose(reference.span, other.span) else other
     return replace(other, beat=found - [[reference.span[0]], [other.span[0]]])
