@@ -19,9 +19,7 @@ import axbridge
 from axbridge import UsageError
 from axbridge.config.rig import Rig
 from axbridge.motion.files import load_move
-from axbridge.motion.joint_table import joints_of
-from axbridge.motion.mtn import in_sevens, load_mtn, parse_mtn
-from axbridge.motion.mtn_moves import move_of, mtn_of
+from axbridge.motion.mtn import in_sevens, joints_of, load_mtn, move_of, mtn_of, parse_mtn
 from axbridge.motion.player import play
 from axbridge.pool import workers
 from axbridge.rotations import of_axis, roll_pitch_yaw

@@ -36,8 +36,7 @@ from axbridge.export.bam import from_bam
 from axbridge.file_reading import controls
 from axbridge.learn.randomise import Parameters
 from axbridge.motion.files import load_move, motion_of
-from axbridge.motion.joint_table import parse_joints
-from axbridge.motion.mtn_moves import mtn_of
+from axbridge.motion.mtn import mtn_of, parse_joints
 from axbridge.recording import mcap_file, step_format
 from axbridge.recording.csv_parquet import write_csv
 from axbridge.recording.import_lerobot import import_dataset

@@ -10,7 +10,7 @@ import pytest
 
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_tree
-from axbridge.motion.joint_table import joints_of
+from axbridge.motion.mtn import joints_of
 from axbridge.sim.body.poses import posed
 from tests.support.page_set import WALK_READY
 

@@ -5,8 +5,8 @@ import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.motion.balance import Soles
 from axbridge.motion.gait import Gait, Walk
+from axbridge.motion.walking import Soles
 from axbridge.robot.simulation import hold_up
 from axbridge.sim.body.soles import inside
 

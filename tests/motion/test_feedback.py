@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from axbridge.config.rig import Rig
-from axbridge.motion.feedback import Steering
 from axbridge.motion.gait import Gait, Walk
+from axbridge.motion.walking import Steering
 
 BIOLOID = Rig.load("bioloid")
 TICK = 0.05  # s

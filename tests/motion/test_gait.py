@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from axbridge import RigError, UsageError
 from axbridge.config.rig import Rig
-from axbridge.motion.gait import Gait, Walk
-from axbridge.motion.leg import JOINTS, Leg
+from axbridge.motion.gait import JOINTS, Gait, Leg, Walk
 
 BIOLOID = Rig.load("bioloid")
 LEG = Walk.of(BIOLOID, Gait()).legs["left"]

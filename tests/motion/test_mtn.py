@@ -12,11 +12,22 @@ from hypothesis import strategies as st
 from axbridge import Move, MoveError, UsageError
 from axbridge.config.rig import Rig
 from axbridge.motion.files import load_move, motion_of, move_of_motion, save_move
-from axbridge.motion.joint_table import joints_of, parse_joints
 from axbridge.motion.keyframes import KeyframeMotion
 from axbridge.motion.moves import Key, Page, tracks
-from axbridge.motion.mtn import MtnFile, MtnPage, MtnStep, checksum, in_sevens, load_mtn, parse_mtn, save_mtn
-from axbridge.motion.mtn_moves import move_of, mtn_of
+from axbridge.motion.mtn import (
+    MtnFile,
+    MtnPage,
+    MtnStep,
+    checksum,
+    in_sevens,
+    joints_of,
+    load_mtn,
+    move_of,
+    mtn_of,
+    parse_joints,
+    parse_mtn,
+    save_mtn,
+)
 from tests.support import page_set as lines
 from tests.support.page_set import EVERYTHING, page_set
 

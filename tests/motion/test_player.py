@@ -11,8 +11,8 @@ import axbridge
 from axbridge import BusError, ControlWarning, Move, PortError, UsageError
 from axbridge.bus.serial import SerialBus
 from axbridge.motion.files import load_move
-from axbridge.motion.joint_table import joints_of
 from axbridge.motion.moves import Key, Page
+from axbridge.motion.mtn import joints_of
 from axbridge.motion.player import play
 from axbridge.rotations import roll_pitch_yaw
 from tests.support.page_set import WALK_READY, page, page_set, step

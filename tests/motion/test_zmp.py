@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from axbridge.motion.zmp import GRAVITY, followed
+from axbridge.motion.gait import GRAVITY, followed
 
 STEP = 0.005
 TIME = np.arange(0.0, 8.0, STEP)

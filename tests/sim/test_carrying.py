@@ -5,7 +5,7 @@ import pytest
 
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_tree
-from axbridge.motion.leg import JOINTS
+from axbridge.motion.gait import JOINTS
 from axbridge.sim.body.carrying import Carrier, carried
 from axbridge.sim.body.effort import Body
 from axbridge.sim.body.inverse_dynamics import BaseMotion, wrenches

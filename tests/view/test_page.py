@@ -24,8 +24,8 @@ from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.errors import ErrorFlag
 from axbridge.motion.files import load_move
-from axbridge.motion.joint_table import joints_of
 from axbridge.motion.moves import Key, Move, Page
+from axbridge.motion.mtn import joints_of
 from axbridge.state import ServoState
 from axbridge.view.actions import Actions
 from axbridge.view.body import RobotDrawing, centre_of_mass

@@ -15,7 +15,7 @@ from axbridge.cli.options import ForceOption, JsonOption, MoveArgument, RigOptio
 from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
-    from axbridge.motion.joint_table import JointTable
+    from axbridge.motion.mtn import JointTable
 
 move = typer.Typer(
     cls=Verbs,
@@ -111,7 +111,7 @@ def optimise(
     from axbridge.files import check_new
     from axbridge.motion.energy import least_energy
     from axbridge.motion.files import load_move
-    from axbridge.motion.joint_table import joints_of
+    from axbridge.motion.mtn import joints_of
 
     if target.suffix.lower() != ".json":
         raise UsageError(f"{target} is no .json file", "write .json, and `axbridge move convert` it then")
@@ -152,7 +152,7 @@ def _table(rig: str | None, joint: list[str] | None) -> JointTable | None:
     """The joints of the rig, or as typed; None where neither is said."""
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError
-    from axbridge.motion.joint_table import joints_of, parse_joints
+    from axbridge.motion.mtn import joints_of, parse_joints
 
     if rig is not None and joint:
         raise UsageError("--rig and --joint are two ways to say the same", "give one of them")

@@ -64,7 +64,7 @@ def play(
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
     from axbridge.motion.files import load_move
-    from axbridge.motion.joint_table import joints_of
+    from axbridge.motion.mtn import joints_of
     from axbridge.motion.player import play as play_move
     from axbridge.recording.provenance import describe
     from axbridge.recording.recorder import Recorder

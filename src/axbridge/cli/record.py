@@ -28,7 +28,7 @@ from axbridge.cli.recording import interruptible
 from axbridge.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from axbridge.motion.experiment_run import Conducted
+    from axbridge.motion.experiments import Conducted
 
 
 @app.command()

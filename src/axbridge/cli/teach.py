@@ -63,7 +63,7 @@ def teach(
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
     from axbridge.motion.files import save_move
-    from axbridge.motion.joint_table import joints_of
+    from axbridge.motion.mtn import joints_of
     from axbridge.motion.teaching import chosen, soft
     from axbridge.robot.open import open_robot
 

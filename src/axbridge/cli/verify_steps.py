@@ -28,7 +28,7 @@ from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import AxBridgeError, BusError, UsageError
-from axbridge.motion.experiment_run import ExperimentEnded, ExperimentRun
+from axbridge.motion.experiments import ExperimentEnded, ExperimentRun
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import walk
 from axbridge.recording.provenance import describe

@@ -8,11 +8,9 @@ from pathlib import Path
 from axbridge.config.toml_tables import shipped
 from axbridge.errors import MoveError, UsageError, nearest
 from axbridge.file_reading import reading
-from axbridge.motion.joint_table import JointTable
 from axbridge.motion.keyframes import KeyframeMotion, Pose
 from axbridge.motion.moves import MOST, Key, Move, Page, tracks
-from axbridge.motion.mtn import load_mtn, save_mtn
-from axbridge.motion.mtn_moves import move_of, mtn_of
+from axbridge.motion.mtn import JointTable, load_mtn, move_of, mtn_of, save_mtn
 
 _KINDS = ".json, .mtn or .motion"
 _SHIPPED, _FOLDER = "sample:", "examples"  # what a name begins with, and where its file lies

@@ -11,23 +11,241 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_discrete_are
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree
 from axbridge.errors import RigError, UsageError
-from axbridge.motion.footsteps import SIDES, Foothold, Step, footsteps
-from axbridge.motion.leg import JOINTS, Leg
-from axbridge.motion.zmp import GRAVITY, followed
 from axbridge.rotations import about
 from axbridge.servo.feed_forward import lead
 from axbridge.sim.body.carrying import Carrier, carried
 from axbridge.sim.body.inverse_dynamics import BaseMotion, wrenches
 from axbridge.sim.body.poses import posed
+
+SIDES = ("left", "right")
+_OTHER = {"left": "right", "right": "left"}
+
+
+@dataclass(frozen=True)
+class Foothold:
+    """Where a foot stands on the floor.
+
+    Attributes:
+        x: Ahead of where the walk begins, m.
+        y: To the left of it, m.
+        turn: Turned to the left, rad.
+    """
+
+    x: float
+    y: float
+    turn: float
+
+    def moved(self, ahead: float, left: float, turn: float = 0.0) -> Foothold:
+        """So much ahead and to the left, as seen from here, then turned."""
+        c, s = math.cos(self.turn), math.sin(self.turn)
+        return Foothold(self.x + c * ahead - s * left, self.y + s * ahead + c * left, self.turn + turn)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step.
+
+    Attributes:
+        side: The foot that is lifted.
+        start: Where it stood.
+        end: Where it is set down.
+        standing: Where the other one stands.
+    """
+
+    side: str
+    start: Foothold
+    end: Foothold
+    standing: Foothold
+
+
+def footsteps(count: int, ahead: float, left: float, turn: float, apart: float) -> list[Step]:
+    """Steps that lead ahead, to the side, round a bend, or all of it; one more closes the feet."""
+    middle = Foothold(0.0, 0.0, 0.0)
+    side = "left" if left > 0 or (left == 0 and turn > 0) else "right"  # the foot on that side opens
+    half = {"left": apart / 2, "right": -apart / 2}
+    feet = {name: middle.moved(0.0, half[name]) for name in SIDES}
+    steps = []
+    for number in range(count + 1):
+        other = _OTHER[side]
+        if number == count:
+            middle = feet[other].moved(0.0, -half[other])
+        else:
+            opens = number % 2 == 0
+            middle = middle.moved(ahead, left if opens else 0.0, turn if opens else 0.0)
+        end = middle.moved(0.0, half[side])
+        steps.append(Step(side, feet[side], end, feet[other]))
+        feet[side] = end
+        side = other
+    return steps
+
+
+# ---- legs
+#
+# A humanoid's leg in closed form: where the foot is to where the joints are, and back.
+#
+# The leg of a Bioloid: hip lateral and hip swing cross in one point, ankle swing and ankle lateral in another; thigh
+# and shank lie in one plane, each a little bent (the servo sits beside the line between the joints). The hip does not
+# twist, and the sole stays level. x forward, y left, z up, in the torso's frame; m and rad. Signs are those of the
+# rig `bioloid`: swing joints are positive forward (hip) and where they bend (knee; ankle: toes up), lateral ones turn
+# about +x.
+
+JOINTS = ("hip_lateral", "hip_swing", "knee", "ankle_swing", "ankle_lateral")  # in the order of `LegAngles`
+LegAngles = tuple[float, float, float, float, float]
+Point = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One leg's lengths.
+
+    Attributes:
+        hip: Where hip lateral and hip swing cross, in the torso's frame, m.
+        thigh: Hip to knee with every joint at 0: forward, up; m.
+        shank: Knee to ankle: forward, up; m.
+    """
+
+    hip: Point
+    thigh: tuple[float, float]
+    shank: tuple[float, float]
+
+    @classmethod
+    def of(cls, tree: Tree, side: str, path: Path) -> Leg:
+        """The leg of a URDF whose joints are called `side` + `JOINTS`."""
+        names = tree.names
+        chain = [side + name for name in ("hip_twist", *JOINTS)]
+        for name in chain:
+            if name not in names:
+                raise RigError(path, name, "is missing: a robot needs it to walk", "walk with the rig bioloid")
+        links = [tree.dof.tolist().index(names.index(name)) for name in chain]
+        twist, lateral, swing, knee, ankle, end = (tree.place[link] for link in links)
+        apart = max(abs(value) for value in (*swing, *end, knee[1], ankle[1], *lateral[:2]))
+        if apart > 1e-6:
+            raise RigError(path, chain[0], "the leg's axes do not cross as a Bioloid's", "walk with the rig bioloid")
+        x, y, z = (float(value) for value in twist + lateral)
+        return cls((x, y, z), (float(knee[0]), float(knee[2])), (float(ankle[0]), float(ankle[2])))
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Nearest and furthest distance of the ankle from the hip with a knee of 0 or more, m."""
+        thigh, shank = math.hypot(*self.thigh), math.hypot(*self.shank)
+        least = max(0.0, _direction(*self.thigh) - _direction(*self.shank))  # bend of a knee of 0, or a straight leg
+        return abs(thigh - shank), math.sqrt(thigh**2 + shank**2 + 2 * thigh * shank * math.cos(least))
+
+    def angles(self, ankle: Point) -> LegAngles:
+        """Joint angles that put the ankle there, knee forward, sole level."""
+        x, y, z = (a - b for a, b in zip(ankle, self.hip, strict=True))
+        lateral = math.atan2(y, -z)
+        down = math.hypot(y, z)
+        distance = math.hypot(x, down)
+        nearest, furthest = self.reach
+        if not nearest < distance <= furthest + 1e-12:
+            raise UsageError(
+                f"a foot {distance * 1000:.0f} mm from the hip is out of reach: {nearest * 1000:.0f} to "
+                f"{furthest * 1000:.0f} mm",
+                "take shorter, lower or less wide steps (of axbridge walk: --step-length, --step-height, --side-step)",
+            )
+        thigh, shank = math.hypot(*self.thigh), math.hypot(*self.shank)
+        thigh_bend, shank_bend = _direction(*self.thigh), _direction(*self.shank)
+        bend = math.acos(max(-1.0, min(1.0, (distance**2 - thigh**2 - shank**2) / (2 * thigh * shank))))
+        knee = bend - (thigh_bend - shank_bend)
+        swing = math.atan2(x, down) + math.atan2(shank * math.sin(bend), thigh + shank * math.cos(bend)) - thigh_bend
+        return lateral, swing, knee, knee - swing, -lateral
+
+    def ankle(self, angles: Sequence[float]) -> Point:
+        """Where joint angles, in the order of `JOINTS`, put the ankle: the inverse of `angles`."""
+        lateral, swing, knee = angles[:3]
+        thigh = _direction(*self.thigh) + swing
+        shank = _direction(*self.shank) + swing - knee
+        length, rest = math.hypot(*self.thigh), math.hypot(*self.shank)
+        x = length * math.sin(thigh) + rest * math.sin(shank)
+        down = length * math.cos(thigh) + rest * math.cos(shank)
+        return self.hip[0] + x, self.hip[1] + down * math.sin(lateral), self.hip[2] - down * math.cos(lateral)
+
+
+def _direction(forward: float, up: float) -> float:
+    """Angle of a vector forward of straight down, rad."""
+    return math.atan2(forward, -up)
+
+
+# ---- zero-moment point
+#
+# Where the centre of mass has to go, so that the zero-moment point goes where the feet stand: preview control.
+#
+# The robot is taken as a cart of its whole mass on a table: the centre of mass x keeps its height z, and the zero-
+# moment point (ZMP), where the floor's push acts, is p = x - (z/g)·x''. Preview control is the linear optimal control
+# of x''' that lets p follow a reference which is known some time ahead: the cart has to set off before the point
+# moves.
+#
+# Kajita et al., *Biped Walking Pattern Generation by using Preview Control of Zero-Moment Point*, ICRA 2003: the cart
+# on the table is its section 3, the control its section 4.
+
+GRAVITY = 9.81  # m/s²
+_AHEAD = 1.6  # s of the reference that the control looks at; at 0.25 m, what comes later weighs less than 1e-4
+_ERROR, _JERK = 1.0, 1e-6  # weights of the ZMP's summed error and of x'''
+
+
+def followed(reference: FloatArray, height: float, step: float) -> tuple[FloatArray, FloatArray]:
+    """Let the zero-moment point follow a reference, from rest.
+
+    Args:
+        reference: The ZMP wanted at each moment, (n, axes), m; after the last moment it stays.
+        height: Of the centre of mass above the floor, m.
+        step: From one moment to the next, s.
+
+    Returns:
+        The centre of mass and its ZMP, (n, axes) each, m.
+    """
+    ahead = round(_AHEAD / step)
+    feedback, preview = _gains(height, step, ahead)
+    a, b, c = _cart(height, step)
+    wanted = np.concatenate((reference, np.repeat(reference[-1:], ahead, axis=0)))
+    state = np.zeros((3, reference.shape[1]))
+    state[0] = reference[0]
+    missed = np.zeros(reference.shape[1])
+    centre, point = np.empty_like(reference), np.empty_like(reference)
+    for k in range(len(reference)):
+        centre[k], point[k] = state[0], c @ state
+        missed += point[k] - wanted[k]
+        jerk = preview @ wanted[k + 1 : k + 1 + ahead] - feedback[0] * missed - feedback[1:] @ state
+        state = a @ state + np.outer(b, jerk)
+    return centre, point
+
+
+def _cart(height: float, step: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Position, speed and acceleration (3, 3) on jerk (3,) in steps, and the ZMP they make (3,)."""
+    a = np.array(((1.0, step, step**2 / 2), (0.0, 1.0, step), (0.0, 0.0, 1.0)))
+    return a, np.array((step**3 / 6, step**2 / 2, step)), np.array((1.0, 0.0, -height / GRAVITY))
+
+
+def _gains(height: float, step: float, ahead: int) -> tuple[FloatArray, FloatArray]:
+    """Feedback of the summed error and the state, (4,), and gains of the reference to come, (ahead,)."""
+    a, b, c = _cart(height, step)
+    wide = np.zeros((4, 4))  # the summed error beside the cart
+    wide[0, 0], wide[0, 1:], wide[1:, 1:] = 1.0, c @ a, a
+    push = np.concatenate(([c @ b], b))
+    riccati = solve_discrete_are(wide, push[:, None], np.diag((_ERROR, 0.0, 0.0, 0.0)), np.array(((_JERK,),)))
+    weight = 1.0 / (_JERK + push @ riccati @ push)
+    feedback: FloatArray = weight * (push @ riccati @ wide)
+    closed = wide - np.outer(push, feedback)
+    preview = np.empty(ahead)
+    preview[0] = feedback[0]
+    later = closed.T @ riccati[:, 0] * _ERROR
+    for k in range(1, ahead):
+        preview[k] = weight * (push @ later)
+        later = closed.T @ later
+    return feedback, preview
+
 
 _GRID = 0.01  # s between two poses that are worked out
 _SHIFT = 0.9  # s before the first step, in which the weight goes over the standing foot, and after the last

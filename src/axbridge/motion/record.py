@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.files import check_new
-from axbridge.motion.experiment_run import Conducted, Progress
-from axbridge.motion.experiments import Options, check, conduct, unseen
+from axbridge.motion.experiments import Conducted, Options, Progress, check, conduct, unseen
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording

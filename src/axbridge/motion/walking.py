@@ -12,20 +12,189 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
+import numpy as np
+
+from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
-from axbridge.motion.balance import Soles
-from axbridge.motion.feedback import Steering, against
-from axbridge.motion.gait import Gait, Walk
+from axbridge.motion.gait import Foothold, Gait, Walk
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.robot.backends.backend import SIMULATION
 from axbridge.robot.event_log import Watch
 from axbridge.robot.robot import Robot
 from axbridge.robot.sensors.sensor import ImuSample
-from axbridge.robot.simulation import hold_up
-from axbridge.rotations import LinkPose, roll_pitch_yaw
+from axbridge.robot.simulation import Simulation, hold_up
+from axbridge.rotations import LinkPose, Vector, roll_pitch_yaw, turned
+from axbridge.sim.body.soles import Contact, inside, soles_of
 from axbridge.state import ServoState, StepReport
+
+_STANDS = 0.5  # N: pressed with less, a foot carries nothing
+
+
+class Support(NamedTuple):
+    """What carries a robot.
+
+    Attributes:
+        zmp: The zero-moment point, m, in the world.
+        margin: From there to the nearest edge of the soles that stand, m; below 0 outside. NaN where a foot is no box.
+    """
+
+    zmp: tuple[float, float]
+    margin: float
+
+
+class Soles:
+    """The feet of a simulated robot that walks.
+
+    Args:
+        simulation: Of a robot with joints; the soles are the lowest faces of the boxes that its feet touch the
+            floor with.
+
+    Raises:
+        RigError: the rig has no legs that walk.
+    """
+
+    def __init__(self, simulation: Simulation) -> None:
+        rig, engine = simulation.world.rig, simulation.engine
+        assert engine is not None
+        self._engine = engine
+        tree = rig.tree(fixed_base=False)
+        self.links = {side: tree.links[tree.moved[f"{side}_ankle_lateral"]] for side in ("left", "right")}
+        found = {tree.links[sole.link]: sole.corners.tolist() for sole in soles_of(rig, tree)}
+        self._corners: dict[str, list[Vector]] = {link: found.get(link, []) for link in self.links.values()}
+
+    def support(self) -> Support | None:
+        """Where the floor's push acts; None while no foot stands."""
+        pressed: dict[str, list[Contact]] = {link: [] for link in self._corners}
+        for contact in self._engine.contacts():
+            if contact.link in pressed:
+                pressed[contact.link].append(contact)
+        push = {link: sum(contact.force[2] for contact in there) for link, there in pressed.items()}
+        standing = [link for link, force in push.items() if force > _STANDS]
+        if not standing:
+            return None
+        there = [contact for link in standing for contact in pressed[link]]
+        weight = np.array([contact.force[2] for contact in there])
+        points = np.array([contact.point[:2] for contact in there])
+        x, y = (weight @ points / weight.sum()).tolist()
+        known = all(self._corners[link] for link in standing)
+        corners = np.concatenate([self._outline(link) for link in standing]) if known else None
+        return Support((x, y), math.nan if corners is None else inside((x, y), corners))
+
+    def planned(self, walk: Walk, time: float) -> tuple[float, float]:
+        """Where the plan wants the zero-moment point `time` s after the walk's start, as seen from where the feet are.
+
+        So a drift of the whole robot is no difference.
+        """
+        wanted = _at(walk, walk.zmp, time)
+        plan = _middle({side: tuple(_at(walk, way, time)[[0, 1, 3]].tolist()) for side, way in walk.feet.items()})
+        feet = {side: self._engine.motion(link) for side, link in self.links.items()}
+        here = _middle(
+            {side: (foot.place[0], foot.place[1], roll_pitch_yaw(foot.turned)[2]) for side, foot in feet.items()}
+        )
+        turn = here[2] - plan[2]
+        x, y = float(wanted[0]) - plan[0], float(wanted[1]) - plan[1]
+        there = Foothold(here[0], here[1], turn).moved(x, y)
+        return there.x, there.y
+
+    def _outline(self, link: str) -> FloatArray:
+        """Corners of a sole on the floor, (n, 2), m."""
+        foot = self._engine.motion(link)
+        corners: FloatArray = np.array([turned(corner, foot.turned)[:2] for corner in self._corners[link]])
+        corners += foot.place[:2]
+        return corners
+
+
+def _at(walk: Walk, ways: FloatArray, time: float) -> FloatArray:
+    return np.array([np.interp(time, walk.time, column) for column in ways.T])
+
+
+def _middle(feet: Mapping[str, tuple[float, ...]]) -> tuple[float, float, float]:
+    """Between two feet, each x, y, turn."""
+    (x, y, one), (a, b, other) = feet.values()
+    between = math.atan2(math.sin(one) + math.sin(other), math.cos(one) + math.cos(other))
+    return (x + a) / 2, (y + b) / 2, between
+
+
+# ---- feedback
+#
+# A little feedback for a walk, by what an IMU feels: the hips take back some of the torso's lean and wrong heading.
+#
+# Both legs get the same against a lean, so that the feet keep their places to each other. The rate counts, too: what
+# leans and goes on leaning is met early, because servos take a while to follow. Against a wrong heading each foot is
+# set down a little turned, and the torso follows.
+
+_AHEAD = 0.1  # s for which a rate is taken to go on
+_MOST = 0.15  # rad: more is no lean of a walk but a fall
+_MOST_TURNED = 0.1  # rad that a foot is turned to the other one, at most
+_AIM = 0.3  # m ahead, where the robot heads for on its planned line
+
+
+def against(lean: ImuSample, share: float) -> dict[str, float]:
+    """What to add to the hips' goals, rad, by joint."""
+    (roll, pitch, _), (rolling, pitching, _) = lean.roll_pitch_yaw, lean.rates
+    ahead = -_bounded(share * (pitch + _AHEAD * pitching))
+    across = _bounded(share * (roll + _AHEAD * rolling))
+    return {
+        f"{side}_{joint}": turn
+        for side in ("left", "right")
+        for joint, turn in (("hip_swing", ahead), ("hip_lateral", across))
+    }
+
+
+def _bounded(angle: float) -> float:
+    return max(-_MOST, min(_MOST, angle))
+
+
+class Steering:
+    """Keeps a walk on its line: turns each step by a share of how far the robot heads elsewhere.
+
+    How far it is off the line follows from its heading and the planned steps; a foot that slips aside is not felt.
+
+    Args:
+        walk: The plan, with the share.
+    """
+
+    def __init__(self, walk: Walk) -> None:
+        self._walk = walk
+        self._ahead: float | None = None  # what the IMU calls straight ahead, rad
+        self._before = walk.middle(0.0)
+        self._off = (0.0, 0.0)  # the planned place, m
+        self._number = -1  # of the step under way
+        self._from = self._to = 0.0  # turn of the left foot beyond the right one's, rad, before and after this step
+
+    def turns(self, time: float, yaw: float) -> dict[str, float]:
+        """What to add to the goals of the hips' twist, rad, by joint."""
+        planned = self._walk.middle(time)
+        if self._ahead is None:
+            self._ahead = yaw - planned.turn
+        error = math.remainder(yaw - self._ahead - planned.turn, math.tau)
+        self._drift(planned, error)
+        number, share = self._walk.step_at(time)
+        if number != self._number and share > 0:
+            self._number, self._from = number, self._to
+            left = self._walk.steps[number].side == "left"
+            self._to = (-1 if left else 1) * self._turn(planned, error)
+        eased = (1 - math.cos(math.pi * share)) / 2 if number == self._number else 1.0
+        apart = self._from + (self._to - self._from) * eased
+        return {"left_hip_twist": apart / 2, "right_hip_twist": -apart / 2}
+
+    def _drift(self, planned: Foothold, error: float) -> None:
+        x, y = planned.x - self._before.x, planned.y - self._before.y
+        c, s = math.cos(error) - 1, math.sin(error)
+        self._off = self._off[0] + c * x - s * y, self._off[1] + s * x + c * y
+        self._before = planned
+
+    def _turn(self, planned: Foothold, error: float) -> float:
+        """Of the next step to the right, rad."""
+        gait = self._walk.gait
+        if gait.step_length:
+            aside = math.cos(planned.turn) * self._off[1] - math.sin(planned.turn) * self._off[0]
+            error += math.copysign(1.0, gait.step_length) * math.atan(aside / _AIM)
+        return max(-_MOST_TURNED, min(_MOST_TURNED, gait.feedback * error))
+
 
 _RISE = 1.5  # s in which torque rises and the joints reach the first pose
 _RISING_SPEED = 1.5  # rad/s, at most

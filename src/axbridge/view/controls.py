@@ -14,8 +14,8 @@ from typing import Any
 from axbridge.config.urdf import Tree
 from axbridge.errors import AxBridgeError, UsageError
 from axbridge.motion.files import load_move
-from axbridge.motion.joint_table import joints_of
 from axbridge.motion.mirror import signs
+from axbridge.motion.mtn import joints_of
 from axbridge.robot.robot import Robot
 from axbridge.view.actions import RegisterRow, end_of_range
 from axbridge.view.events import LoggedEvent
