@@ -27,8 +27,8 @@ from axbridge.motion.mirror import signs
 from axbridge.motion.moves import MOST, Key, Move, Page, tracks
 from axbridge.motion.planning import Bounds, check
 from axbridge.servo.columns import Param, pack
-from axbridge.servo.steady import SteadyServo
 from axbridge.servo.feed_forward import volts_per_radian
+from axbridge.servo.steady import SteadyServo
 from axbridge.sim.body.effort import Body
 from axbridge.sim.body.link_paths import way_to_base
 from axbridge.units import RPM
