@@ -75,7 +75,7 @@ def test_a_servo_that_shut_itself_down_is_named_and_rebooted(line, capsys):
     assert "has shut itself down, or will: overheating, overload" in told
     assert f"axbridge servo reboot 1 --port {line.port}" in told
     assert run(line, "servo", "reboot", "1") == 0
-    assert "servo 1 has started anew; it had: overheating, overload" in capsys.readouterr().out
+    assert "servo 1 has restarted; it had: overheating, overload" in capsys.readouterr().out
     assert line[1].table["hardware_error_status"] == 0
     assert run(line, "servo", "reboot", "3") == 2
     assert "cannot be rebooted" in capsys.readouterr().err

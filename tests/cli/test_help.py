@@ -59,9 +59,9 @@ def test_the_example_of_a_verb_is_in_its_help_and_can_be_typed(name, command, ca
 def test_help_is_broken_where_the_terminal_ends(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     run(["walk", "-h"])
-    paragraph = capsys.readouterr().out.partition("It measures nothing")[2].partition("Options")[0]
+    paragraph = capsys.readouterr().out.partition("Its steps are planned")[2].partition("Options")[0]
     first, *_ = paragraph.splitlines()
-    assert len("It measures nothing" + first.rstrip()) > 85  # full, though the source ends it elsewhere
+    assert len("Its steps are planned" + first.rstrip()) > 85  # full, though the source ends it elsewhere
 
 
 def test_verbs_come_in_groups_in_the_order_one_meets_them(capsys):
@@ -256,7 +256,7 @@ def test_a_dry_run_of_a_wheel_draws_its_duty(tmp_path, monkeypatch, capsys):
 
 def test_a_number_that_is_none_is_refused_in_words(capsys):
     assert run(["servo", "info", "shoulder"]) == 2
-    assert "ID must be a whole number (a bus id; `axbridge scan` lists them)" in capsys.readouterr().err
+    assert "is no bus id, and names are a rig's" in capsys.readouterr().err
 
 
 def test_the_rig_may_come_from_the_environment(tmp_path, monkeypatch, capsys):

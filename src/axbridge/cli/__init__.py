@@ -16,7 +16,7 @@ def main() -> None:
     ask_before_imports()
     try:
         for verb in (verb for verbs in VERBS.values() for verb in verbs):
-            import_module(f"axbridge.cli.{'import_' if verb == 'import' else verb}")
+            import_module(f"axbridge.cli.{verb}{'_' * (verb in {'import', 'list'})}")
         from axbridge.cli.app import run
     except KeyboardInterrupt:  # a quick hand
         print("stopped: no motor was moved, and files are whole or not there", file=sys.stderr)

@@ -33,12 +33,28 @@ _HARMLESS = {
     "import",
     "info",
     "monitor",
+    "list",
     "off",
+    "plot",
+    "ports",
     "move",
     "rig",
     "scan",
     "sweep",
     "warmup",
+}
+_HINTS = {  # what people type
+    "id": "servo set-id 1 7",
+    "set-id": "servo set-id 1 7",
+    "set-baud": "servo set-baud 1 500000",
+    "goto": "servo goto 1 30",
+    "torque": "servo torque 1 off` or `axbridge off",
+    "read": "servo read 1 present_position",
+    "write": "servo write 1 led 1",
+    "simulate": "compare REAL.mcap --rig RIG",
+    "replay": "view FILE.mcap` or `axbridge record replay --source FILE.mcap --rig RIG",
+    "bench": "doctor",
+    "version": "--version",
 }
 UNTOUCHED = "no motor was moved, and files are whole or not there"
 _WRITES = "a write under way may have reached the servo; `axbridge servo info ID` tells what it holds"
@@ -46,11 +62,7 @@ _AS_THE_RIG_SAYS = "motors were left as the rig's [safety] says (by default off)
 
 
 class Stopped(Exception):
-    """A verb that a signal or its user has ended early, and that has said what became of motors and files.
-
-    Args:
-        code: The exit code.
-    """
+    """A verb that a signal or its user has ended early, and that has said what became of motors and files."""
 
     def __init__(self, code: int = INTERRUPTED) -> None:
         self.code = code
@@ -88,12 +100,7 @@ def _main(
 
 
 def emit_json(form: str, document: Mapping[str, Any]) -> None:
-    """Print one JSON document on stdout; not-a-number and infinity become null, as JSON has neither.
-
-    Args:
-        form: Name and version of what is printed, as docs/format-json.md lists them; it is the key ``format``.
-        document: The other keys.
-    """
+    """Print one JSON document on stdout; not-a-number and infinity become null, as JSON has neither."""
     print(json.dumps({"format": f"axbridge-{form}", **_finite(document)}, indent=2))
 
 
@@ -111,6 +118,8 @@ def run(arguments: list[str]) -> int:
     """Run the program; return its exit code: 0 done, 1 a check failed, 2 wrong use or bad input, 3 hardware or bus."""
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     try:
         code = app(args=arguments, prog_name="axbridge", standalone_mode=False)
     except typer.Exit as leave:
@@ -174,6 +183,9 @@ def _in_our_words(misuse: typer.TyperException) -> str:
         whole = "whole " if number[2] == "integer" else ""
         meant = " (a bus id; `axbridge scan` lists them)" if number[1] == "ID" else ""
         return f"{number[1]} must be a {whole}number{meant}"
+    typed = re.match(r"No such command '(.*?)'", text)
+    if typed and typed[1] in _HINTS:
+        return f"no such verb: {typed[1]!r}; try `axbridge {_HINTS[typed[1]]}`"
     found = re.fullmatch(r"No such command ('.*')\. Did you mean (.*)\?", text)
     return f"no such verb: {found[1]}; did you mean {' or '.join(found[2].split(', '))}?" if found else text
 

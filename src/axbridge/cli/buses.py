@@ -11,13 +11,7 @@ if TYPE_CHECKING:
 
 
 def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
-    """The buses meant by the options of a verb.
-
-    Raises:
-        RigError, ProfileError: the rig cannot be loaded.
-        PortError: ``auto`` is not clear.
-        UsageError: one port for a rig with several buses; a rig without Dynamixels.
-    """
+    """The buses meant by the options of a verb."""
     from axbridge.bus.handshake import Expected, ExpectedBus
 
     if rig is None:

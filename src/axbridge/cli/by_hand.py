@@ -29,12 +29,6 @@ Found = TypeVar("Found")
 class Hand(Generic[Found]):
     """Asks for joint after joint, while the robot goes on.
 
-    Args:
-        rig: Whose joints they are.
-        robot: Its servos, limp.
-        key: The next key, or "".
-        show: Says what moves, while a key is waited for.
-
     Attributes:
         found: What came of each joint so far, by name of the rig's servo.
     """
@@ -50,10 +44,6 @@ class Hand(Generic[Found]):
         """Ask for each joint with `one(name, "1 of 2")`, which returns what it found or the key that left the joint.
 
         A joint whose servo was silent for a moment is asked for once more. `one` may add to the queue.
-
-        Raises:
-            ServoLost: one did not come back.
-            Ended: the user wants to end.
         """
         place = 0
         while place < len(queue):
@@ -77,14 +67,7 @@ class Hand(Generic[Found]):
     def turned(
         self, what: str, joint: str, meant: str, refuse: Callable[[str], None] = lambda _: None
     ) -> tuple[str, float, str]:
-        """Have a joint turned: the servo that moved, how far, rad, and "", or the key that was pressed instead.
-
-        Args:
-            what: Says which joint; the way follows.
-            joint: Name of the rig's servo.
-            meant: The servo whose LED blinks meanwhile; "" = none.
-            refuse: Called with the servo that moved; raises UsageError where it cannot be that one.
-        """
+        """Have a joint turned: the servo that moved, how far, rad, and "", or the key that was pressed instead."""
         way = self.way(joint)
         before = self.angles()
         while True:
@@ -127,19 +110,7 @@ class Hand(Generic[Found]):
         self, what: str, before: Mapping[str, float] | None = None, name: str = "",
         follow: Callable[[], None] = lambda: None, keys: str = "",
     ) -> str:  # fmt: skip
-        """The key that was pressed, while the robot goes on and `follow` is called after each step.
-
-        Args:
-            what: The question.
-            before: Angles by servo: how far the one called `name`, or the one that moved most, is from there is shown.
-            name: That servo is known: MOVE is no answer then.
-            follow: Called after each step.
-            keys: Those that are waited for; "" = any.
-
-        Raises:
-            Ended: the user wants to end, or the robot was closed.
-            BusError: a servo failed or got lost.
-        """
+        """The key that was pressed, while the robot goes on and `follow` is called after each step."""
 
         def go_on() -> None:
             if self.robot.step() == -1:

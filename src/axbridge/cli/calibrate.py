@@ -170,12 +170,7 @@ def _told(rig: Rig, servo: ServoConfig, found: Mounting, queue: list[str]) -> li
 
 
 def _refuse_unwritable(rig: Rig, given: str) -> None:
-    """Only a file of the user's own is written to.
-
-    Raises:
-        UsageError: the rig comes with axbridge, or parameters were given with its name.
-        RecordingError: its folder is not writable.
-    """
+    """Only a file of the user's own is written to."""
     from axbridge.config.urdf_parameters import split_options
     from axbridge.files import check_writable
 
@@ -190,11 +185,7 @@ def _refuse_unwritable(rig: Rig, given: str) -> None:
 
 
 def _chosen(rig: Rig, joints: str) -> list[str]:
-    """The rig's Dynamixels that were asked for.
-
-    Raises:
-        UsageError: the rig has no such servo, or none on a line.
-    """
+    """The rig's Dynamixels that were asked for."""
     on_a_line = rig.dynamixels
     if not on_a_line:
         raise UsageError(f"rig {rig.name} has no Dynamixels", "there is nothing to calibrate")
@@ -209,13 +200,7 @@ def _chosen(rig: Rig, joints: str) -> list[str]:
 def _write(
     rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[], str], *, yes: bool
 ) -> dict[str, dict[str, Value]]:
-    """Show what changes in the file, ask, and write it whole; returns what has changed, by servo.
-
-    Raises:
-        RigError: the findings make no sound rig.
-        UsageError: the file has changed meanwhile.
-        Ended: the user does not want it.
-    """
+    """Show what changes in the file, ask, and write it whole; returns what has changed, by servo."""
     from axbridge.config.rig_check import check_rig
     from axbridge.config.rig_edit import edited
     from axbridge.files import replacing

@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 def dry_run(
     rig: Rig, servo: str | None, seed: int, name: str, options: Options, tick: float | None, picture: Path
 ) -> None:
-    """Try an experiment on the simulator, say what its parts are, and draw its goals. No real servo hears of it.
-
-    Raises:
-        AxBridgeError: the experiment cannot be done; the error that recording it would raise.
-        RecordingError: the picture cannot be written.
-    """
+    """Try an experiment on the simulator, say what its parts are, and draw its goals. No real servo hears of it."""
     from axbridge.motion.experiments import check, conduct
     from axbridge.motion.record import period_of
     from axbridge.recording.recorder import Recorder

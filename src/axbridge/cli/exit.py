@@ -53,11 +53,7 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def early_end(words: Callable[[BaseException], str], *others: type[Exception]) -> Iterator[None]:
-    """Print `words` on stderr after Ctrl-C, SIGTERM or one of the `others` in the block.
-
-    Raises:
-        Stopped: in place of what ended it; with 143 for SIGTERM, else with 130, as for Ctrl-C.
-    """
+    """Print `words` on stderr after Ctrl-C, SIGTERM or one of the `others` in the block."""
     reasons: tuple[type[BaseException], ...] = (KeyboardInterrupt, *others)
     try:
         with terminable():
@@ -70,26 +66,14 @@ def early_end(words: Callable[[BaseException], str], *others: type[Exception]) -
 
 @contextmanager
 def stopping(rig: Rig | None, left: Callable[[], str]) -> Iterator[None]:
-    """After Ctrl-C or SIGTERM in the block, which leaves its robot closed, say what became of motors and files.
-
-    Args:
-        rig: The robot's; None where a script of the user's has chosen it.
-        left: Says what is left beside the motors; called after the block.
-
-    Raises:
-        Stopped: in place of KeyboardInterrupt.
-    """
+    """After Ctrl-C or SIGTERM in the block, which leaves its robot closed, say what became of motors and files."""
     with early_end(lambda _: f"stopped: {motors_after(rig)}; {left()}"):
         yield
 
 
 @contextmanager
 def unharmed() -> Iterator[None]:
-    """After Ctrl-C or SIGTERM in a verb that moves no motor, say so; its processes have ended by then.
-
-    Raises:
-        Stopped: in place of KeyboardInterrupt.
-    """
+    """After Ctrl-C or SIGTERM in a verb that moves no motor, say so; its processes have ended by then."""
     with early_end(lambda _: ("\n" if sys.stderr.isatty() else "") + f"stopped: {UNTOUCHED}"):
         yield
 

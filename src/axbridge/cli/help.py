@@ -12,11 +12,25 @@ import typer.core
 
 VERBS = {
     "The first day": (
-        *("demo", "scan", "off", "doctor", "servo", "view", "record", "compare", "identify", "walk"),
-        *("serve", "rig"),
+        *("demo", "list", "ports", "scan", "off", "doctor", "servo", "view", "record", "compare", "identify", "walk"),
+        *("serve",),
     ),
     "More": (
-        *("monitor", "verify", "calibrate", "run", "teach", "play", "move", "info", "convert", "import", "export"),
+        *(
+            "rig",
+            "monitor",
+            "verify",
+            "calibrate",
+            "run",
+            "teach",
+            "play",
+            "move",
+            "info",
+            "plot",
+            "convert",
+            "import",
+            "export",
+        ),
         *("sweep", "warmup"),
     ),
 }
@@ -43,6 +57,10 @@ EXAMPLES = {
     "rig check": "axbridge rig check my_head",
     "rig copy": "axbridge rig copy pan_tilt my_head",
     "rig list": "axbridge rig list",
+    "list": "axbridge list rigs",
+    "plot": "axbridge plot step.mcap --out step.html",
+    "ports": "axbridge ports",
+    "rig new": "axbridge rig new my_head --port /dev/ttyUSB0",
     "rig schema": "axbridge rig schema > rig.schema.json",
     "rig show": "axbridge rig show pan_tilt",
     "run": "axbridge run my_controller.py --rig bioloid",
@@ -82,6 +100,17 @@ class Verbs(typer.core.TyperGroup):
                 command.rich_help_panel = panels[name]  # type: ignore[attr-defined]
         if not inside:
             self.commands = {name: self.commands[name] for name in panels if name in self.commands}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """A verb of this group, and its arguments: a rig comes first, or as --rig, whichever the verb declares."""
+        name, command, rest = super().resolve_command(ctx, args)
+        kinds = {one.name: one.param_type_name for one in command.params} if command is not None else {}
+        if kinds.get("rig") == "option" and "argument" not in kinds.values() and rest and rest[0][:1] not in {"-", ""}:
+            rest = ["--rig", *rest]
+        elif kinds.get("rig") == "argument" and "--rig" in rest[:-1]:
+            at = rest.index("--rig")
+            rest = [rest[at + 1], *rest[:at], *rest[at + 2 :]]
+        return name, command, rest
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A verb of this group."""

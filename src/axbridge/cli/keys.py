@@ -28,11 +28,7 @@ def ask(
     *,
     but: str = "",
 ) -> str:
-    """Ask, and wait for a key: one of `keys`, or any where that is empty, `but` not these.
-
-    Raises:
-        Ended: the user wants to end, or there is nobody to press a key.
-    """
+    """Ask, and wait for a key: one of `keys`, or any where that is empty, `but` not these."""
     while key() not in {"", END}:  # struck too often: no motor moves because of that
         pass
     print(what, flush=True)
@@ -53,9 +49,6 @@ def pressed() -> Iterator[Callable[[], str]]:
     """Yield a function that returns the next key pressed, or ""; line ends of a pipe do not count.
 
     A terminal passes on single keys inside the block, and shows none of them. After its end it is as before.
-
-    Raises:
-        UsageError: this system's terminals pass on no single keys.
     """
     try:
         number = sys.stdin.fileno()

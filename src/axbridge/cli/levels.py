@@ -18,11 +18,7 @@ _SHOWN = ("firmware_version", "return_delay_time", "status_return_level", "tempe
 
 
 def examined(bus: SerialBus, line: ExpectedBus, rig: Rig, report: Diagnosis) -> dict[str, dict[str, int]]:
-    """The registers of each servo that answers, by name of both; what is wrong by them goes into the report.
-
-    Raises:
-        BusError: a servo that answered does so no more.
-    """
+    """The registers of each servo that answers, by name of both; what is wrong by them goes into the report."""
     configs = {servo.name: servo for servo in rig.servos}
     silent = {one.id for one in report.findings if one.kind in {*UNREADABLE, "model"}}
     there = {one["id"] for one in report.facts["servos"]} - silent
@@ -39,14 +35,7 @@ def examined(bus: SerialBus, line: ExpectedBus, rig: Rig, report: Diagnosis) -> 
 
 
 def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int], where: str = "") -> list[Finding]:
-    """What keeps a servo from doing what the rig expects of it, or from protecting itself.
-
-    Args:
-        servo: Which.
-        config: The rig's entry.
-        values: Its registers, by name, in counts.
-        where: How the commands of the fixes name the port.
-    """
+    """What keeps a servo from doing what the rig expects of it, or from protecting itself."""
     factory = {name: servo.profile.registers[name].initial for name in values}
     wanted = {**{name: value for name, value in factory.items() if isinstance(value, int)}, **config.registers}
     findings: list[Finding] = []

@@ -38,7 +38,7 @@ def monitor(
     duration: Annotated[float, shared("--duration", "0: until Ctrl-C.", min=0.0)] = 0.0,
     json: JsonOption = False,
 ) -> int:
-    """Show all servos of a line live, 50 times a second; writes nothing to them.
+    """Show all servos of a line live as a table of numbers, 50 times a second; writes nothing to them.
 
     With --model it says why servos do not do as their model says, a line for each cause. The simulation gets the goals
     that stand in the servos' registers.
@@ -81,10 +81,6 @@ def monitor(
 
 class _Causes:
     """What an onlooker has named.
-
-    Args:
-        live: Whether a table shows it; else each is printed at once.
-        quiet: Nothing is printed.
 
     Attributes:
         onlooker: Who looks; None = nobody.

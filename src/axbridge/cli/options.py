@@ -5,7 +5,7 @@ A verb may add a sentence of its own to the help: what it does with it, or what 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,11 +31,7 @@ def _known_engine(name: str | None) -> str | None:
 
 
 def named_mcap(path: Path | None) -> Path | None:
-    """A recording's name, which says what it is.
-
-    Raises:
-        UsageError: it says something else.
-    """
+    """A recording's name, which says what it is."""
     from axbridge.errors import UsageError
 
     if path is not None and path.suffix not in ("", ".mcap"):
@@ -50,11 +46,7 @@ def separated(names: str) -> list[str]:
 
 
 def listed(text: str, known: Collection[str], what: str) -> list[str]:
-    """Names that were given, separated by commas.
-
-    Raises:
-        UsageError: one of them is not known.
-    """
+    """Names that were given, separated by commas."""
     from axbridge.errors import UsageError
 
     names = separated(text)
@@ -62,6 +54,13 @@ def listed(text: str, known: Collection[str], what: str) -> list[str]:
         if name not in known:
             raise UsageError(f"there is no {what} {name!r}", f"there are: {', '.join(known)}")
     return names
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows with their columns lined up."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _rigs(begun: str) -> list[str]:
@@ -98,7 +97,7 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     ),
     "--joints": ("Only these joints, separated by commas; default: all.", {"metavar": "NAME,NAME"}),
     "--json": ("Print one JSON document on stdout, and nothing else.", {}),
-    "--model": ("Servo model.", {"metavar": "NAME|FILE.toml"}),
+    "--model": ("Servo model; `axbridge list models` names them.", {"metavar": "NAME|FILE.toml"}),
     "--open/--no-open": ("Open the page in the browser.", {}),
     "--out": ("What to write.", {}),
     "--period": ("Time of one cycle, s.", {}),
@@ -116,13 +115,7 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 
 def shared(word: str, more: str = "", **settings: Any) -> Any:
-    """An option of `SHARED`.
-
-    Args:
-        word: As it is typed.
-        more: What the verb's help says beside the shared sentence.
-        settings: Of typer, in place of the shared ones.
-    """
+    """An option of `SHARED`."""
     first, usual = SHARED[word]
     return typer.Option(word, help=f"{first} {more}".rstrip(), **{**usual, **settings})
 
@@ -133,9 +126,7 @@ EngineOption = Annotated[str | None, shared("--engine")]
 ForceOption = Annotated[bool, shared("--force")]
 GuiOption = Annotated[bool, shared("--gui")]
 JsonOption = Annotated[bool, shared("--json")]
-ModelOption = Annotated[
-    str | None, shared("--model", "lima2009, ax12, or a file; default: the rig's.", envvar="AXBRIDGE_MODEL")
-]
+ModelOption = Annotated[str | None, shared("--model", "Default: the rig's.", envvar="AXBRIDGE_MODEL")]
 MoveArgument = Annotated[Path, typer.Argument(metavar="MOVE", help="A .json, .mtn or .motion file; or sample:bow.")]
 PortOption = Annotated[str | None, shared("--port")]
 RecordOption = Annotated[Path | None, shared("--record")]

@@ -12,22 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from axbridge.cli import options as opt
 from axbridge.cli.app import app, emit_json
-from axbridge.cli.options import (
-    BackendOption,
-    EngineOption,
-    ForceOption,
-    GuiOption,
-    JsonOption,
-    ModelOption,
-    MoveArgument,
-    PortOption,
-    RecordOption,
-    RigOption,
-    SeedOption,
-    separated,
-    shared,
-)
 from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
 
@@ -37,22 +23,22 @@ if TYPE_CHECKING:
 
 @app.command()
 def play(
-    move: MoveArgument,
+    move: opt.MoveArgument,
     *,
-    rig: RigOption,
-    backend: BackendOption = "sim",
-    engine: EngineOption = None,
-    model: ModelOption = None,
-    port: PortOption = None,
+    rig: opt.RigOption,
+    backend: opt.BackendOption = "sim",
+    engine: opt.EngineOption = None,
+    model: opt.ModelOption = None,
+    port: opt.PortOption = None,
     pace: Annotated[float, typer.Option("--pace", help="2 is twice as fast.")] = 1.0,
-    joints: Annotated[str, shared("--joints")] = "",
+    joints: Annotated[str, opt.shared("--joints")] = "",
     page: Annotated[str | None, typer.Option("--page", help="Start with this page: its name or number.")] = None,
     loop: Annotated[bool, typer.Option("--loop", help="Start again at the end, until Ctrl-C.")] = False,
-    record: RecordOption = None,
-    force: ForceOption = False,
-    gui: GuiOption = False,
-    seed: SeedOption = 0,
-    json: JsonOption = False,
+    record: opt.RecordOption = None,
+    force: opt.ForceOption = False,
+    gui: opt.GuiOption = False,
+    seed: opt.SeedOption = 0,
+    json: opt.JsonOption = False,
 ) -> None:
     """Play a move: go slowly to its first pose, play it within all limits, and end it.
 
@@ -81,7 +67,7 @@ def play(
     again = found.chain(found.start if page is None else found.find(page))[1]
     if again is not None and not loop:
         _note(f"the move never ends, because page {again!r} comes again: Ctrl-C ends it")
-    only = separated(joints) or None
+    only = opt.separated(joints) or None
     with (
         interruptible(record, loaded),
         progress(f"playing {move}", quiet=json),

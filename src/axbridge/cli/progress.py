@@ -27,14 +27,6 @@ def progress(what: str, *, quiet: bool = False, steadily: bool = False) -> Itera
     """Show a line on stderr while the block runs: what is under way, how much of it is done, and since when.
 
     Where stderr is no terminal, such a line comes every 10 s, with the time that is left, about.
-
-    Args:
-        what: Is under way to begin with.
-        quiet: Show nothing, as with ``--json``.
-        steadily: Without a terminal show it also while nothing new is known. (By a thread: the block must not fork.)
-
-    Yields:
-        What changes the line.
     """
     if quiet or sys.stderr is None or not sys.stderr.isatty():
         with telling(lambda _done, _total: None):

@@ -9,20 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from axbridge.cli import options as opt
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.dry_run import dry_run
-from axbridge.cli.options import (
-    BackendOption,
-    EngineOption,
-    ForceOption,
-    JsonOption,
-    ModelOption,
-    PortOption,
-    RigOption,
-    SeedOption,
-    named_mcap,
-    shared,
-)
 from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
 from axbridge.errors import UsageError, nearest
@@ -41,25 +30,25 @@ def record(
         ),
     ],
     *,
-    rig: RigOption,
-    backend: BackendOption = "sim",
-    engine: EngineOption = None,
-    model: ModelOption = None,
-    port: PortOption = None,
+    rig: opt.RigOption,
+    backend: opt.BackendOption = "sim",
+    engine: opt.EngineOption = None,
+    model: opt.ModelOption = None,
+    port: opt.PortOption = None,
     servo: Annotated[
-        str | None, shared("--servo", "Default: the rig's first, in replay all that the source has.")
+        str | None, opt.shared("--servo", "Default: the rig's first, in replay all that the source has.")
     ] = None,
-    out: Annotated[Path | None, shared("--out", "Default: EXPERIMENT.mcap.", metavar="FILE.mcap")] = None,
+    out: Annotated[Path | None, opt.shared("--out", "Default: EXPERIMENT.mcap.", metavar="FILE.mcap")] = None,
     angle: Annotated[list[float] | None, typer.Option("--angle", help="Of steps and falls, degrees; repeat.")] = None,
     amplitude: Annotated[
         float | None, typer.Option(help="Of periodic motions, degrees; default: 60, or less where a limit is nearer.")
     ] = None,
     speed: Annotated[float, typer.Option(help="Highest speed of the approach, rad/s; 0 = any.")] = 0.0,
     slope: Annotated[int, typer.Option(help="Compliance slope register for steps; 0 = as it is.")] = 0,
-    period: Annotated[float, shared("--period", "Of a sine.")] = 4.0,
+    period: Annotated[float, opt.shared("--period", "Of a sine.")] = 4.0,
     low: Annotated[float, typer.Option(help="Lowest frequency of a chirp, Hz.")] = 0.1,
     high: Annotated[float, typer.Option(help="Highest frequency of a chirp, Hz.")] = 3.0,
-    duration: Annotated[float, shared("--duration", "The motion, or each part of it.")] = 1.5,
+    duration: Annotated[float, opt.shared("--duration", "The motion, or each part of it.")] = 1.5,
     duty: Annotated[list[float] | None, typer.Option("--duty", help="0..1; repeat.")] = None,
     source: Annotated[Path | None, typer.Option("--source", help="Recording that replay repeats.")] = None,
     tick: Annotated[
@@ -68,9 +57,9 @@ def record(
     dry: Annotated[
         bool, typer.Option("--dry-run", help="Move nothing: draw the goals it would give, as FILE.png.")
     ] = False,
-    seed: SeedOption = 0,
-    force: ForceOption = False,
-    json: JsonOption = False,
+    seed: opt.SeedOption = 0,
+    force: opt.ForceOption = False,
+    json: opt.JsonOption = False,
 ) -> None:
     """Run an experiment and record every sample, command and segment."""
     from axbridge.config.rig import Rig
@@ -86,6 +75,8 @@ def record(
     if servo is not None and servo not in {config.name for config in loaded.servos}:
         known = ", ".join(config.name for config in loaded.servos)
         raise UsageError(f"rig {loaded.name} has no servo {servo!r}", f"it has: {known}")
+    if loaded.comes_along and loaded.name == "bench_arm" and backend != "sim":
+        typer.echo("note: rig bench_arm swings a bar; a servo that carries nothing is rig bare_horn", err=True)
     chosen = Options()
     options = Options(
         angles=tuple(math.radians(value) for value in angle) if angle else chosen.angles,
@@ -101,7 +92,7 @@ def record(
     )
     if dry and json:
         raise UsageError("--dry-run draws a picture, and prints for people", "leave --json out")
-    target = (out if dry else named_mcap(out)) or Path(f"{experiment}.mcap")
+    target = (out if dry else opt.named_mcap(out)) or Path(f"{experiment}.mcap")
     if experiment == "protocol":
         jobs = [(name, target.with_name(f"{target.stem}-{label}.mcap"), o) for label, name, o in PROTOCOL]
     else:

@@ -20,16 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def interruptible(path: Path | None, rig: Rig | None, asked: Callable[[], bool] = lambda: False) -> Iterator[None]:
-    """After Ctrl-C or SIGTERM in the block, which leaves robot and recorder closed, say what is left of both.
-
-    Args:
-        path: The recording, if one is made.
-        rig: Says what the motors do at the end; None where a script of the user's has chosen it.
-        asked: Whether there was a Ctrl-C that only asked the block to end, and it did.
-
-    Raises:
-        Stopped: in place of KeyboardInterrupt.
-    """
+    """After Ctrl-C or SIGTERM in the block, which leaves robot and recorder closed, say what is left of both."""
     before = _stamp(path)
     with stopping(rig, lambda: _kept(path, before)):
         yield
@@ -39,11 +30,7 @@ def interruptible(path: Path | None, rig: Rig | None, asked: Callable[[], bool] 
 
 @contextmanager
 def watched(*, wanted: bool) -> Iterator[None]:
-    """Give every robot that is opened in this block its live page, where that is wanted.
-
-    Raises:
-        UsageError: viser is not installed; before anything runs.
-    """
+    """Give every robot that is opened in this block its live page, where that is wanted."""
     if not wanted:
         yield
         return
@@ -61,11 +48,6 @@ class ScriptRecording:
     """Records the first robot that this process opens, whoever opens it; a context manager.
 
     The file is made when the robot is opened. At the end the robot is closed first: no motor waits for the disk.
-
-    Args:
-        path: The file; what is there is replaced.
-        rig: Probably the robot's: it is described beforehand, so that the robot need not wait for that; None: unknown.
-        **facts: Metadata, beside rig, backend and seed.
     """
 
     def __init__(self, path: Path, rig: Rig | None, **facts: Any) -> None:
@@ -99,11 +81,7 @@ class ScriptRecording:
             self._log.event("aborted", error=f"the script ended with status {status}")
 
     def _opened(self, robot: Robot, seed: int) -> None:
-        """Record this robot, if it is the first.
-
-        Raises:
-            RecordingError: the file cannot be written.
-        """
+        """Record this robot, if it is the first."""
         from axbridge.recording.provenance import describe
         from axbridge.recording.recorder import Recorder
         from axbridge.recording.robot_recorder import RobotRecorder

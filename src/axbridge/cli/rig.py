@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.help import Verbs
-from axbridge.cli.options import JsonOption, RigArgument
+from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigArgument, print_table
 from axbridge.file_reading import printable
 
 if TYPE_CHECKING:
@@ -26,16 +27,47 @@ app.add_typer(rig, name="rig")
 @rig.command("list")
 def list_(*, json: JsonOption = False) -> None:
     """List the rigs that come with axbridge."""
-    from axbridge.config.rig import FOLDER, Rig
-    from axbridge.config.toml_tables import shipped_names
+    from axbridge.cli.list_ import shipped_rigs
 
-    rigs = {name: Rig.load(name).description for name in shipped_names(FOLDER)}
+    rigs = shipped_rigs()
     if json:
         emit_json("rig-list-1", {"rigs": rigs})
-        return
-    width = max(map(len, rigs))
-    for name, description in rigs.items():
-        print(f"{name:<{width}}  {description}")
+    else:
+        print_table(list(rigs.items()))
+
+
+@rig.command()
+def new(
+    name: Annotated[Path, typer.Argument(metavar="NAME", help="Of the rig, and of a new folder for it.")],
+    *,
+    port: PortOption = None,
+    baud: BaudOption = 1_000_000,
+) -> None:
+    """Write a rig of the servos that answer on a port. Nothing moves; 0 is the middle of each servo's range."""
+    from axbridge.files import check_new, write_whole
+    from axbridge.robot.calibration import rig_of_scan
+
+    path = name / f"{name.name}.toml"
+    check_new(path, force=False)
+    found = rig_of_scan(name.name, port, baud)
+    lines = [f"name = {_toml(name.name)}", 'description = "what answered when it was made"']
+    for table, entries in (("bus", found.buses), ("servo", found.servos)):
+        for entry in entries:
+            lines += ["", f"[[{table}]]"]
+            values = {key: value for key, value in entry.model_dump(exclude_unset=True).items() if value != {}}
+            lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
+    text = "\n".join(lines) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, text)
+    print(f"wrote {path}: {len(found.servos)} servos\nnext: name them, then `axbridge rig check {name}`")
+
+
+def _toml(value: object) -> str:
+    from axbridge.config.model import toml_value
+
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {toml_value(one)}" for key, one in value.items()) + " }"
+    return toml_value(value)
 
 
 @rig.command()
@@ -59,7 +91,7 @@ def show(rig: RigArgument, *, json: JsonOption = False) -> None:
         span = "" if one.min is None or one.max is None else f" ({one.min:g}..{one.max:g})"
         print(f"number  {name} = {one.value:g} {one.unit}{span}")
     header = ("servo", "id", "bus", "joint", "profile", "model", "limits")
-    _print_table([header, *(_row(servo) for servo in loaded.servos)])
+    print_table([header, *(_row(servo) for servo in loaded.servos)])
 
 
 def _facts(rig: Rig) -> dict[str, Any]:
@@ -90,12 +122,6 @@ def _row(servo: ServoConfig) -> tuple[str, ...]:
     if servo.drive == "ideal":
         return servo.name, "-", "-", servo.joint, "ideal", "-", limits
     return servo.name, str(servo.id), servo.bus, servo.joint, servo.profile, servo.model, limits
-
-
-def _print_table(rows: list[tuple[str, ...]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 @rig.command()

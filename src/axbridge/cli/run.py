@@ -15,17 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from axbridge.cli import options as opt
 from axbridge.cli.app import DONE, FAILED_CHECK, app
-from axbridge.cli.options import (
-    BackendOption,
-    EngineOption,
-    ForceOption,
-    GuiOption,
-    ModelOption,
-    PortOption,
-    ViewOption,
-    shared,
-)
 from axbridge.cli.recording import ScriptRecording, interruptible, watched
 
 if TYPE_CHECKING:
@@ -41,26 +32,26 @@ def run(
     *,
     rig: Annotated[
         str | None,
-        shared("--rig", "The robot of a Webots controller; other scripts open their own."),
+        opt.shared("--rig", "The robot of a Webots controller; other scripts open their own."),
     ] = None,
-    backend: BackendOption = "sim",
-    engine: EngineOption = None,
-    model: ModelOption = None,
-    port: PortOption = None,
-    gui: GuiOption = False,
+    backend: opt.BackendOption = "sim",
+    engine: opt.EngineOption = None,
+    model: opt.ModelOption = None,
+    port: opt.PortOption = None,
+    gui: opt.GuiOption = False,
     realtime: Annotated[
         bool,
         typer.Option("--realtime", help="Pace the simulation by the wall clock, as a real robot is; --view does, too."),
     ] = False,
     duration: Annotated[
-        float | None, shared("--duration", "In robot time; then the controller is asked to end.")
+        float | None, opt.shared("--duration", "In robot time; then the controller is asked to end.")
     ] = None,
     record: Annotated[
         Path | None,
-        shared("--record", "Of the first robot that the script opens."),
+        opt.shared("--record", "Of the first robot that the script opens."),
     ] = None,
-    view: ViewOption = False,
-    force: ForceOption = False,
+    view: opt.ViewOption = False,
+    force: opt.ForceOption = False,
 ) -> int:
     """Run a Webots controller, or any script that uses axbridge, as it is.
 
@@ -125,11 +116,6 @@ def _end_on_signals(session: Session | None, asked: set[int], close: Callable[[]
 
     A controller that does not step cannot hear it: then Ctrl-C says how to go on, and SIGTERM comes again by itself.
     A script without a controller's robot has nothing to hear it with: Ctrl-C interrupts it, as it does in Python.
-
-    Args:
-        session: Of the controller, if the script may be one.
-        asked: Takes the number of each signal that came.
-        close: Switches every motor off, and closes the recording.
     """
     from axbridge.webots.session import say
 
@@ -163,11 +149,7 @@ def _end_on_signals(session: Session | None, asked: set[int], close: Callable[[]
 
 
 def _execute(script: Path, *, controller: bool) -> int:
-    """Run the script as `__main__`; its exit status, 1 with its own traceback when it raised.
-
-    Raises:
-        UsageError: it imports Webots' module, and there is no robot for that (`controller`).
-    """
+    """Run the script as `__main__`; its exit status, 1 with its own traceback when it raised."""
     from axbridge.errors import AxBridgeError, UsageError
 
     module = {"__name__": "__main__", "__file__": str(script), "__builtins__": __builtins__}

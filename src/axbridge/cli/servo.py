@@ -29,7 +29,8 @@ servo = typer.Typer(cls=Verbs, no_args_is_help=True, help="Look at one servo, ch
 app.add_typer(servo, name="servo")
 
 _LAST_ID = 253
-IdArgument = Annotated[int, typer.Argument(metavar="ID", min=0, max=_LAST_ID, help="Bus id of the servo.")]
+ServoArgument = Annotated[str, typer.Argument(metavar="ID|NAME", help="Its bus id, or its name in the rig.")]
+OfRigOption = Annotated[str | None, shared("--rig", "It names the servo, its port and its baud rate.")]
 _MOVERS = {"goal_position", "moving_speed", "torque_enable"}  # registers that may give the motor power
 _MOVERS |= {"goal_velocity", "goal_pwm", "goal_current"}
 _RATES = {1: "2000000/(n+1): 1000000, 500000, 200000, 115200, 57600, …", 2: "9600, 57600, 115200, or 1 to 4 million"}
@@ -41,20 +42,27 @@ _SHORTEST = 0.5  # s, likewise
 
 
 @servo.command()
-def info(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000, json: JsonOption = False) -> None:
+def info(
+    servo: ServoArgument,
+    port: PortOption = None,
+    baud: BaudOption = 1_000_000,
+    rig: OfRigOption = None,
+    json: JsonOption = False,
+) -> None:
     """Print every register of a servo, in counts and in units."""
     from axbridge.bus.commission import read_register
     from axbridge.config.register_units import in_units
 
+    number, port, baud = _address(servo, rig, port, baud)
     with _open(port, baud) as bus:
-        profile = _readable(bus, id)
-        values = {name: read_register(bus, id, register) for name, register in profile.registers.items()}
+        profile = _readable(bus, number)
+        values = {name: read_register(bus, number, register) for name, register in profile.registers.items()}
     if json:
         emit_json(
-            "servo-info-1", {"id": id, "profile": profile.name, "protocol": profile.protocol, "registers": values}
+            "servo-info-1", {"id": number, "profile": profile.name, "protocol": profile.protocol, "registers": values}
         )
         return
-    print(f"servo {id}: {profile.name}, firmware {values['firmware_version']}, Protocol {profile.protocol}.0")
+    print(f"servo {number}: {profile.name}, firmware {values['firmware_version']}, Protocol {profile.protocol}.0")
     for name, value in values.items():
         register = profile.registers[name]
         row = f"{register.address:>4}  {register.area.value:<6} {register.access:<2}  {name:<24} {value:>6}"
@@ -63,20 +71,22 @@ def info(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000, 
 
 @servo.command()
 def read(
-    id: IdArgument,
+    servo: ServoArgument,
     registers: Annotated[list[str], typer.Argument(metavar="REGISTER…", help="Names, as `servo info` lists them.")],
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
+    rig: OfRigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Print some registers of a servo."""
     from axbridge.bus.commission import read_register
 
+    number, port, baud = _address(servo, rig, port, baud)
     with _open(port, baud) as bus:
-        profile = _readable(bus, id)
-        values = {name: read_register(bus, id, profile.register(name)) for name in registers}
+        profile = _readable(bus, number)
+        values = {name: read_register(bus, number, profile.register(name)) for name in registers}
     if json:
-        emit_json("servo-read-1", {"id": id, "registers": values})
+        emit_json("servo-read-1", {"id": number, "registers": values})
         return
     for name, value in values.items():
         print(f"{name} {value}")
@@ -84,11 +94,13 @@ def read(
 
 @servo.command(context_settings={"ignore_unknown_options": True})  # a value may be negative
 def write(
-    id: IdArgument,
+    servo: ServoArgument,
     register: Annotated[str, typer.Argument(metavar="REGISTER", help="Its name, as `servo info` lists it.")],
     value: Annotated[int, typer.Argument(metavar="VALUE", help="In counts.")],
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
+    rig: OfRigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Set one register and check it; a value that is there already is not written again.
 
@@ -96,68 +108,79 @@ def write(
     """
     from axbridge.bus.commission import UNLOCK, read_register, unmute, write_blindly, write_register
 
+    number, port, baud = _address(servo, rig, port, baud)
     if register in {"id", "baud_rate"}:
         other = "set-id" if register == "id" else "set-baud"
         raise UsageError(
             f"{register} is not changed by write", f"use `axbridge servo {other}`, which looks before it does"
         )
     with _open(port, baud) as bus:
-        profile, mute = _identify(bus, id)
+        profile, mute = _identify(bus, number)
         if mute:
-            write_blindly(bus, id, profile, register, value)
+            write_blindly(bus, number, profile, register, value)
             if register == "status_return_level" and value:
-                profile, mute = _identify(bus, id)
+                profile, mute = _identify(bus, number)
         if mute:
             if register in _MOVERS:
                 print("the motor may have power now, and keeps it")
-            print(f"sent {register} = {value}; nothing is confirmed\n{_silence(bus, id, baud)}")
+            print(f"sent {register} = {value}; nothing is confirmed\n{_silence(bus, number, baud)}")
             return
-        worn = write_register(bus, id, profile, register, value)
-        powered = register in _MOVERS and read_register(bus, id, profile.register("torque_enable"))
+        worn = write_register(bus, number, profile, register, value)
+        powered = register in _MOVERS and read_register(bus, number, profile.register("torque_enable"))
         where = _where(bus, baud)
+    if json:
+        emit_json("servo-write-1", {"id": number, "register": register, "value": value, "eeprom_bytes": worn})
+        return
     print(f"{register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else ""))
     if powered:
-        print(f"the motor has power now and keeps it: `axbridge servo torque {id} off{where}` takes it away")
+        print(f"the motor has power now and keeps it: `axbridge servo torque {number} off{where}` takes it away")
     if (register, value) == ("status_return_level", 0):
-        print(f"it answers PING alone now: `{unmute(id, where)}` lets it answer again")
+        print(f"it answers PING alone now: `{unmute(number, where)}` lets it answer again")
     if register == "lock":
         print(f"its EEPROM takes no more writes; {UNLOCK}")
 
 
 @servo.command()
 def set_id(
-    id: IdArgument,
+    servo: ServoArgument,
     new: Annotated[int, typer.Argument(metavar="NEW", min=0, max=253, help="Its id from now on.")],
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
+    rig: OfRigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Give a servo another id; refused if the new id is taken, or if two servos have the old one."""
     from axbridge.bus.commission import write_blindly, write_register
     from axbridge.bus.handshake import is_shared
 
+    number, port, baud = _address(servo, rig, port, baud)
     note = ""
     with _open(port, baud) as bus:
-        profile, mute = _identify(bus, id)
-        if not mute and is_shared(bus, id):
+        profile, mute = _identify(bus, number)
+        if not mute and is_shared(bus, number):
             raise BusError(
-                f"id {id} answers with damaged packets: two servos with one id, or a bad cable",
+                f"id {number} answers with damaged packets: two servos with one id, or a bad cable",
                 "connect one of them at a time; both would get the new id",
             )
-        if id != new:
+        if number != new:
             _refuse_taken(bus, new)
             if new == _LAST_ID:
                 _refuse_beside_second(bus)
             if mute:
                 try:
-                    write_blindly(bus, id, profile, "id", new)
+                    write_blindly(bus, number, profile, "id", new)
                 except BusTimeout as error:
                     raise BusTimeout(
-                        new, f"servo {id} was told to be servo {new}, unheard or locked: switch its supply off and on"
+                        new,
+                        f"servo {number} was told to be servo {new}, unheard or locked: switch it off and on",
                     ) from error
                 note = f": it answers PING there; nothing else is confirmed\n{_silence(bus, new, baud)}"
             else:
-                write_register(bus, id, profile, "id", new)
-    print(f"servo {id} is servo {new} now{note}")
+                write_register(bus, number, profile, "id", new)
+    if json:
+        emit_json("servo-set-id-1", {"id": new, "before": number, "confirmed": not note})
+        return
+    print(f"servo {number} is servo {new} now{note}")
 
 
 def _refuse_beside_second(bus: SerialBus) -> None:
@@ -186,17 +209,19 @@ def _refuse_taken(bus: SerialBus, new: int) -> None:
 
 @servo.command()
 def set_baud(
-    id: IdArgument,
+    servo: ServoArgument,
     new: Annotated[int, typer.Argument(metavar="NEW_BAUD", help="Bits per second from now on.")],
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
+    rig: OfRigOption = None,
 ) -> None:
     """Change the baud rate of a servo, and see that it answers at the new one."""
     from axbridge.bus.commission import read_register, refuse_locked, write_blindly
     from axbridge.units import baud_of, baud_register
 
+    number, port, baud = _address(servo, rig, port, baud)
     with _open(port, baud) as bus:
-        profile, mute = _identify(bus, id)
+        profile, mute = _identify(bus, number)
         register = profile.register("baud_rate")
         code = baud_register(new, profile.units_name)
         if code is None:
@@ -204,29 +229,30 @@ def set_baud(
                 f"an {profile.name} cannot make {new} baud",
                 f"choose {_RATES[profile.protocol]}",
             )
-        if mute or read_register(bus, id, register) != code:
+        if mute or read_register(bus, number, register) != code:
             if mute:
-                write_blindly(bus, id, profile, "baud_rate", code)
+                write_blindly(bus, number, profile, "baud_rate", code)
             else:
-                refuse_locked(bus, id, profile, "baud_rate")
+                refuse_locked(bus, number, profile, "baud_rate")
                 with suppress(BusTimeout, CorruptPacket):  # the new rate shows whether it was written
-                    bus.write(id, register.address, bytes((code,)), deaf=profile.timing.eeprom_wait(1))
+                    bus.write(number, register.address, bytes((code,)), deaf=profile.timing.eeprom_wait(1))
             bus.set_baud(new)
             try:
-                bus.ping(id)
+                bus.ping(number)
             except BusTimeout as error:
                 raise BusTimeout(
-                    id, f"it does not answer at {new} baud; `axbridge scan --baud all` finds it"
+                    number, f"it does not answer at {new} baud; `axbridge scan --baud all` finds it"
                 ) from error
     made = round(baud_of(code, profile.units_name))
-    print(f"servo {id} talks at {new} baud now" + (f" ({made}, to be exact)" if made != new else ""))
+    print(f"servo {number} talks at {new} baud now" + (f" ({made}, to be exact)" if made != new else ""))
 
 
 @servo.command()
 def reset(
-    id: IdArgument,
+    servo: ServoArgument,
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
+    rig: OfRigOption = None,
     keep: Annotated[
         str, typer.Option("--keep", metavar="id|id+baud", help="What stays as it is. Protocol 2.0 only.")
     ] = "",
@@ -236,24 +262,27 @@ def reset(
     from axbridge.bus.commission import answers_ping
     from axbridge.units import baud_of
 
+    number, port, baud = _address(servo, rig, port, baud)
     if keep not in _SCOPES:
         raise UsageError(f"--keep {keep} is neither id nor id+baud", "leave it out to reset everything")
-    new = id if keep else 1
+    new = number if keep else 1
     if not yes:
         typer.confirm(
-            f"Reset servo {id} to factory settings? Its id {'stays' if keep else 'becomes 1'}.", abort=True, err=True
+            f"Reset servo {number} to factory settings? The id {'stays' if keep else 'becomes 1'}.",
+            abort=True,
+            err=True,
         )
     with _open(port, baud) as bus:
-        profile, mute = _identify(bus, id)
-        scoped = bus.protocol(id).ping_length > 0
+        profile, mute = _identify(bus, number)
+        scoped = bus.protocol(number).ping_length > 0
         if keep and not scoped:
             raise UsageError(f"an {profile.name} can only reset everything", "leave --keep out")
-        if id != new:
+        if number != new:
             _refuse_taken(bus, new)
         scope = bytes((_SCOPES[keep],)) if scoped else b""
         with suppress(BusTimeout, CorruptPacket):  # its new id shows whether it has done it
-            bus.instruct(id, Instruction.FACTORY_RESET, scope, answered=not mute)
-        bus.speak(new, bus.protocol(id))
+            bus.instruct(number, Instruction.FACTORY_RESET, scope, answered=not mute)
+        bus.speak(new, bus.protocol(number))
         timing, code = profile.timing, profile.register("baud_rate").initial
         bus.clock.sleep_until(bus.clock.now() + timing.eeprom_wait(profile.eeprom_end) + 1e-3 * timing.boot_ms)
         default = baud if keep == "id+baud" else round(baud_of(int(code), profile.units_name))
@@ -261,62 +290,70 @@ def reset(
         if not answers_ping(bus, new):
             raise BusTimeout(
                 new,
-                f"servo {id} was told to reset, and should have id {new} at {default} baud now: "
+                f"servo {number} was told to reset, and should have id {new} at {default} baud now: "
                 "`axbridge scan --baud all` finds it",
             )
-    print(f"servo {id} is reset: it has id {new} and talks at {default} baud now")
+    print(f"servo {number} is reset: it has id {new} and talks at {default} baud now")
 
 
 @servo.command()
-def reboot(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000) -> None:
-    """Start a servo anew: its torque goes off, and it forgets why it shut itself down."""
+def reboot(
+    servo: ServoArgument,
+    port: PortOption = None,
+    baud: BaudOption = 1_000_000,
+    rig: OfRigOption = None,
+) -> None:
+    """Restart a servo: its torque goes off, and a shut-down after an overload or a fault is cleared."""
     from axbridge.bus.commission import answers_ping, read_register
     from axbridge.errors import HardwareError
 
+    number, port, baud = _address(servo, rig, port, baud)
     with _open(port, baud) as bus:
-        profile, mute = _identify(bus, id)
+        profile, mute = _identify(bus, number)
         if "REBOOT" not in profile.instructions:
             raise UsageError(f"an {profile.name} cannot be rebooted", "switch its supply off and on")
         status = None if mute else profile.registers.get("hardware_error_status")
-        before = 0 if status is None else read_register(bus, id, status)
-        bus.instruct(id, Instruction.REBOOT, answered=not mute)
+        before = 0 if status is None else read_register(bus, number, status)
+        bus.instruct(number, Instruction.REBOOT, answered=not mute)
         for _ in range(_BOOT_LOOKS):
             bus.clock.sleep_until(bus.clock.now() + 1e-3 * profile.timing.boot_ms)
-            if answers_ping(bus, id):
+            if answers_ping(bus, number):
                 break
         else:
-            raise BusTimeout(id, f"servo {id} was told to reboot, and does not answer since")
-        after = 0 if status is None else read_register(bus, id, status)
-    print(f"servo {id} has started anew" + (f"; it had: {HardwareError(before).describe()}" if before else ""))
+            raise BusTimeout(number, f"servo {number} was told to reboot, and does not answer since")
+        after = 0 if status is None else read_register(bus, number, status)
+    print(f"servo {number} has restarted" + (f"; it had: {HardwareError(before).describe()}" if before else ""))
     if after:
         raise BusError(
-            f"servo {id} still reports: {HardwareError(after).describe()}", "remove the cause, then reboot it again"
+            f"servo {number} still reports: {HardwareError(after).describe()}", "remove the cause, then reboot it again"
         )
 
 
 @servo.command()
 def torque(
-    id: IdArgument,
+    servo: ServoArgument,
     state: Annotated[str, typer.Argument(metavar="on|off", help="Its motor.")],
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
+    rig: OfRigOption = None,
 ) -> None:
     """Switch torque on (holding the present position) or off. It stays on after this program has ended."""
     from axbridge.bus.commission import read_register, write_blindly, write_register
 
+    number, port, baud = _address(servo, rig, port, baud)
     if state not in {"on", "off"}:
         raise UsageError(f"torque is on or off, not {state!r}")
     with _open(port, baud) as bus:
-        profile, mute = _identify(bus, id)
+        profile, mute = _identify(bus, number)
         if mute:
-            write_blindly(bus, id, profile, "torque_enable", int(state == "on"))
-            print(f"sent torque {state} to servo {id}; nothing is confirmed\n{_silence(bus, id, baud)}")
+            write_blindly(bus, number, profile, "torque_enable", int(state == "on"))
+            print(f"sent torque {state} to servo {number}; nothing is confirmed\n{_silence(bus, number, baud)}")
             return
         if state == "on":
-            present = read_register(bus, id, profile.register("present_position"))
-            write_register(bus, id, profile, "goal_position", present)
-        write_register(bus, id, profile, "torque_enable", int(state == "on"))
-    print(f"torque of servo {id} is {state}")
+            present = read_register(bus, number, profile.register("present_position"))
+            write_register(bus, number, profile, "goal_position", present)
+        write_register(bus, number, profile, "torque_enable", int(state == "on"))
+    print(f"torque of servo {number} is {state}")
 
 
 @servo.command(context_settings={"ignore_unknown_options": True})  # an angle may be negative
@@ -385,12 +422,7 @@ def goto(
 
 
 def _one_of_rig(name: str, servo: str) -> Rig:
-    """A rig with nothing but this servo of it, by name or bus id, and what is coupled with it.
-
-    Raises:
-        UsageError: there is none, or more than one has this id.
-        RigError, ProfileError: the rig cannot be loaded.
-    """
+    """A rig with nothing but this servo of it, by name or bus id, and what is coupled with it."""
     from axbridge.config.rig import Rig
 
     rig = Rig.load(name)
@@ -410,12 +442,7 @@ def _one_of_rig(name: str, servo: str) -> Rig:
 
 
 def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
-    """A rig of the servo with this bus id, whose angles count from the middle of its range.
-
-    Raises:
-        UsageError: it is no id.
-        BusError: the servo does not answer.
-    """
+    """A rig of the servo with this bus id, whose angles count from the middle of its range."""
     from axbridge.bus.handshake import counting
     from axbridge.config.rig import Rig
 
@@ -432,12 +459,7 @@ def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
 
 
 def _refuse_beyond(servo: Servo, profile: FirmwareProfile, angle: float) -> None:
-    """Refuse an angle that the rig or the servo's own angle limits do not let it go to.
-
-    Raises:
-        UsageError: says so; it is a wheel, likewise.
-        BusError: the servo does not answer.
-    """
+    """Refuse an angle that the rig or the servo's own angle limits do not let it go to."""
     from axbridge.config.registers import NAMES
     from axbridge.units import Calibration
 
@@ -457,6 +479,18 @@ def _refuse_beyond(servo: Servo, profile: FirmwareProfile, angle: float) -> None
             f"{angle:g}° is out of the limits of {servo.name}: {reach}",
             "give an angle between them",
         )
+
+
+def _address(servo: str, rig: str | None, port: str | None, baud: int) -> tuple[int, str | None, int]:
+    """Id, port and baud rate of a servo that is meant by its id, or by its name in a rig."""
+    if rig is not None:
+        alone = _one_of_rig(rig, servo)
+        line = next(bus for bus in alone.buses if bus.name == alone.servos[0].bus)
+        if alone.servos[0].id is not None:
+            return alone.servos[0].id, port or line.port, line.baud
+    if not (servo.isascii() and servo.isdigit() and int(servo) <= _LAST_ID):
+        raise UsageError(f"{servo!r} is no bus id, and names are a rig's", "give an id, 0..253, or add --rig")
+    return int(servo), port, baud
 
 
 def _open(port: str | None, baud: int) -> SerialBus:

@@ -11,21 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from axbridge.cli import options as opt
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.exit import stopping
 from axbridge.cli.keys import END, pressed
-from axbridge.cli.options import (
-    BackendOption,
-    EngineOption,
-    ForceOption,
-    JsonOption,
-    ModelOption,
-    PortOption,
-    RigOption,
-    SeedOption,
-    separated,
-    shared,
-)
 from axbridge.errors import BusError, UsageError
 
 if TYPE_CHECKING:
@@ -37,23 +26,23 @@ if TYPE_CHECKING:
 @app.command()
 def teach(
     *,
-    rig: RigOption,
-    out: Annotated[Path, shared("--out", "A .json, .mtn or .motion file.", metavar="MOVE")],
-    backend: BackendOption = "real",
-    engine: EngineOption = None,
-    model: ModelOption = None,
-    port: PortOption = None,
-    joints: Annotated[str, shared("--joints", "They go soft.")] = "",
+    rig: opt.RigOption,
+    out: Annotated[Path, opt.shared("--out", "A .json, .mtn or .motion file.", metavar="MOVE")],
+    backend: opt.BackendOption = "real",
+    engine: opt.EngineOption = None,
+    model: opt.ModelOption = None,
+    port: opt.PortOption = None,
+    joints: Annotated[str, opt.shared("--joints", "They go soft.")] = "",
     stiffness: Annotated[
         float, typer.Option("--stiffness", help="0 = limp; 0.3 = a soft joint carries itself with 30 % of its torque.")
     ] = 0.0,
     keyframes: Annotated[bool, typer.Option("--keyframes", help="Each key takes a pose; q ends.")] = False,
     way: Annotated[float, typer.Option("--way", help="Time from pose to pose with --keyframes, s.")] = 1.0,
-    duration: Annotated[float, shared("--duration", "Then no keys are needed.")] = 0.0,
+    duration: Annotated[float, opt.shared("--duration", "Then no keys are needed.")] = 0.0,
     smooth: Annotated[float, typer.Option("--smooth", help="Width of the smoothing, ms; 0 = none.")] = 60.0,
-    seed: SeedOption = 0,
-    force: ForceOption = False,
-    json: JsonOption = False,
+    seed: opt.SeedOption = 0,
+    force: opt.ForceOption = False,
+    json: opt.JsonOption = False,
 ) -> None:
     """Move some joints by hand, and write what you did as a move.
 
@@ -73,7 +62,7 @@ def teach(
         raise UsageError(f"{out}: no such kind of move", "name it .json, .mtn or .motion")
     check_new(out, force=force)
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
-    only = separated(joints) or None
+    only = opt.separated(joints) or None
 
     left = "nothing was written"
     document: dict[str, Any] = {"out": str(out)}

@@ -31,7 +31,7 @@ def view(
         str | None,
         shared("--rig", "What is shown; with a recording: what it is simulated on, as its ghost."),
     ] = None,
-    model: Annotated[str | None, shared("--model", "lima2009, ax12, or a file; default: the rig's.")] = None,
+    model: Annotated[str | None, shared("--model", "Default: the rig's.")] = None,
     engine: EngineOption = None,
     backend: BackendOption = "sim",
     port: PortOption = None,
@@ -50,18 +50,25 @@ def view(
     A real robot stays limp until somebody switches it on. The space bar and the red button switch every motor off.
     With a recording: play it again, beside a second one or a simulation of it.
     """
+    if recording is not None and rig is None and other is None and recording.suffix != ".mcap":
+        recording, rig = None, str(recording)  # a rig may come first, as everywhere
     if recording is not None:
         _replay(recording, other, rig, model, engine, page_port, host, browser, duration or math.inf)
         return
     from axbridge.config.rig import Rig
+    from axbridge.robot.calibration import rig_of_scan
     from axbridge.robot.open import open_robot
     from axbridge.view.attach import attach
 
-    if rig is None:
-        raise UsageError("nothing to show", "name a robot with --rig, or give a recording")
+    if rig is None and port is None:
+        raise UsageError("nothing to show", "name a robot with --rig, a line with --port, or give a recording")
     if model is not None and backend == "real":
         raise UsageError("--model is of a simulation", "add --backend twin to see it beside the robot")
-    loaded = Rig.load(rig).with_engine(engine).with_model(model)
+    if rig is None:
+        with progress("asking who is on the line"):
+            loaded, backend = rig_of_scan("what answers", port), "real"
+    else:
+        loaded = Rig.load(rig).with_engine(engine).with_model(model)
     realtime = True if backend == "sim" else None
     with stopping(loaded, lambda: "the page is closed"):
         with progress("opening the robot"):

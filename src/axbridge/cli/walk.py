@@ -9,21 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from axbridge.cli import options as opt
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
-from axbridge.cli.options import (
-    BackendOption,
-    EngineOption,
-    ForceOption,
-    GuiOption,
-    JsonOption,
-    ModelOption,
-    PortOption,
-    RecordOption,
-    RigOption,
-    SeedOption,
-    ViewOption,
-    shared,
-)
 from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible, watched
 
@@ -34,14 +21,14 @@ if TYPE_CHECKING:
 @app.command()
 def walk(
     *,
-    rig: RigOption,
-    backend: BackendOption = "sim",
-    engine: EngineOption = None,
-    model: ModelOption = None,
-    port: PortOption = None,
+    rig: opt.RigOption,
+    backend: opt.BackendOption = "sim",
+    engine: opt.EngineOption = None,
+    model: opt.ModelOption = None,
+    port: opt.PortOption = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Steps ahead; default: 12.")] = None,
-    duration: Annotated[float | None, shared("--duration", "Instead of --steps.")] = None,
-    period: Annotated[float, shared("--period", "Of two steps.")] = 1.3,
+    duration: Annotated[float | None, opt.shared("--duration", "Instead of --steps.")] = None,
+    period: Annotated[float, opt.shared("--period", "Of two steps.")] = 1.3,
     step_length: Annotated[float, typer.Option("--step-length", help="Ahead, cm a step; negative: back.")] = 4.0,
     side_step: Annotated[float, typer.Option("--side-step", help="To the left, cm in two steps.")] = 0.0,
     turn: Annotated[float, typer.Option("--turn", help="To the left, degrees in two steps.")] = 0.0,
@@ -49,17 +36,17 @@ def walk(
     feedback: Annotated[
         float, typer.Option("--feedback", help="Share of the lean that the hips take back: 0.3.")
     ] = 0.0,
-    record: RecordOption = None,
-    gui: GuiOption = False,
-    view: ViewOption = False,
-    force: ForceOption = False,
-    seed: SeedOption = 0,
-    json: JsonOption = False,
+    record: opt.RecordOption = None,
+    gui: opt.GuiOption = False,
+    view: opt.ViewOption = False,
+    force: opt.ForceOption = False,
+    seed: opt.SeedOption = 0,
+    json: opt.JsonOption = False,
 ) -> int:
     """Let a Bioloid get up, walk, and switch its motors off.
 
-    It measures nothing on the way. Hold a real robot upright until it stands. Ctrl-C switches its motors off. The exit
-    code is 1 if the simulated robot fell.
+    Its steps are planned before it starts; only with --feedback does the measured lean correct them. Hold a real robot
+    upright until it stands. Ctrl-C switches its motors off. The exit code is 1 if the simulated robot fell.
     """
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError

@@ -77,6 +77,24 @@ def rig_of_bus(rig: Rig, port: str | None = None) -> Rig:
     return Rig.model_validate(table)
 
 
+def rig_of_scan(name: str, port: str | None = None, baud: int = 1_000_000) -> Rig:
+    """A rig of all servos that answer on a port: no body, and 0 rad is the middle of each servo's range.
+
+    Raises:
+        PortError, BusError: as of `rig_of_bus`.
+    """
+    nobody = {"name": "nobody", "joint": "nobody", "id": 0}  # a rig has a servo; which ones answer is found out
+    line = {"name": "main", "port": port or "auto", "baud": baud}
+    there = rig_of_bus(Rig.model_validate({"name": name, "bus": [line], "servo": [nobody]}), port)
+    servos = []
+    for servo in there.servos:
+        own = f"servo_{servo.id}"
+        middle = (there.profile_of(servo).units.counts + 1) // 2
+        servos.append({**servo.model_dump(exclude_unset=True), "name": own, "joint": own, "zero": middle})
+    buses = [bus.model_dump(exclude_unset=True) for bus in there.buses]
+    return Rig.model_validate({"name": name, "bus": buses, "servo": servos})
+
+
 def _entry(rig: Rig, bus: BusConfig, found: FoundServo, line: SerialBus) -> dict[str, object]:
     """What a rig says of a servo that was found: it is left as it is."""
     where = f" --port {line.port_name}"

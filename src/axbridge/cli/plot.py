@@ -1,0 +1,41 @@
+"""`axbridge plot`: one recording, as a page or a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from axbridge.cli.app import app
+from axbridge.cli.options import ForceOption, shared
+from axbridge.cli.progress import progress
+from axbridge.errors import UsageError
+
+
+@app.command()
+def plot(
+    recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="A recording.")],
+    *,
+    out: Annotated[Path | None, shared("--out", "Default: FILE.html.", metavar="PAGE.html|PICTURE.png")] = None,
+    force: ForceOption = False,
+) -> None:
+    """Draw a recording: goals, positions and how far they are apart, and what else was sampled."""
+    from axbridge.comparison.comparison import following
+    from axbridge.comparison.html import write_html
+    from axbridge.comparison.png import write_png
+    from axbridge.files import check_new
+    from axbridge.recording.stored import open_recording
+
+    path = recording.with_suffix(".html") if out is None else out
+    if path.suffix not in {".html", ".png"}:
+        raise UsageError(f"{path}: a plot is a page or a picture", "name it .html or .png")
+    check_new(path, force=force, sources=(recording,))
+    with progress("reading") as show:
+        found = following(open_recording(recording), progress=show)
+        show("drawing")
+        if path.suffix == ".png":
+            write_png(found, path)
+        else:
+            write_html(found, path, progress=show)
+    print(f"wrote {path}")

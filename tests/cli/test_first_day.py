@@ -1,0 +1,170 @@
+"""The verbs of a first day on served buses of both protocols: with no port, two ports, a dead port, an unknown name."""
+
+import json
+
+import pytest
+
+from axbridge.bus.serial import SerialBus
+from axbridge.cli import list_, off, plot, ports, rig, servo, view, walk  # noqa: F401 - registers them
+from axbridge.cli.app import DONE, HARDWARE, MISUSE, run
+from axbridge.config.rig import Rig
+from axbridge.errors import PortError
+from tests.support.pty_line import PtyLine
+from tests.support.warm import run as typed
+from tests.support.warm import serving
+
+pytestmark = pytest.mark.slow
+COUNTS = {"bench_arm": 1, "koch": 6}
+VERBS = (["off"], ["rig", "new", "mine"], ["view"], ["servo", "info", "1"])
+
+
+@pytest.fixture(scope="module", params=COUNTS)
+def served(request):
+    with serving(request.param) as port:
+        yield request.param, port
+
+
+def torques(name, port):
+    return [
+        json.loads(typed("servo", "read", id_, "torque_enable", "--port", port, "--json").stdout)["registers"][
+            "torque_enable"
+        ]
+        for id_ in range(1, COUNTS[name] + 1)
+    ]
+
+
+def test_off_switches_every_motor_off_and_says_who_confirms(served):
+    name, port = served
+    for id_ in range(1, COUNTS[name] + 1):
+        assert typed("servo", "torque", id_, "on", "--port", port).returncode == DONE
+    done = typed("off", "--port", port)
+    assert (done.returncode, done.stderr) == (DONE, "")
+    assert done.stdout == f"{port}: off and confirmed: {', '.join(f'servo {n + 1}' for n in range(COUNTS[name]))}\n"
+    assert set(torques(name, port)) == {0}
+    said = typed("off", name, "--port", port, "--json")  # a rig may come first
+    (line,) = json.loads(said.stdout)["lines"]
+    assert len(line["off"]) == COUNTS[name]
+    assert line["unconfirmed"] == []
+
+
+def test_off_says_who_does_not_confirm():
+    with PtyLine((1, 2)) as line:
+        line.tables[1][24] = line.tables[2][24] = 1
+        line.deaf = {2}
+        assert run(["off", "--port", line.port]) == DONE  # who answers, is off
+        done = run(["off", "--rig", "pan_tilt", "--port", line.port])
+        assert line.tables[1][24] == 0
+    assert done == HARDWARE
+
+
+def test_off_names_the_servo_of_a_rig_that_is_silent(capsys):
+    with PtyLine((1,)) as line:
+        assert run(["off", "--rig", "pan_tilt", "--port", line.port]) == HARDWARE
+    said = capsys.readouterr().out
+    assert "off and confirmed: pan (id 1)\n" in said
+    assert "not confirmed: tilt (id 2)\n" in said
+    assert "cut the servo supply" in said
+
+
+def test_a_rig_of_what_answers_is_sound_and_drives_it(served, tmp_path):
+    name, port = served
+    done = typed("rig", "new", "mine", "--port", port, cwd=tmp_path)
+    assert done.returncode == DONE, done.stderr
+    made, known = Rig.load(tmp_path / "mine"), Rig.load(name)
+    assert [one.id for one in made.servos] == [one.id for one in known.servos]
+    assert [made.profile_of(one).model_number for one in made.servos] == [
+        known.profile_of(one).model_number for one in known.servos
+    ]
+    assert typed("rig", "check", "mine", cwd=tmp_path).returncode == DONE
+    moved = typed("servo", "goto", "servo_1", "5", "--rig", "mine", cwd=tmp_path)
+    assert moved.returncode == DONE, moved.stderr
+    assert typed("rig", "new", "mine", "--port", port, cwd=tmp_path).returncode == MISUSE  # it is there
+
+
+def test_a_servo_is_meant_by_its_name_wherever_one_is_meant(served):
+    name, port = served
+    one = Rig.load(name).servos[0]
+    by_name = typed("servo", "read", one.name, "id", "--rig", name, "--port", port)
+    assert by_name.stdout == f"id {one.id}\n", by_name.stderr
+    wrote = typed("servo", "write", one.name, "led", 1, "--rig", name, "--port", port, "--json")
+    assert json.loads(wrote.stdout)["value"] == 1
+    unknown = typed("servo", "info", "tail", "--rig", name, "--port", port)
+    assert (unknown.returncode, "no servo 'tail'" in unknown.stderr) == (MISUSE, True)
+
+
+def test_a_line_is_seen_without_a_rig(served):
+    _, port = served
+    done = typed("view", "--port", port, "--no-open", "--duration", "1")
+    assert done.returncode == DONE, done.stderr
+    assert "http://127.0.0.1" in done.stdout
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_a_dead_port_is_named_in_two_lines(verb, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run([*verb, "--port", "/dev/unheard_of"]) == HARDWARE
+    err = capsys.readouterr().err
+    assert "/dev/unheard_of" in err
+    assert err.count("\n") == 2
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != ["view"]], ids=" ".join)
+@pytest.mark.parametrize("there", [[], ["/dev/ttyUSB0", "/dev/ttyUSB1"]], ids=["none", "two"])
+def test_without_a_port_the_only_adapter_is_taken_and_none_or_two_are_an_error(
+    verb, there, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("axbridge.bus.adapter.connected", lambda: there)
+    assert run(verb) == HARDWARE
+    err = capsys.readouterr().err
+    assert ("several adapters are connected" if there else "no USB serial adapter is connected") in err
+    assert err.count("\n") == 2
+
+
+def test_ports_lists_adapters_and_says_so_when_there_is_none(capsys, monkeypatch):
+    monkeypatch.setattr("serial.tools.list_ports.comports", list)
+    assert run(["ports"]) == HARDWARE
+    assert "no serial adapter is plugged in" in capsys.readouterr().out
+    with pytest.raises(PortError):
+        SerialBus("auto")
+
+
+@pytest.mark.parametrize("kind", ["rigs", "models", "profiles", "moves", "samples", "experiments", "faults"])
+def test_list_names_what_comes_along(kind, capsys):
+    assert run(["list", kind, "--json"]) == DONE
+    assert len(json.loads(capsys.readouterr().out)["kinds"][kind]) > 0
+    assert run(["list", kind]) == DONE
+    assert capsys.readouterr().out.count("\n") > 0
+
+
+def test_an_unknown_kind_and_an_unknown_rig_are_asked_back(capsys):
+    assert run(["list", "robots"]) == MISUSE
+    assert "there are: rigs, models" in capsys.readouterr().err
+    assert run(["off", "--rig", "bench_amr"]) == MISUSE
+    assert "did you mean 'bench_arm'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("out", ["step.html", "step.png"])
+def test_a_recording_is_drawn_as_page_or_picture(out, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert typed("record", "step", "--rig", "bench_arm", "--angle", 20, "--out", "step.mcap").returncode == DONE
+    assert run(["plot", "step.mcap", "--out", out]) == DONE
+    assert (tmp_path / out).stat().st_size > 10_000
+    assert run(["plot", "step.mcap", "--out", out]) == MISUSE  # it is there
+    assert run(["plot", "step.mcap", "--out", "step.pdf"]) == MISUSE
+    assert "name it .html or .png" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "try_"),
+    [("id", "servo set-id"), ("goto", "servo goto"), ("torque", "axbridge off"), ("simulate", "compare"),
+     ("replay", "view FILE.mcap"), ("bench", "doctor"), ("version", "--version"), ("read", "servo read")],
+)  # fmt: skip
+def test_what_people_type_is_answered_with_the_verb_that_does_it(typed, try_, capsys):
+    assert run([typed]) == MISUSE
+    assert try_ in capsys.readouterr().err
+
+
+def test_help_of_a_verb_may_be_asked_in_words(capsys):
+    assert run(["help", "walk"]) == DONE
+    assert "axbridge walk" in capsys.readouterr().out
