@@ -8,8 +8,9 @@ EEPROM wears, so a write is read back before it is sent again. A control cycle c
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import NamedTuple, TypeVar
@@ -144,13 +145,28 @@ class Bus(ABC):
                 answers.append(error)
         return answers
 
-    def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Generator[Reply | BusError, None, None]:
-        """`read_many`, one answer at a time. On some lines a servo speaks while the caller looks at another's answer.
+    def exchange(
+        self, writes: Iterable[tuple[int, Mapping[int, bytes]]], reads: Sequence[tuple[int, int, int]]
+    ) -> tuple[float, list[Reply | BusError]]:
+        """One control cycle: what is to be written goes out, then what is to be read comes in.
+
+        Args:
+            writes: Register and data by id, as of `sync_write`; several packets where servos cannot take all in one.
+            reads: As of `read_many`.
+
+        Returns:
+            When the servos had what was written, s on the bus's clock (-inf: nothing was), and the answers.
 
         Raises:
             PortError: the line is gone.
         """
-        yield from self.read_many(requests)
+        heard = -math.inf
+        for address, data in writes:
+            ids = list(data)
+            room = (self.protocol(ids[0]).longest_packet - 8) // (len(data[ids[0]]) + 1)
+            for first in range(0, len(ids), room):
+                heard = self.sync_write(address, {id_: data[id_] for id_ in ids[first : first + room]})
+        return heard, self.read_many(reads) if reads else []
 
     @cached_property
     def rewritten(self) -> dict[int, set[int]]:

@@ -5,9 +5,12 @@ servos in their order, and one of them, another in each cycle, with its torque l
 within n cycles who has shut down. What the samples then call for (a servo beyond its limits goes limp) is written after
 the last read, so that it does not stand between two samples of one cycle.
 
+Replies become one table of register counts, whole columns at a time. Only rows that are out of the ordinary are looked
+at one by one.
+
 A servo that protects itself sets its Torque Limit to 0, or takes its Torque Enable away. Whatever is written to these
-then wakes it. So a servo with a new alarm, or one that was away, gets nothing before both registers were read. One of
-Protocol 2.0 tells by its alert bit that something is wrong; Hardware Error Status says what; a reboot alone wakes it.
+then wakes it. So a servo with a new alarm, or one that was away, gets nothing before both registers were read. Where
+the alarm is a register of its own, it is read when the error byte has changed; a reboot alone wakes such a servo.
 
 Torque Enable is read of each servo that gets goals, too, twice a second and after each silence. Where it is off, the
 servo was without power (it was away, or has forgotten what was written), or somebody has switched it off. Neither gets
@@ -19,28 +22,42 @@ simulated time.
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.protocols.dynamixel import FIRST
-from axbridge.bus.protocols.packet import BROADCAST, byte_seconds
+from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.protocols.protocol import Protocol
-from axbridge.bus.stats import TURNAROUND, CycleTimes
+from axbridge.bus.stats import CycleTimes
 from axbridge.bus.watchdogs import Watchdogs
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError
 from axbridge.state import BusEvent
+from axbridge.units import signed_to_bits
 
-_GROUP_BYTES = 24  # of the question and the head of the answer, where servos are asked together
 _FORGIVEN = 2  # consecutive losses before a servo counts as missing
 _OTHER_ROBOT = "connect the robot that was there when it was opened, or open it anew"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
 _BOOT = 0.1  # s: no servo starts faster, so one that has just answered has had power since
 _AGAIN = 10.0  # s: one whose torque is gone again so soon, and that was heard meanwhile, was not without power twice
 _LOOK = 0.3  # s between two looks at a Torque Enable
+_UNREAD = -1  # torque limit of a servo whose limit was not read, or shows no overload
+
+# One sample of a servo: register counts, speed and load with their signs. Time: when the servo took it, s on the bus's
+# clock; NaN before the first. Error: what is wrong, as `Protocol.alarms`. Torque limit: as read last (it rotates: one
+# servo a cycle), 0 after an overload shutdown; -1 before, and where an overload takes Torque Enable away.
+RAW_ROW = np.dtype(
+    [("time", "<f8")]
+    + [(name, "<i8") for name in ("position", "speed", "load", "voltage", "temperature", "error", "torque_limit")]
+)
+Rows = npt.NDArray[np.void]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -85,14 +102,7 @@ class Goal(NamedTuple):
 
 
 class RawState(NamedTuple):
-    """One sample of a servo: register counts as they came.
-
-    Attributes:
-        time: When the servo took it, s on the bus's clock.
-        error: What is wrong, as `Protocol.alarms`.
-        torque_limit: As read last (it rotates: one servo a cycle); None before. 0 after an overload shutdown. None
-            where an overload takes Torque Enable away.
-    """
+    """A row of `RAW_ROW` by itself; `torque_limit` is None where it is not known."""
 
     time: float
     position: int
@@ -109,47 +119,63 @@ class CycleResult:
     """Outcome of one cycle.
 
     Attributes:
-        states: By name, for the servos that answered.
+        servos: In the order of the rows.
+        rows: `RAW_ROW` of all servos, as read last.
+        fresh: Which of them were read in this cycle.
         faults: By name, for the others. A servo that is left alone for a while keeps its latest error.
         events: What changed since the cycle before.
         time: When the cycle began, s on the bus's clock.
         spent: Time spent in `send` and `receive`, s.
-        wire_share: Bare wire time over time spent, 0..1: 1 is as fast as the line allows.
     """
 
-    states: Mapping[str, RawState]
+    servos: tuple[CycleServo, ...]
+    rows: Rows
+    fresh: Mask
     faults: Mapping[str, BusError]
     events: tuple[BusEvent, ...]
     time: float
     spent: float
-    wire_share: float
+
+    @property
+    def states(self) -> dict[str, RawState]:
+        """The fresh rows by name, as the registers have them."""
+        states = {}
+        for servo, row, fresh in zip(self.servos, self.rows.tolist(), self.fresh.tolist(), strict=True):
+            if fresh:
+                time, position, speed, load, voltage, temperature, error, limit = row
+                if servo.protocol.sign_bits:
+                    speed, load = signed_to_bits(speed), signed_to_bits(load)
+                known = None if limit == _UNREAD else limit
+                states[servo.name] = RawState(time, position, speed, load, voltage, temperature, error, known)
+        return states
 
 
-@dataclass(slots=True)
-class _ServoCycle:
+@dataclass(slots=True, eq=False)
+class _Track:
     """What the cycle knows of one servo."""
 
+    row: int
     servo: CycleServo
     protocol: Protocol
     request: tuple[int, int, int]  # its usual read: id, address, length
     asks: bool  # what is wrong with it, and whether it has torque, is read apart from its samples
     failures: int = 0
-    heard_at: float = -math.inf  # s on the bus's clock
     retry_at: float = 0.0
     error: BusError | None = None
     flags: int = 0  # plain: enumerations are slow
     written_torque: int | None = None
     torque_limit: int | None = None
     ramp: tuple[float, float] | None = None  # start and end of the torque's rise (bus clock)
-    position: int | None = None  # as read last
+    known: bool = False  # its position was read since goals were to start from there
     restart: bool = False  # its next goal is its present position
     limited: bool = False  # no goals: it is too hot, its supply is wrong, or it has shut itself down
     unsure: bool = False  # no goals, either, until its torque registers were read
     driven: bool = False  # there is a goal for it in this cycle
-    sent: tuple[Goal, bytes] | None = None  # the latest goal, and what went out
+    told: bool = False  # it has gone out
+    goal: Goal | None = None  # the latest that went out to a position or a wheel
+    block: bytes = b""  # and its bytes
     must_ask: bool = False  # what is wrong with it must be read
     away: bool = False  # it may have been without power since its Torque Enable was read
-    told: bool = False  # a goal has gone out to it in this cycle
     revived_at: float = -math.inf  # s on the bus's clock
     looked_at: float = -math.inf  # when its Torque Enable was read last, s on the bus's clock
     must_limp: bool = False  # beyond its limits; has not yet confirmed that its torque is off
@@ -161,23 +187,8 @@ class _ServoCycle:
         return self.failures >= _FORGIVEN
 
 
+_Heard = list[tuple[_Track, Reply, int]]  # answers, and from which address on
 _Writes = dict[tuple[Protocol, int], dict[int, bytes]]  # data by id, by register
-
-
-def _track(servo: CycleServo) -> _ServoCycle:
-    protocol = servo.protocol
-    return _ServoCycle(servo, protocol, (servo.id, *protocol.usual), protocol.alarm is not None)
-
-
-@dataclass
-class _Wire:
-    """Bytes and turnarounds of the current cycle, for `wire_share`."""
-
-    bytes: int = 0
-    replies: int = 0
-    spent: float = 0.0
-    start: float | None = None
-    events: list[BusEvent] = field(default_factory=list)
 
 
 class Cycle:
@@ -205,13 +216,29 @@ class Cycle:
         self.watchdogs = Watchdogs(bus)
         self.dark: set[str] = set()
         self.taken: set[str] = set()
-        self._tracks = {servo.name: _track(servo) for servo in servos}
         for servo in servos:
             bus.speak(servo.id, servo.protocol)
+        self._tracks = {
+            servo.name: _Track(row, servo, servo.protocol, (servo.id, *servo.protocol.usual), servo.protocol.asks)
+            for row, servo in enumerate(servos)
+        }
+        self._all = list(self._tracks.values())
+        self._kinds = list(dict.fromkeys(servo.protocol for servo in servos))
+        self._rows = np.zeros(len(servos), RAW_ROW)
+        self._rows["time"] = math.nan
+        self._rows["torque_limit"] = _UNREAD
+        self._heard_at = np.full(len(servos), -math.inf)
+        self._bytes = np.zeros(len(servos), dtype=np.int64)  # error bytes as read last
+        self._usual_bytes = self._bytes.copy()  # error bytes that tell nothing new
+        self._heeded = np.array([servo.protocol.heeded for servo in servos], dtype=np.int64)  # their bits that matter
+        self._hottest = np.array([servo.top_temperature for servo in servos])
+        self._volts = np.array([servo.voltage_range for servo in servos]).reshape(-1, 2).T
         self._turn = 0
         self._port_retry = self._port_pause = 0.0
         self._port_error: PortError | None = None
-        self._wire = _Wire()
+        self._begun: float | None = None  # when goals were sent in this cycle
+        self._spent = 0.0
+        self._events: list[BusEvent] = []
 
     def remember(self) -> None:
         """Read the EEPROM of every servo. A lost port is used again only when all that answer are the same servos.
@@ -219,7 +246,7 @@ class Cycle:
         Raises:
             BusError: a servo does not answer.
         """
-        for track in self._tracks.values():
+        for track in self._all:
             track.eeprom = self.bus.read(track.servo.id, *track.protocol.identity).data
 
     def exchange(self, goals: Mapping[str, Goal]) -> CycleResult:
@@ -241,8 +268,7 @@ class Cycle:
             limit = self._torque_now(track, None, now)
             assert limit is not None  # within a ramp
             self._limit(track, limit, limits)
-        for (_, address), blocks in limits.items():
-            self.bus.sync_write(address, blocks)
+        self.bus.exchange([(address, data) for (_, address), data in limits.items()], ())
 
     def send(self, goals: Mapping[str, Goal]) -> float:
         """Write goal position and moving speed of the servos named, in one packet (several beyond 27 servos).
@@ -262,118 +288,110 @@ class Cycle:
 
     def _send(self, goals: Mapping[str, Goal]) -> float:
         started = self.bus.clock.now()
-        self._wire = _Wire(start=started)
-        self._look_after_pause(goals, started)
-        torques: _Writes = {}
+        self._begun, self._spent, self._events = started, 0.0, []
+        self._read_after_pause(goals, started)
+        limits: _Writes = {}
         blocks: _Writes = {}
-        for name, track in self._tracks.items():
-            track.driven, track.told = name in goals, False
+        for track in self._all:
+            track.driven = track.told = False
         for name, goal in goals.items():
             track = self._tracks[name]
-            servo = track.servo
+            track.driven = True
             if track.missing or track.limited or track.unsure or name in self.dark or name in self.taken:
                 continue
-            track.told = not track.restart or track.position is not None
-            if track.sent is not None and goal is track.sent[0] and track.ramp is None and not track.restart:
-                blocks.setdefault((track.protocol, track.protocol.goal), {})[servo.id] = track.sent[1]
-                continue
-            low, high = servo.goal_range
-            if track.restart:
-                if track.position is None:
-                    continue  # until it was read
-                goal = goal._replace(position=track.position)  # noqa: PLW2901 - what is sent instead
-                track.ramp = (started, started + self.soft_start)
-                track.restart = False
-            torque = self._torque_now(track, goal.torque_limit, started)
-            if goal.place:
-                track.sent = None  # it is worked out anew each time
-                self._endless_goal(track, goal, torque, torques, blocks)
-                continue
-            speed = goal.speed
-            if servo.top_speed is not None and not goal.wheel and (speed == 0 or speed > servo.top_speed):
-                speed = servo.top_speed
-            position = goal.position if goal.wheel else min(max(goal.position, low), high)
-            block = track.protocol.goal_bytes(position, speed)
-            track.sent = goal, block
-            blocks.setdefault((track.protocol, track.protocol.goal), {})[servo.id] = block
-            if torque is not None and torque != track.written_torque:
-                self._limit(track, torque, torques)
+            self._choose(track, goal, started, limits, blocks)
         heard = started
-        if self._port_error is None:
+        if self._port_error is None and blocks:
             try:
                 if self.watchdogs.wanted:
                     self.watchdogs.arm([id_ for data in blocks.values() for id_ in data])
-                for (protocol, place), data in (*torques.items(), *blocks.items()):  # no hard push before a soft start
-                    heard = max(heard, self._sync_write(protocol, place, data))
+                writes = (*limits.items(), *blocks.items())  # a soft start must not begin with one hard push
+                heard, _ = self.bus.exchange([(place, data) for (_, place), data in writes], ())
                 if any(protocol.watchdog is not None for protocol, _ in blocks):
                     self.watchdogs.heard()
             except PortError as error:
                 self._lose_port(error)
-        self._wire.spent += self.bus.clock.now() - started
+        self._spent += self.bus.clock.now() - started
         return heard
 
+    def _choose(self, track: _Track, goal: Goal, now: float, limits: _Writes, blocks: _Writes) -> None:
+        """What goes out to a servo for its goal."""
+        servo, protocol = track.servo, track.protocol
+        track.told = not track.restart or track.known
+        if track.restart:
+            if not track.known:
+                return  # until it was read
+            goal = goal._replace(position=int(self._rows["position"][track.row]))
+            track.ramp = (now, now + self.soft_start)
+            track.restart = False
+        torque = self._torque_now(track, goal.torque_limit, now)
+        if goal.place:
+            value = goal.speed
+            if goal.place == protocol.torque_limit:  # its duty is where the limit is otherwise
+                value, torque = value if torque is None else min(max(value, -torque), torque), None
+            track.goal, place = None, goal.place
+            block = value.to_bytes(protocol.goal_size(place), protocol.byteorder, signed=True)
+        else:
+            position, speed, place = goal.position, goal.speed, protocol.goal
+            if not goal.wheel:
+                low, high = servo.goal_range
+                position = min(max(position, low), high)
+                if servo.top_speed is not None and (speed == 0 or speed > servo.top_speed):
+                    speed = servo.top_speed
+            block = protocol.goal_bytes(position, speed)
+            track.goal, track.block = goal, block
+        blocks.setdefault((protocol, place), {})[servo.id] = block
+        if torque is not None and torque != track.written_torque:
+            self._limit(track, torque, limits)
+
     @staticmethod
-    def _limit(track: _ServoCycle, torque: int, limits: _Writes) -> None:
+    def _limit(track: _Track, torque: int, limits: _Writes) -> None:
         """Let this torque limit be written."""
         protocol = track.protocol
         limits.setdefault((protocol, protocol.torque_limit), {})[track.servo.id] = protocol.word(torque)
         track.written_torque = torque
 
-    def _endless_goal(
-        self, track: _ServoCycle, goal: Goal, torque: int | None, limits: _Writes, goals: _Writes
-    ) -> None:
-        """What a servo gets that follows no position; its torque limit where that has changed."""
-        value, protocol = goal.speed, track.protocol
-        if goal.place == protocol.torque_limit:  # its duty is where the limit is otherwise
-            value = value if torque is None else min(max(value, -torque), torque)
-        elif torque is not None and torque != track.written_torque:
-            self._limit(track, torque, limits)
-        data = value.to_bytes(protocol.goal_size(goal.place), protocol.byteorder, signed=True)
-        goals.setdefault((protocol, goal.place), {})[track.servo.id] = data
-
     def receive(self) -> CycleResult:
-        """Read 36..43 of every servo; one of them, in turn, with its torque limit in front.
+        """Read what every servo measures; one of them, in turn, with its torque limit in front.
 
         Never raises for a servo or a lost port: they are faults of the result. A servo that failed twice in a row is
         left alone for a while (0.05 s at first, at most 2 s), and then asked again. Each such question costs one wait.
         """
         started = self.bus.clock.now()
-        if self._wire.start is None:  # no goals were sent
-            self._wire = _Wire(start=started)
-            for track in self._tracks.values():
+        if self._begun is None:  # no goals were sent
+            self._begun, self._spent, self._events = started, 0.0, []
+            for track in self._all:
                 track.driven = track.told = False
-        wire = self._wire
-        states: dict[str, RawState] = {}
+        fresh = np.zeros(len(self._all), dtype=bool)
         if self._port_error is None or self._port_is_back(started):
-            self._read(states, started)
-        faults = {
-            name: self._port_error or track.error or BusTimeout(track.servo.id)
-            for name, track in self._tracks.items()
-            if name not in states
-        }
-        wire.spent += self.bus.clock.now() - started
-        assert wire.start is not None
-        self.times.add(wire.start, wire.spent)
-        bare = wire.bytes * byte_seconds(self.bus.baud) + wire.replies * TURNAROUND
-        share = min(bare / wire.spent, 1.0) if wire.spent > 0 else 1.0
-        self._wire = _Wire()
-        return CycleResult(states, faults, tuple(wire.events), wire.start, wire.spent, share)
+            self._read(fresh, started)
+        faults = {}
+        if not fresh.all():
+            faults = {
+                track.servo.name: self._port_error or track.error or BusTimeout(track.servo.id)
+                for track, there in zip(self._all, fresh.tolist(), strict=True)
+                if not there
+            }
+        begun, self._begun = self._begun, None
+        self._spent += self.bus.clock.now() - started
+        self.times.add(begun, self._spent)
+        return CycleResult(self.servos, self._rows.copy(), fresh, faults, tuple(self._events), begun, self._spent)
 
     def end_soft_starts(self) -> dict[str, int]:
         """The torque limits that still rise, by servo, as they are to be: nobody is left to raise them."""
-        rising = [track for track in self._tracks.values() if track.ramp and not (track.restart or track.limited)]
+        rising = [track for track in self._all if track.ramp and not (track.restart or track.limited)]
         for track in rising:
-            asked = track.sent[0].torque_limit if track.sent else None
+            asked = track.goal.torque_limit if track.goal else None
             track.written_torque = self._torque_now(track, asked, math.inf)
         return {track.servo.name: track.written_torque for track in rising if track.written_torque is not None}
 
     def restart_softly(self) -> None:
         """Let every servo's next goals start from where it is then: after its torque was switched off."""
-        for name, track in self._tracks.items():
-            track.restart, track.position = True, None
+        for track in self._all:
+            track.restart, track.known = True, False
             track.driven = track.told = False
             if not track.protocol.goal_wakes:
-                self.dark.add(name)
+                self.dark.add(track.servo.name)
 
     def revived(self, name: str) -> None:
         """A servo that was without power is set up anew: its next goals start from where it is, softly."""
@@ -403,73 +421,122 @@ class Cycle:
     @property
     def withheld(self) -> frozenset[str]:
         """Servos that get no goals until `recover`: they shut themselves down, or were switched off at a limit."""
-        return frozenset(name for name, track in self._tracks.items() if track.limited)
+        return frozenset(track.servo.name for track in self._all if track.limited)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
-    def _look_after_pause(self, goals: Iterable[str], now: float) -> None:
+    def _read_after_pause(self, goals: Iterable[str], now: float) -> None:
         """Read all servos if one that has goals may have been without power since it answered last: one would jump."""
         if self._port_error is not None:
             return
-        silent = [track for name in goals if not (track := self._tracks[name]).missing and self._was_silent(track, now)]
-        for track in silent:
-            track.unsure, track.must_ask = True, track.asks
-        if silent:
-            self._read({}, now)
+        quiet = self._quiet(now)
+        if quiet.any():
+            tracks = (self._tracks[name] for name in goals)
+            silent = [track for track in tracks if quiet[track.row] and track.driven and not track.missing]
+            for track in silent:
+                track.unsure, track.must_ask = True, track.asks
+            if silent:
+                self._read(np.zeros(len(self._all), dtype=bool), now)
 
-    @staticmethod
-    def _was_silent(track: _ServoCycle, now: float) -> bool:
-        """Whether a servo that has goals has not answered for so long that it may have been without power."""
-        return track.driven and _BOOT < now - track.heard_at < math.inf
+    def _quiet(self, now: float) -> Mask:
+        """Which servos were heard, but not for so long that they may have been without power."""
+        quiet: Mask = (now - self._heard_at > _BOOT) & (self._heard_at > -math.inf)
+        return quiet
 
-    def _read(self, states: dict[str, RawState], now: float) -> None:
-        due = [track for track in self._tracks.values() if track.failures < _FORGIVEN or now >= track.retry_at]
+    def _was_quiet(self, track: _Track, now: float) -> bool:
+        return bool(_BOOT < now - self._heard_at[track.row] < math.inf)
+
+    def _read(self, fresh: Mask, now: float) -> None:
+        uneasy = [
+            track
+            for track in self._all
+            if track.failures or track.unsure or track.away or track.strange or track.must_ask or not track.known
+        ]
+        due = [track for track in self._all if track.failures < _FORGIVEN or now >= track.retry_at]
         if not due:
             return
+        requests = self._requests(due, now, plain=not (uneasy or self.taken))
+        try:
+            _, answers = self.bus.exchange((), requests)
+        except PortError as error:
+            self._lose_port(error)
+            return
+        heard: _Heard = []
+        for track, answer, (_, address, length) in zip(due, answers, requests, strict=True):
+            if isinstance(answer, Reply) and len(answer.data) == length:
+                if track.strange:
+                    self._recognise(track, answer)
+                else:
+                    heard.append((track, answer, address))
+            else:
+                refused = BusTimeout(track.servo.id, "it refused the read: is this an AX or MX servo?")
+                self._fail(track, answer if isinstance(answer, BusError) else refused)
+        if heard:
+            self._take(heard, uneasy, fresh)
+        asked = False
+        for track in due:
+            if track.must_ask and fresh[track.row]:
+                self._ask_why(track)
+            asked = asked or (track.asks and bool(fresh[track.row]))
+            if track.must_limp and not track.missing:
+                self._limp(track)
+        if asked:
+            self.watchdogs.heard()
+            self._look_at_torques(due, now)
+
+    def _requests(self, due: list[_Track], now: float, *, plain: bool) -> list[tuple[int, int, int]]:
+        """What to read of these servos."""
         self._turn = (self._turn + 1) % len(due)
         requests = [track.request for track in due]
         turn = due[self._turn]
         look = turn.driven and now - turn.looked_at > _LOOK
         requests[self._turn] = turn.servo.id, *(turn.protocol.with_torque if look else turn.protocol.with_limit)
+        if plain and not self._quiet(now).any():
+            return requests
         for place, track in enumerate(due):
             if track.strange:
                 requests[place] = track.servo.id, *track.protocol.identity
-            elif track.missing or track.unsure or track.servo.name in self.taken or self._was_silent(track, now):
+            elif (
+                track.missing
+                or track.unsure
+                or track.servo.name in self.taken
+                or (track.driven and self._was_quiet(track, now))
+            ):
                 requests[place] = track.servo.id, *track.protocol.with_torque
-        wire, together = self._wire, False
-        try:
-            # after an exception nobody fetches the other answers: close the generator, which holds the line
-            with contextlib.closing(self.bus.read_each(requests)) as answers:
-                for track, answer, (_, address, length) in zip(due, answers, requests, strict=True):
-                    wire.bytes += 8
-                    if isinstance(answer, Reply) and len(answer.data) == length:
-                        wire.bytes += length + 6
-                        wire.replies += 1
-                        if track.protocol.group_reads:
-                            together, wire.bytes, wire.replies = True, wire.bytes - 9, wire.replies - 1
-                        if track.strange:
-                            self._recognise(track, answer)
-                        else:
-                            states[track.servo.name] = self._take(track, answer, address)
-                    else:
-                        refused = BusTimeout(track.servo.id, "it refused the read: is this an AX or MX servo?")
-                        self._fail(track, answer if isinstance(answer, BusError) else refused)
-        except PortError as error:
-            self._lose_port(error)
-            return
-        if together:
-            self.watchdogs.heard()
-            wire.bytes += _GROUP_BYTES
-            wire.replies += 1
-            for track in due:
-                if track.servo.name in states and track.must_ask:
-                    self._ask_why(track, states)
-            self._look_at_torques(due, now)
-        for track in due:
-            if track.must_limp and not track.missing:
-                self._limp(track)
+        return requests
 
-    def _ask_why(self, track: _ServoCycle, states: dict[str, RawState]) -> None:
+    def _take(self, heard: _Heard, uneasy: list[_Track], fresh: Mask) -> None:
+        """Put answers into the table, a column at a time; look at those one by one that are not as usual."""
+        rows = _places(heard, len(self._all))
+        times = np.array([reply.time for _, reply, _ in heard])
+        table = self._rows
+        for protocol in self._kinds:
+            here = heard if len(self._kinds) == 1 else [one for one in heard if one[0].protocol is protocol]
+            if here:
+                begin = protocol.usual[0]
+                samples = b"".join([reply.data[begin - address :] for _, reply, address in here])
+                own = _places(here, len(self._all))
+                for name, column in _columns(protocol, samples):
+                    table[name][own] = column
+        errors = np.array([reply.error for _, reply, _ in heard]) & self._heeded[rows]
+        temperatures, voltages = table["temperature"][rows], table["voltage"][rows]
+        (lowest, highest), silence = self._volts[:, rows], times - self._heard_at[rows]
+        beyond = (temperatures > self._hottest[rows]) | (voltages < lowest) | (voltages > highest)
+        odd = (beyond | (errors != self._usual_bytes[rows]) | ((silence > _BOOT) & (silence < math.inf))).tolist()
+        table["time"][rows] = times
+        fresh[rows] = True
+        for place, (track, reply, address) in enumerate(heard):
+            if odd[place] or address != track.request[1] or track in uneasy:
+                self._examine(track, reply, address, beyond=bool(beyond[place]))
+        self._heard_at[rows] = times
+
+    def _note_flags(self, track: _Track, flags: int) -> None:
+        """This is wrong with a servo."""
+        track.flags = flags
+        self._rows["error"][track.row] = flags
+        self._usual_bytes[track.row] = track.protocol.alert * bool(flags) if track.asks else flags
+
+    def _ask_why(self, track: _Track) -> None:
         """Read what is wrong with a servo whose alert bit has changed, and whether it has torque."""
         name, id_, protocol = track.servo.name, track.servo.id, track.protocol
         assert protocol.alarm is not None  # or it would not be asked
@@ -485,15 +552,14 @@ class Cycle:
         track.must_ask = track.unsure = False
         flags = why.data[0]
         if flags & ~track.flags:
-            self._wire.events.append(BusEvent("fault", name, flags=protocol.alarms(flags)))
-        track.flags = flags
-        states[name] = states[name]._replace(error=flags)
+            self._events.append(BusEvent("fault", name, flags=protocol.alarms(flags)))
+        self._note_flags(track, flags)
         if not torque.data[0] and flags and (away or track.driven):
             track.limited = True
         else:
             self._judge(track, on=bool(torque.data[0]), forgot=forgot or away)
 
-    def _look_at_torques(self, due: Iterable[_ServoCycle], now: float) -> None:
+    def _look_at_torques(self, due: Iterable[_Track], now: float) -> None:
         """Now and then, ask all servos whose samples do not say so at once whether they have torque."""
         asked = [t for t in due if t.asks and t.driven and not (t.failures or t.must_ask)]
         if not asked or (now - min(track.looked_at for track in asked) < _LOOK and not self.taken):
@@ -507,12 +573,12 @@ class Cycle:
         except PortError as error:
             self._lose_port(error)
 
-    def _has_forgotten(self, track: _ServoCycle, torque: Reply | BusError) -> bool:
+    def _has_forgotten(self, track: _Track, torque: Reply | BusError) -> bool:
         """Whether a servo without torque has forgotten its Bus Watchdog, and so all else that was written to it."""
         off = isinstance(torque, Reply) and torque.data == b"\0"
         return off and self.watchdogs.was_reset(track.servo.id)
 
-    def _judge(self, track: _ServoCycle, *, on: bool, forgot: bool) -> None:
+    def _judge(self, track: _Track, *, on: bool, forgot: bool) -> None:
         """Note whose torque is off although it has goals, and why: it was without power, or somebody has seen to it.
 
         Args:
@@ -530,12 +596,12 @@ class Cycle:
             self.dark.add(name)
             self.watchdogs.forget([track.servo.id])
             if track.driven:
-                self._wire.events.append(BusEvent("without power", name))
+                self._events.append(BusEvent("without power", name))
         elif track.told:
             self.taken.add(name)
-            self._wire.events.append(BusEvent("torque off", name))
+            self._events.append(BusEvent("torque off", name))
 
-    def _limp(self, track: _ServoCycle) -> None:
+    def _limp(self, track: _Track) -> None:
         try:
             self.bus.write(track.servo.id, track.protocol.torque_enable, b"\0")
         except PortError as error:
@@ -545,31 +611,30 @@ class Cycle:
         else:
             track.must_limp = False
 
-    def _take(self, track: _ServoCycle, reply: Reply, address: int) -> RawState:
-        protocol = track.protocol
-        position, speed, load, voltage, temperature = protocol.sample(reply.data[protocol.usual[0] - address :])
-        name, (lowest, highest) = track.servo.name, track.servo.voltage_range
-        returned = track.missing
-        silent = not track.asks and self._was_silent(track, reply.time)  # of the others the watchdog tells
+    def _examine(self, track: _Track, reply: Reply, address: int, *, beyond: bool) -> None:
+        """Look at an answer that is out of the ordinary: an alarm, a return, a limit, or torque registers in front."""
+        name, protocol = track.servo.name, track.protocol
+        returned, heard_at = track.missing, float(self._heard_at[track.row])
+        was_quiet = _BOOT < reply.time - heard_at < math.inf
+        silent = track.driven and was_quiet and not track.asks  # of the others the watchdog tells
         if track.failures:
-            track.away = track.away or _BOOT < reply.time - track.heard_at < math.inf
+            track.away = track.away or was_quiet
         elif silent and reply.time - track.revived_at > _AGAIN:
             track.away = True
         if returned:
-            self._wire.events.append(BusEvent("returned", name))
-            track.flags = 0  # what is wrong with it is said anew
+            self._events.append(BusEvent("returned", name))
+            self._note_flags(track, 0)  # what is wrong with it is said anew
         if track.failures:
             track.failures, track.error = 0, None
-        error = reply.error
+        error = reply.error & protocol.heeded
         if track.asks:
-            error = track.flags
-            if bool(reply.error & protocol.alert) != bool(track.flags) or track.away or returned:
+            if error != self._usual_bytes[track.row] or track.away or returned:
                 track.must_ask = track.unsure = True
         elif error != track.flags:
-            if rising := reply.error & ~track.flags:
-                self._wire.events.append(BusEvent("fault", name, flags=protocol.alarms(reply.error)))
+            if rising := error & ~track.flags:
+                self._events.append(BusEvent("fault", name, flags=protocol.alarms(error)))
                 track.unsure = track.unsure or bool(rising & protocol.shuts_down)
-            track.flags = reply.error
+            self._note_flags(track, error)
         if not track.asks:
             if address != protocol.usual[0]:
                 self._look_at_torque(track, reply, address, returned=returned)
@@ -577,23 +642,22 @@ class Cycle:
                 track.unsure = track.unsure or track.away or silent  # a goal would switch it on
         if returned:
             track.written_torque = None  # it may have been without power, and has then forgotten what was written
-            brief = reply.time - track.heard_at < self.soft_start
+            brief = reply.time - heard_at < self.soft_start
             kept = track.asks or (address == protocol.torque_enable and bool(reply.data[0]))  # `_ask_why` looks, too
             track.restart |= not (brief and kept)  # one that has torque had power, too: replies were lost, and no more
-        track.heard_at = reply.time
-        track.position = position
-        if (temperature > track.servo.top_temperature or not lowest <= voltage <= highest) and not track.limited:
+        track.known = True
+        if beyond and not track.limited:
             track.limited = track.must_limp = True
-            self._wire.events.append(BusEvent("limit", name))
-        return RawState(reply.time, position, speed, load, voltage, temperature, error, track.torque_limit)
+            self._events.append(BusEvent("limit", name))
 
-    def _look_at_torque(self, track: _ServoCycle, reply: Reply, address: int, *, returned: bool) -> None:
+    def _look_at_torque(self, track: _Track, reply: Reply, address: int, *, returned: bool) -> None:
         """Find out whether the servo has shut itself down, which is for `recover`, or has no torque for another reason.
 
         A wheel is driven by its speed, whatever its Torque Enable says.
         """
         before, ours, protocol = track.torque_limit, track.written_torque == 0, track.protocol
         track.torque_limit = limit = protocol.number(reply.data[protocol.torque_limit - address :][:2])
+        self._rows["torque_limit"][track.row] = limit
         sure, hurt = address == protocol.torque_enable, bool(reply.error & protocol.shuts_down)
         doubtful, away = sure and (returned or track.unsure), track.away
         on = not sure or bool(reply.data[0])
@@ -609,24 +673,24 @@ class Cycle:
             elif (hurt and off) or (limit == 0 and not ours):
                 track.limited = True
                 if not hurt:
-                    self._wire.events.append(BusEvent("fault", track.servo.name, flags=ErrorFlag.OVERLOAD))
+                    self._events.append(BusEvent("fault", track.servo.name, flags=ErrorFlag.OVERLOAD))
                 return
-        sent = track.sent if track.told else None
-        if sure and (away or sent is None or not sent[0].wheel):
-            goal = reply.data[protocol.goal - address :]
-            self._judge(track, on=on, forgot=away or (sent is not None and not goal.startswith(sent[1])))
+        goal = track.goal if track.told else None
+        if sure and (away or goal is None or not goal.wheel):
+            held = reply.data[protocol.goal - address :].startswith(track.block)
+            self._judge(track, on=on, forgot=away or (goal is not None and not held))
 
-    def _fail(self, track: _ServoCycle, error: BusError) -> None:
+    def _fail(self, track: _Track, error: BusError) -> None:
         track.failures += 1
         track.error = error
         if track.failures == _FORGIVEN:
-            self._wire.events.append(BusEvent("missing", track.servo.name, error))
+            self._events.append(BusEvent("missing", track.servo.name, error))
         if track.missing:
             self.watchdogs.forget([track.servo.id])
             pause = _FIRST_PAUSE * 2.0 ** min(track.failures - _FORGIVEN, 10)
             track.retry_at = self.bus.clock.now() + min(pause, _LONGEST_PAUSE)
 
-    def _torque_now(self, track: _ServoCycle, asked: int | None, now: float) -> int | None:
+    def _torque_now(self, track: _Track, asked: int | None, now: float) -> int | None:
         top = min(track.servo.top_torque, track.protocol.full_torque)
         final = top if asked is None else min(asked, top)
         if track.ramp is not None:
@@ -637,24 +701,12 @@ class Cycle:
             return max(round(final * max((now - start) / (end - start), 0.1)), min(final, 1))
         return None if asked is None else final
 
-    def _sync_write(self, protocol: Protocol, address: int, data: dict[int, bytes]) -> float:
-        """When the servos had it."""
-        heard = -math.inf
-        size = len(next(iter(data.values()))) + 1
-        room = (protocol.longest_packet - 8) // size
-        ids = list(data)
-        for first in range(0, len(ids), room):
-            part = {id_: data[id_] for id_ in ids[first : first + room]}
-            heard = self.bus.sync_write(address, part)
-            self._wire.bytes += 8 + size * len(part)
-        return heard
-
     def _lose_port(self, error: PortError) -> None:
         self._port_error = error
         self._port_pause = _FIRST_PAUSE
         self._port_retry = self.bus.clock.now() + self._port_pause
-        self._wire.events.append(BusEvent("port lost", "", error))
-        for track in self._tracks.values():
+        self._events.append(BusEvent("port lost", "", error))
+        for track in self._all:
             track.failures = max(track.failures, _FORGIVEN)  # each of them must come back
             track.retry_at = 0.0
         self.watchdogs.forget(self.watchdogs.armed)
@@ -670,7 +722,7 @@ class Cycle:
             self._port_retry = self.bus.clock.now() + self._port_pause
             return False
         self._port_error = None
-        self._wire.events.append(BusEvent("port back", ""))
+        self._events.append(BusEvent("port back", ""))
         return True
 
     def _recognise_all(self) -> None:
@@ -679,7 +731,7 @@ class Cycle:
         Raises:
             PortError: another servo than before.
         """
-        known = [track for track in self._tracks.values() if track.eeprom]
+        known = [track for track in self._all if track.eeprom]
         asked = [(track.servo.id, *track.protocol.identity) for track in known]
         for track, answer in zip(known, self.bus.read_many(asked), strict=True):
             track.strange = not isinstance(answer, Reply)
@@ -687,16 +739,38 @@ class Cycle:
                 who, port = track.servo, getattr(self.bus, "port_name", "")
                 raise PortError(port, f"{who.name!r} (id {who.id}) is another servo than before", _OTHER_ROBOT)
 
-    def _recognise(self, track: _ServoCycle, reply: Reply) -> None:
+    def _recognise(self, track: _Track, reply: Reply) -> None:
         """Look who answers later than the others on a port that is back; another one gets nothing."""
         if self._is_same(track, reply):
             track.strange, track.retry_at = False, 0.0
         else:
             self._fail(track, BusError(f"servo {track.servo.id} is another one than before", _OTHER_ROBOT))
 
-    def _is_same(self, track: _ServoCycle, reply: Reply) -> bool:
+    def _is_same(self, track: _Track, reply: Reply) -> bool:
         written = self.bus.rewritten.get(track.servo.id, set()) | self.bus.rewritten.get(BROADCAST, set())
         return len(reply.data) == len(track.eeprom) and all(
             before == now or address in written
             for address, (before, now) in enumerate(zip(track.eeprom, reply.data, strict=True))
         )
+
+
+def _places(heard: _Heard, count: int) -> Any:
+    """Their rows, as an index of columns of `count` rows."""
+    return slice(None) if len(heard) == count else np.array([track.row for track, _, _ in heard])
+
+
+@lru_cache(maxsize=8)
+def _format(protocol: Protocol) -> np.dtype[np.void]:
+    names, formats, offsets = zip(*protocol.sample, strict=True)
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": protocol.usual[1]})
+
+
+def _columns(protocol: Protocol, samples: bytes) -> Iterator[tuple[str, npt.NDArray[np.integer]]]:
+    """Columns of the bytes of usual reads, one behind the other."""
+    table = np.frombuffer(samples, _format(protocol))
+    for name, _, _ in protocol.sample:
+        column = table[name]
+        if bit := protocol.sign_bits.get(name):  # a magnitude, and a bit that says that it is negative
+            counts = column.astype(np.int64)
+            column = (counts & ((1 << bit) - 1)) * (1 - (counts >> (bit - 1) & 2))
+        yield name, column

@@ -15,10 +15,9 @@ An acknowledgement has a fixed length. While an old one may come, a write is con
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from axbridge.bus.adapter import find_port
 from axbridge.bus.base import Reply
@@ -41,7 +40,6 @@ TWIN_WINDOW = 0.005  # s: so long may a reply be delivered once more after it ca
 _QUIET = 0.001  # s: a pause that ends a damaged reply
 _CLOSING = 2.0  # s to wait for the end of another thread's transaction
 _LONGEST_TAG = 24  # bytes a question may be lengthened by; at 1 Mbps that many questions last longer than TWIN_WINDOW
-_Begun = tuple[tuple[int, int, int], PlainRead | None, float]  # what is asked for, the READ (None: not sent), when, s
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no servo answers a broadcast READ
 
 
@@ -190,81 +188,97 @@ class SerialBus(GroupReadingBus):
 
     def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         """See `Bus.read_many`; no retries: a missing servo costs one wait."""
-        return list(self.read_each(requests))
-
-    def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Generator[Reply | BusError, None, None]:
-        """See `Bus.read_each`; the next servo is asked before an answer is handed over, and speaks meanwhile."""
         with self.turn, self.turn.lock:
             if not self.protocols:
-                yield from self._read_in_turn(requests)
-                return
+                return self._read_in_turn(requests)
             known = self._read_together(requests)
-            rest = [request for place, request in enumerate(requests) if place not in known]
-            with contextlib.closing(self._read_in_turn(rest)) as answers:
-                for place in range(len(requests)):
-                    yield known[place] if place in known else next(answers)
+            alone = iter(self._read_in_turn([one for place, one in enumerate(requests) if place not in known]))
+            return [known[place] if place in known else next(alone) for place in range(len(requests))]
 
-    def _read_in_turn(self, requests: Sequence[tuple[int, int, int]]) -> Generator[Reply | BusError, None, None]:
-        begun: _Begun | None = None
-        for following, request in enumerate(requests, 1):
-            now, begun = begun, None
-            try:
-                answer: Reply | BusError = self._read_once(*request, now)
-            except (BusTimeout, CorruptPacket) as error:
-                answer = error
-            if following < len(requests):
-                begun = self._begin_read(*requests[following])
-            try:
-                yield answer
-            except GeneratorExit:
-                if begun is not None:  # nobody wants the rest, but a servo speaks: let it end
-                    with contextlib.suppress(BusError):
-                        self._read_once(*requests[following], begun)
-                raise
+    def _read_once(self, id: int, address: int, length: int) -> Reply:
+        (answer,) = self._read_in_turn([(id, address, length)])
+        if isinstance(answer, BusError):
+            raise answer
+        return answer
 
-    def _begin_read(self, id: int, address: int, length: int) -> _Begun:
-        """Send a READ, unless the line asks for care; that is for `_read_once`. Runs as little Python as possible."""
-        question, fd = (id, address, length), self.port.fd
-        if fd is None or self.echo or self._late:
-            return question, None, 0.0
+    def _read_in_turn(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
+        answers: list[Reply | BusError] = []
+        while (done := len(answers)) < len(requests):
+            answers += self._read_plainly(requests[done:])
+            if done == len(answers):
+                try:
+                    answers.append(self._read_carefully(*requests[done]))
+                except (BusTimeout, CorruptPacket) as error:
+                    answers.append(error)
+        return answers
+
+    def _read_plainly(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
+        """Answers to the first of these questions, up to one that asks for care.
+
+        The next servo is asked as soon as an answer is known to be whole, and speaks while that is taken apart. So as
+        little Python as possible runs between the two.
+        """
+        fd, late, byte = self.port.fd, self._late, self._byte
+        answers: list[Reply | BusError] = []
+        asked = self._plain(*requests[0]) if fd is not None and not self.echo and not late else None
+        if asked is None or fd is None:
+            return answers
+        wait, poll = self.latency * self._patience + REPLY_DELAY, self.port.poller.poll
+        started = 0.0
+        try:
+            if poll(0):
+                self._clear()
+            os.write(fd, asked[1].frame)
+            started = time.monotonic()
+            for following, (id_, address, length) in enumerate(requests, 1):
+                assert asked is not None  # or the last answer would have ended this
+                question, (frame, head, need) = asked
+                counts = self.stats.of(id_)
+                # work done while the servo answers costs no time
+                asked = self._plain(*requests[following]) if following < len(requests) else None
+                left = (len(frame) + need) * byte + wait
+                heard = os.read(fd, 4096) if poll(left * 1e3) else b""
+                begun = started
+                if (
+                    not (len(heard) == need and heard.startswith(head) and sum(heard) & 0xFF == SUM_OK)
+                    or heard == frame
+                ):
+                    answers.append(self._answer_after(heard, begun, frame, question, address, length))
+                    break
+                if asked is not None:
+                    os.write(fd, asked[1].frame)
+                    started = time.monotonic()
+                counts.asked += 1
+                counts.last_seen = sampled = begun + len(frame) * byte
+                self._twins[id_, question[2]] = started + TWIN_WINDOW
+                self._given[id_] = question[2]
+                skipped = 5 + address - question[1]
+                answers.append(Reply(heard[4], heard[skipped : skipped + length], sampled))
+                if asked is None:
+                    break
+        except PortError:
+            raise
+        except OSError:  # the port is lost, or its buffer is full: `_read_carefully` finds out which
+            pass
+        return answers
+
+    def _plain(self, id: int, address: int, length: int) -> tuple[tuple[int, int, int], PlainRead] | None:
+        """A READ to send for this one whose answer is plain to see; None where there is none."""
         protocol = self.protocols.get(id, FIRST)
-        if protocol.plain_read(question) is None:
-            return question, None, 0.0
+        if protocol.plain_read((id, address, length)) is None:
+            return None
         question = self._lengthened(id, address, length)
         plain = protocol.plain_read(question)
-        try:
-            if self.port.poller.poll(0):
-                self._clear()
-            if plain is not None:
-                os.write(fd, plain.frame)
-        except OSError:  # the port is lost, or its buffer is full: `_read_carefully` finds out which
-            return question, None, 0.0
-        return question, plain, time.monotonic()
+        return None if plain is None else (question, plain)
 
-    def _read_once(self, id: int, address: int, length: int, begun: _Begun | None = None) -> Reply:
-        """One read, which may have begun; the usual case runs as little Python as possible."""
-        question, plain, started = begun or self._begin_read(id, address, length)
-        fd = self.port.fd
-        if plain is None or fd is None:
-            return self._read_carefully(id, address, length)
-        frame, prefix, need = plain
-        heard = b""
-        counts = self.stats.of(id)  # work done while the servo answers costs no time
-        sampled = started + len(frame) * self._byte
-        left = (len(frame) + need) * self._byte + REPLY_DELAY + self.latency * self._patience
+    def _answer_after(
+        self, heard: bytes, started: float, frame: bytes, question: tuple[int, int, int], address: int, length: int
+    ) -> Reply | BusError:
+        """The answer to a READ that was sent at `started`, of which `heard` has come."""
         try:
-            if self.port.poller.poll(left * 1e3):
-                heard = os.read(fd, 4096)
-        except OSError:  # as above
-            return self._read_carefully(id, address, length)
-        if len(heard) == need and heard.startswith(prefix) and sum(heard) & 0xFF == SUM_OK and heard != frame:
-            counts.asked += 1
-            counts.last_seen = sampled
-            self._twins[id, question[2]] = time.monotonic() + TWIN_WINDOW
-            self._given[id] = question[2]
-            skipped = 5 + address - question[1]
-            return Reply(heard[4], heard[skipped : skipped + length], sampled)
-        packet, sampled = self._await(heard, started, frame, id, question[2])
+            packet, sampled = self._await(heard, started, frame, question[0], question[2])
+        except (BusTimeout, CorruptPacket) as error:
+            return error
         return _cut(packet, sampled, question, address, length)
 
     def _write_once(self, frame: bytes, id: int) -> Reply | None:
@@ -282,17 +296,18 @@ class SerialBus(GroupReadingBus):
 
     def _read_carefully(self, id: int, address: int, length: int) -> Reply:
         question = self._lengthened(id, address, length)
-        protocol = self.protocol(id)
-        frame = protocol.read_frame(*question)
-        packet, sampled = self._converse(frame, id, question[2])
+        packet, sampled = self._converse(self.protocol(id).read_frame(*question), id, question[2])
         return _cut(packet, sampled, question, address, length)
 
     def _lengthened(self, id: int, address: int, length: int) -> tuple[int, int, int]:
         """The READ to send for this one: with more registers in front (or behind) where an old answer would fit."""
         now, count, twins, late = time.monotonic(), length, self._twins, self._late
+        given = self._given.get(id) if self.stats.unasked else None
+        if length != given and twins.get((id, length), 0.0) <= now and not late.owes(id, length):  # as a rule
+            twins[id, length] = now + TWIN_WINDOW
+            return id, address, length
         begin, end = self.protocol(id).read_room(address, length)
         most = length + min(_LONGEST_TAG, max(address - begin, end - address - length))
-        given = self._given.get(id) if self.stats.unasked else None
         while count <= most and (count == given or twins.get((id, count), 0.0) > now or late.owes(id, count)):
             count += 1
         if count > most:

@@ -27,7 +27,6 @@ from axbridge.errors import ErrorFlag, HardwareError, StatusError
 _REFUSED = int(ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION)
 _X_PRESENT = int(XAddress.PRESENT_PWM), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.PRESENT_PWM
 _X_GOAL = struct.Struct("<Ii")  # Profile Velocity, Goal Position
-_X_SAMPLE = struct.Struct("<h2xii8xHB")  # duty, (current or load), velocity, position, (trajectories), voltage, heat
 _X_GOAL_SIZES = dict(ENDLESS_GOALS.values())  # by address
 
 
@@ -49,6 +48,14 @@ class _First(Protocol):
     usual = int(Address.PRESENT_POSITION), PRESENT.size
     with_limit = int(Address.TORQUE_LIMIT), PRESENT.size + 2
     with_torque = int(Address.TORQUE_ENABLE), PRESENT.size + 12
+    sample = (
+        ("position", "<u2", 0),
+        ("speed", "<u2", 2),
+        ("load", "<u2", 4),
+        ("voltage", "u1", 6),
+        ("temperature", "u1", 7),
+    )
+    sign_bits: Mapping[str, int] = {"speed": 10, "load": 10}
     read_errors = tuple(byte for byte in range(0x80) if not byte & ErrorFlag.CHECKSUM)
     shuts_down = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)
     mode = int(Address.CW_ANGLE_LIMIT), 4
@@ -105,9 +112,6 @@ class _First(Protocol):
     def goal_bytes(self, position: int, speed: int) -> bytes:
         return self._goal.pack(position, speed)
 
-    def sample(self, data: bytes) -> tuple[int, int, int, int, int]:
-        return PRESENT.unpack_from(data)
-
     def endless_goal(self, mode: bytes) -> Span | None:
         return None if any(mode) else (int(Address.MOVING_SPEED), 2)  # both angle limits 0: a wheel
 
@@ -129,6 +133,10 @@ class _Second(Protocol):
     goal_wakes = False
     identity = 0, XAddress.PROTOCOL_TYPE + 1
     usual = with_limit = with_torque = _X_PRESENT
+    sample = (  # the load is the duty
+        ("position", "<i4", 8), ("speed", "<i4", 4), ("load", "<i2", 0), ("voltage", "<u2", 20),
+        ("temperature", "u1", 22),
+    )  # fmt: skip
     alarm: Span | None = (int(XAddress.HARDWARE_ERROR_STATUS), 1)
     alert = v2.ALERT
     alarms: type[ErrorFlag | HardwareError] = HardwareError
@@ -201,10 +209,6 @@ class _Second(Protocol):
 
     def goal_bytes(self, position: int, speed: int) -> bytes:
         return _X_GOAL.pack(speed, position)
-
-    def sample(self, data: bytes) -> tuple[int, int, int, int, int]:
-        load, speed, position, voltage, temperature = _X_SAMPLE.unpack(data)
-        return position, speed, load, voltage, temperature
 
     def endless_goal(self, mode: bytes) -> Span | None:
         return ENDLESS_GOALS.get(mode[0])

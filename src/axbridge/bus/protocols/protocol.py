@@ -17,6 +17,7 @@ from axbridge.errors import ErrorFlag, HardwareError, StatusError
 
 Span = tuple[int, int]  # registers: from where on, bytes
 Flags = ErrorFlag | HardwareError
+_ALARMS = 0x7F
 
 
 class PlainRead(NamedTuple):
@@ -54,6 +55,8 @@ class Protocol(ABC):
         identity: What a servo is known by when the port was lost.
         usual, with_limit, with_torque: What a cycle reads: alone, with the torque limit, with all torque registers. All
             the same where the latter are asked for by themselves.
+        sample: Of the usual read: column, numpy format and offset of position, speed, load, voltage and temperature.
+        sign_bits: By column of it: the bit that is the sign of a magnitude; other columns are plain numbers.
         alarm: Where it says what is wrong, once the error byte has the bit `alert`; None: the error byte says it.
         alert: See `alarm`.
         alarms: What is wrong, as flags.
@@ -85,6 +88,8 @@ class Protocol(ABC):
     usual: Span
     with_limit: Span
     with_torque: Span
+    sample: tuple[tuple[str, str, int], ...]
+    sign_bits: Mapping[str, int] = {}
     alarm: Span | None = None
     alert = 0
     alarms: type[Flags] = ErrorFlag
@@ -186,6 +191,16 @@ class Protocol(ABC):
     def exchange_bytes(self, count: int) -> tuple[int, int, int]:
         """Bytes of the goals of so many servos, bytes of reading them, and how often a servo begins to speak."""
 
+    @property
+    def asks(self) -> bool:
+        """Whether what is wrong with a servo, and whether it has torque, is read apart from its samples."""
+        return self.alarm is not None
+
+    @property
+    def heeded(self) -> int:
+        """Bits of an error byte that tell something about the servo, not about a question."""
+        return self.alert if self.asks else _ALARMS
+
     # -- registers ----------------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -198,10 +213,6 @@ class Protocol(ABC):
 
     def goal_size(self, address: int) -> int:
         """Bytes of the goal at `address` of a servo that follows no position."""
-        raise NotImplementedError
-
-    def sample(self, data: bytes) -> tuple[int, int, int, int, int]:
-        """Position, speed, load, voltage and temperature of the bytes of a usual read."""
         raise NotImplementedError
 
     def word(self, value: int) -> bytes:
