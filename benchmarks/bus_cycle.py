@@ -4,6 +4,11 @@
 ``wire-steady``: without that interrupt: what the line itself allows. ``none``: no wire time, the host's share alone.
 ``cpu_us`` is the host's processor time for an exchange.
 
+``exchange``: on one line of `axbridge serve bioloid --timing wire`, in turns, `Robot.exchange` of 18 servos and what a
+user would write by hand with dynamixel-sdk: one sync write of 18 goals, 18 `readTxRx` of the same block; ratios of rate
+and of processor time. ``cpu_of``: an exchange's processor time, here and in another checkout, in turns
+(`bus_cycle.py COUNT FOLDER`).
+
 How late a machine wakes up decides how near to the wire anybody comes. So each is measured by turns with ``bare``:
 frames of the same length and time between two processes that do nothing but wake up, write and read.
 ``over_bare_us`` is what an exchange takes beyond that, at the median; ``p99_over_bare`` compares the 99th percentiles.
@@ -12,6 +17,7 @@ frames of the same length and time between two processes that do nothing but wak
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
 import select
@@ -20,14 +26,18 @@ import sys
 import time
 import tty
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import dynamixel_sdk
 from bus_line import line
 
+import axbridge
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.protocols.dynamixel import FIRST
 from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import TURNAROUND, percentile, wire_time
+from axbridge.virtual.background import serving
 from axbridge.virtual.realtime import Awake, wake_on_time
 
 SERVOS = 18
@@ -126,17 +136,94 @@ def loop(port: str) -> dict[str, float]:
         return {"cpu_share": (time.process_time() - used) / (time.monotonic() - began), "rate_hz": cycle.times.rate}
 
 
-def main(count: int) -> None:
+def exchange(count: int) -> dict[str, float]:
+    """`Robot.exchange` and a plain loop of dynamixel-sdk, in turns on one served line."""
+    with serving("bioloid", "--timing", "wire") as port:
+        by_hand, packets = dynamixel_sdk.PortHandler(port), dynamixel_sdk.PacketHandler(1.0)
+        by_hand.openPort()
+        by_hand.setBaudRate(1_000_000)
+        with axbridge.open("bioloid", backend="real", port=port) as robot:
+            robot.set_positions(robot.positions)
+            robot.step(20)
+            ids = [servo.config.id for servo in robot.values()]
+            goal = [*(512).to_bytes(2, "little"), *(100).to_bytes(2, "little")]
+
+            def plain() -> int:
+                group = dynamixel_sdk.GroupSyncWrite(by_hand, packets, 30, 4)
+                for id_ in ids:
+                    group.addParam(id_, goal)
+                group.txPacket()
+                return sum(packets.readTxRx(by_hand, id_, 36, 8)[1] != 0 for id_ in ids)
+
+            def ours() -> int:
+                robot.exchange()
+                return len(robot.last_step.errors)
+
+            spent, used, lost = ({"sdk": 0.0, "robot": 0.0} for _ in range(3))
+            for _ in range(max(count // TURN, 1)):
+                for name, ask in (("sdk", plain), ("robot", ours)):
+                    ask()
+                    began, cpu = time.monotonic(), time.process_time()
+                    lost[name] += sum(ask() for _ in range(TURN))
+                    spent[name] += time.monotonic() - began
+                    used[name] += time.process_time() - cpu
+        by_hand.closePort()
+    done = max(count // TURN, 1) * TURN
+    return {
+        "sdk_hz": done / spent["sdk"],
+        "robot_hz": done / spent["robot"],
+        "rate_ratio": spent["sdk"] / spent["robot"],
+        "cpu_ratio": used["robot"] / used["sdk"],
+        "robot_cpu_us": 1e6 * used["robot"] / done,
+        "sdk_lost": lost["sdk"],
+        "robot_lost": lost["robot"],
+    }
+
+
+def cpu(port: str) -> float:
+    """Processor time of an exchange, µs: the least of some turns."""
+    with SerialBus(port) as bus:
+        cycle = Cycle(bus, [CycleServo(str(id_), id_) for id_ in range(1, SERVOS + 1)])
+        goals = [{str(id_): Goal(512 + side, 100) for id_ in range(1, SERVOS + 1)} for side in range(2)]
+        spent = []
+        for _ in range(12):
+            began = time.process_time()
+            for turn in range(TURN):
+                cycle.exchange(goals[turn % 2])
+            spent.append((time.process_time() - began) / TURN)
+        return 1e6 * min(spent)
+
+
+def cpu_of(folders: list[str]) -> dict[str, float]:
+    """`cpu` of checkouts, each by its own Python, in turns."""
+    found: dict[str, list[float]] = {}
+    code = inspect.getsource(cpu) + "import sys; print(cpu(sys.argv[1]))"
+    names = f"SERVOS, TURN = {SERVOS}, {TURN}\nimport time\nfrom axbridge.bus.cycle import Cycle, CycleServo, Goal\n"
+    names += "from axbridge.bus.serial import SerialBus\n"
+    with line(SERVOS, "none") as port:
+        for folder in folders * 4:
+            command = [f"{folder}/.venv/bin/python", "-c", names + code, port]
+            found.setdefault(folder, []).append(float(subprocess.check_output(command)))
+    best = {folder: min(figures) for folder, figures in found.items()}
+    return best | {"ratio": best[folders[0]] / best[folders[-1]]}
+
+
+def main(count: int, other: str | None) -> None:
     """Measure and print."""
+    if other is not None:
+        here = str(Path(__file__).resolve().parents[1])
+        print(json.dumps({"cpu_of": cpu_of([here, other]), "exchange": exchange(count)}, indent=2))
+        return
     report = {"wire_limit_hz": 1 / wire_time([FIRST] * SERVOS)}
     for timing in ("wire-steady", "wire", "none"):
         report[timing] = rate(timing, count)
     with line(SERVOS, "wire") as port:
         report["loop_50_hz"] = loop(port)
+    report["exchange"] = exchange(count)
     print(json.dumps(report, indent=2))
 
 
 if sys.argv[1:2] == ["--answer"]:
     answer_barely(int(sys.argv[2]), sys.argv[3])
 else:
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 500)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 500, sys.argv[2] if len(sys.argv) > 2 else None)

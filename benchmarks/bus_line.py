@@ -33,7 +33,7 @@ class StillBank:
         self.state[:, State.VOLTAGE] = 11.1
         self.state[:, State.TEMPERATURE] = 30.0
         self.supply = np.array([11.1])
-        self.time = self.foresight = 0.0
+        self.time = self.foresight = self.behind = 0.0
         self.ambient = 25.0
         self.temperature_offset = np.zeros(count)
 
