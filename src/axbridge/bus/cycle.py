@@ -186,6 +186,19 @@ class _Track:
     def missing(self) -> bool:
         return self.failures >= _FORGIVEN
 
+    @property
+    def uneasy(self) -> bool:
+        """Whether its next answer is looked at by itself, or something is to be done after it."""
+        return bool(
+            self.failures
+            or self.unsure
+            or self.away
+            or self.strange
+            or self.must_ask
+            or self.must_limp
+            or not self.known
+        )
+
 
 _Heard = list[tuple[_Track, Reply, int]]  # answers, and from which address on
 _Writes = dict[tuple[Protocol, int], dict[int, bytes]]  # data by id, by register
@@ -223,6 +236,9 @@ class Cycle:
             for row, servo in enumerate(servos)
         }
         self._all = list(self._tracks.values())
+        self._calm = False  # nothing is out of the ordinary with any of them
+        self._calm_at = -math.inf  # when all had answered, s on the bus's clock
+        self._asking = any(track.asks for track in self._all)
         self._kinds = list(dict.fromkeys(servo.protocol for servo in servos))
         self._rows = np.zeros(len(servos), RAW_ROW)
         self._rows["time"] = math.nan
@@ -387,6 +403,7 @@ class Cycle:
 
     def restart_softly(self) -> None:
         """Let every servo's next goals start from where it is then: after its torque was switched off."""
+        self._calm = False
         for track in self._all:
             track.restart, track.known = True, False
             track.driven = track.told = False
@@ -408,6 +425,7 @@ class Cycle:
 
         Its next goal brings a new Torque Limit (an AX-12 sets it to 0 at an overload), which rises softly.
         """
+        self._calm = False
         track = self._tracks[name]
         track.limited = track.must_limp = track.unsure = False
         track.driven = track.told = False  # its torque may be off until its next goal
@@ -427,14 +445,14 @@ class Cycle:
 
     def _read_after_pause(self, goals: Iterable[str], now: float) -> None:
         """Read all servos if one that has goals may have been without power since it answered last: one would jump."""
-        if self._port_error is not None:
+        if self._port_error is not None or self._is_calm(now):
             return
         quiet = self._quiet(now)
         if quiet.any():
             tracks = (self._tracks[name] for name in goals)
             silent = [track for track in tracks if quiet[track.row] and track.driven and not track.missing]
             for track in silent:
-                track.unsure, track.must_ask = True, track.asks
+                track.unsure, track.must_ask, self._calm = True, track.asks, False
             if silent:
                 self._read(np.zeros(len(self._all), dtype=bool), now)
 
@@ -443,19 +461,21 @@ class Cycle:
         quiet: Mask = (now - self._heard_at > _BOOT) & (self._heard_at > -math.inf)
         return quiet
 
+    def _is_calm(self, now: float) -> bool:
+        """Whether all have answered not long ago, and nothing is out of the ordinary with any of them."""
+        return self._calm and now - self._calm_at < _BOOT / 2 and not self.taken
+
     def _was_quiet(self, track: _Track, now: float) -> bool:
         return bool(_BOOT < now - self._heard_at[track.row] < math.inf)
 
     def _read(self, fresh: Mask, now: float) -> None:
-        uneasy = [
-            track
-            for track in self._all
-            if track.failures or track.unsure or track.away or track.strange or track.must_ask or not track.known
-        ]
-        due = [track for track in self._all if track.failures < _FORGIVEN or now >= track.retry_at]
-        if not due:
-            return
-        requests = self._requests(due, now, plain=not (uneasy or self.taken))
+        calm = self._is_calm(now)
+        due = self._all
+        if not calm:
+            due = [track for track in self._all if track.failures < _FORGIVEN or now >= track.retry_at]
+            if not due:
+                return
+        requests = self._requests(due, now, calm=calm)
         try:
             _, answers = self.bus.exchange((), requests)
         except PortError as error:
@@ -472,9 +492,9 @@ class Cycle:
                 refused = BusTimeout(track.servo.id, "it refused the read: is this an AX or MX servo?")
                 self._fail(track, answer if isinstance(answer, BusError) else refused)
         if heard:
-            self._take(heard, uneasy, fresh)
+            self._take(heard, fresh, calm=calm)
         asked = False
-        for track in due:
+        for track in () if calm and self._calm and not self._asking else due:
             if track.must_ask and fresh[track.row]:
                 self._ask_why(track)
             asked = asked or (track.asks and bool(fresh[track.row]))
@@ -483,15 +503,18 @@ class Cycle:
         if asked:
             self.watchdogs.heard()
             self._look_at_torques(due, now)
+        self._calm = self._calm or not any(track.uneasy for track in self._all)
+        if self._calm and len(heard) == len(self._all):
+            self._calm_at = now
 
-    def _requests(self, due: list[_Track], now: float, *, plain: bool) -> list[tuple[int, int, int]]:
+    def _requests(self, due: list[_Track], now: float, *, calm: bool) -> list[tuple[int, int, int]]:
         """What to read of these servos."""
         self._turn = (self._turn + 1) % len(due)
         requests = [track.request for track in due]
         turn = due[self._turn]
         look = turn.driven and now - turn.looked_at > _LOOK
         requests[self._turn] = turn.servo.id, *(turn.protocol.with_torque if look else turn.protocol.with_limit)
-        if plain and not self._quiet(now).any():
+        if calm:
             return requests
         for place, track in enumerate(due):
             if track.strange:
@@ -505,7 +528,7 @@ class Cycle:
                 requests[place] = track.servo.id, *track.protocol.with_torque
         return requests
 
-    def _take(self, heard: _Heard, uneasy: list[_Track], fresh: Mask) -> None:
+    def _take(self, heard: _Heard, fresh: Mask, *, calm: bool) -> None:
         """Put answers into the table, a column at a time; look at those one by one that are not as usual."""
         rows = _places(heard, len(self._all))
         times = np.array([reply.time for _, reply, _ in heard])
@@ -519,15 +542,19 @@ class Cycle:
                 for name, column in _columns(protocol, samples):
                     table[name][own] = column
         errors = np.array([reply.error for _, reply, _ in heard]) & self._heeded[rows]
-        temperatures, voltages = table["temperature"][rows], table["voltage"][rows]
-        (lowest, highest), silence = self._volts[:, rows], times - self._heard_at[rows]
-        beyond = (temperatures > self._hottest[rows]) | (voltages < lowest) | (voltages > highest)
-        odd = (beyond | (errors != self._usual_bytes[rows]) | ((silence > _BOOT) & (silence < math.inf))).tolist()
+        voltages, (lowest, highest) = table["voltage"][rows], self._volts[:, rows]
+        beyond = (table["temperature"][rows] > self._hottest[rows]) | (voltages < lowest) | (voltages > highest)
+        strange = beyond | (errors != self._usual_bytes[rows])
+        if not calm:
+            silence = times - self._heard_at[rows]
+            strange |= (silence > _BOOT) & (silence < math.inf)
+        odd = strange.tolist()
         table["time"][rows] = times
         fresh[rows] = True
         for place, (track, reply, address) in enumerate(heard):
-            if odd[place] or address != track.request[1] or track in uneasy:
+            if odd[place] or address != track.request[1] or (not calm and track.uneasy):
                 self._examine(track, reply, address, beyond=bool(beyond[place]))
+                self._calm = self._calm and not track.uneasy
         self._heard_at[rows] = times
 
     def _note_flags(self, track: _Track, flags: int) -> None:
@@ -683,6 +710,7 @@ class Cycle:
     def _fail(self, track: _Track, error: BusError) -> None:
         track.failures += 1
         track.error = error
+        self._calm = False
         if track.failures == _FORGIVEN:
             self._events.append(BusEvent("missing", track.servo.name, error))
         if track.missing:
@@ -703,6 +731,7 @@ class Cycle:
 
     def _lose_port(self, error: PortError) -> None:
         self._port_error = error
+        self._calm = False
         self._port_pause = _FIRST_PAUSE
         self._port_retry = self.bus.clock.now() + self._port_pause
         self._events.append(BusEvent("port lost", "", error))
@@ -735,6 +764,7 @@ class Cycle:
         asked = [(track.servo.id, *track.protocol.identity) for track in known]
         for track, answer in zip(known, self.bus.read_many(asked), strict=True):
             track.strange = not isinstance(answer, Reply)
+            self._calm = self._calm and not track.strange
             if isinstance(answer, Reply) and not self._is_same(track, answer):
                 who, port = track.servo, getattr(self.bus, "port_name", "")
                 raise PortError(port, f"{who.name!r} (id {who.id}) is another servo than before", _OTHER_ROBOT)
@@ -765,12 +795,18 @@ def _format(protocol: Protocol) -> np.dtype[np.void]:
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": protocol.usual[1]})
 
 
+@lru_cache(maxsize=8)
+def _signed(bit: int) -> npt.NDArray[np.int64]:
+    """Numbers of magnitudes below a bit that says that they are negative."""
+    magnitudes = np.arange(1 << bit)
+    return np.concatenate([magnitudes, -magnitudes])
+
+
 def _columns(protocol: Protocol, samples: bytes) -> Iterator[tuple[str, npt.NDArray[np.integer]]]:
     """Columns of the bytes of usual reads, one behind the other."""
     table = np.frombuffer(samples, _format(protocol))
     for name, _, _ in protocol.sample:
         column = table[name]
-        if bit := protocol.sign_bits.get(name):  # a magnitude, and a bit that says that it is negative
-            counts = column.astype(np.int64)
-            column = (counts & ((1 << bit) - 1)) * (1 - (counts >> (bit - 1) & 2))
+        if bit := protocol.sign_bits.get(name):
+            column = _signed(bit)[column & ((2 << bit) - 1)]
         yield name, column

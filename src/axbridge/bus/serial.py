@@ -215,61 +215,75 @@ class SerialBus(GroupReadingBus):
     def _read_plainly(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         """Answers to the first of these questions, up to one that asks for care.
 
-        The next servo is asked as soon as an answer is known to be whole, and speaks while that is taken apart. So as
-        little Python as possible runs between the two.
+        The next servo is asked as soon as an answer is known to be whole. As little Python as possible runs between the
+        two, when the processor has just woken up: the rest is done before and after.
         """
-        fd, late, byte = self.port.fd, self._late, self._byte
+        fd, byte = self.port.fd, self._byte
+        plans = self._plans(requests) if fd is not None and not self.echo and not self._late else []
         answers: list[Reply | BusError] = []
-        asked = self._plain(*requests[0]) if fd is not None and not self.echo and not late else None
-        if asked is None or fd is None:
+        if fd is None or not plans:
             return answers
-        wait, poll = self.latency * self._patience + REPLY_DELAY, self.port.poller.poll
-        started = 0.0
+        poll, read, write, clock = self.port.poller.poll, os.read, os.write, time.monotonic
+        wait = (self.latency * self._patience + REPLY_DELAY) * 1e3
+        heard: list[tuple[float, bytes]] = []  # when each was asked, and the answer
+        broken = b""
+        began = 0.0
         try:
             if poll(0):
                 self._clear()
-            os.write(fd, asked[1].frame)
-            started = time.monotonic()
-            for following, (id_, address, length) in enumerate(requests, 1):
-                assert asked is not None  # or the last answer would have ended this
-                question, (frame, head, need) = asked
-                counts = self.stats.of(id_)
-                # work done while the servo answers costs no time
-                asked = self._plain(*requests[following]) if following < len(requests) else None
-                left = (len(frame) + need) * byte + wait
-                heard = os.read(fd, 4096) if poll(left * 1e3) else b""
-                begun = started
-                if (
-                    not (len(heard) == need and heard.startswith(head) and sum(heard) & 0xFF == SUM_OK)
-                    or heard == frame
-                ):
-                    answers.append(self._answer_after(heard, begun, frame, question, address, length))
+            for _, (frame, head, need), patience, ready in plans:
+                if clock() < ready:
+                    break  # the line is faster than was thought: think again
+                write(fd, frame)
+                began = clock()
+                answer = read(fd, 4096) if poll(patience + wait) else b""
+                whole = len(answer) == need and answer.startswith(head) and sum(answer) & 0xFF == SUM_OK
+                if not whole or answer == frame:
+                    broken = answer
                     break
-                if asked is not None:
-                    os.write(fd, asked[1].frame)
-                    started = time.monotonic()
-                counts.asked += 1
-                counts.last_seen = sampled = begun + len(frame) * byte
-                self._twins[id_, question[2]] = started + TWIN_WINDOW
-                self._given[id_] = question[2]
-                skipped = 5 + address - question[1]
-                answers.append(Reply(heard[4], heard[skipped : skipped + length], sampled))
-                if asked is None:
-                    break
+                heard.append((began, answer))
+                began = 0.0
         except PortError:
             raise
         except OSError:  # the port is lost, or its buffer is full: `_read_carefully` finds out which
-            pass
+            began = 0.0
+        over = clock() + TWIN_WINDOW
+        for (question, (frame, _, _), _, _), (asked, answer), (id_, address, length) in zip(
+            plans, heard, requests, strict=False
+        ):
+            counts = self.stats.of(id_)
+            counts.asked += 1
+            counts.last_seen = sampled = asked + len(frame) * byte
+            self._twins[id_, question[2]] = over
+            self._given[id_] = question[2]
+            skipped = 5 + address - question[1]
+            answers.append(Reply(answer[4], answer[skipped : skipped + length], sampled))
+        if began:
+            question, (frame, _, _), _, _ = plans[len(heard)]
+            answers.append(self._answer_after(broken, began, frame, question, *requests[len(heard)][1:]))
         return answers
 
-    def _plain(self, id: int, address: int, length: int) -> tuple[tuple[int, int, int], PlainRead] | None:
-        """A READ to send for this one whose answer is plain to see; None where there is none."""
-        protocol = self.protocols.get(id, FIRST)
-        if protocol.plain_read((id, address, length)) is None:
-            return None
-        question = self._lengthened(id, address, length)
-        plain = protocol.plain_read(question)
-        return None if plain is None else (question, plain)
+    def _plans(
+        self, requests: Sequence[tuple[int, int, int]]
+    ) -> list[tuple[tuple[int, int, int], PlainRead, float, float]]:
+        """READs to send for these, up to one whose answer is not plain to see.
+
+        Each with the time of its bytes, ms, and when it may be sent, s: a reply may come twice until then.
+        """
+        plans = []
+        now, byte = time.monotonic(), self._byte
+        for request in requests:
+            protocol = self.protocols.get(request[0], FIRST)
+            if protocol.plain_read(request) is None:
+                break
+            question, ready = self._lengthened(*request, now)
+            plain = protocol.plain_read(question)
+            if plain is None:
+                break
+            taken = (len(plain.frame) + plain.size) * byte
+            plans.append((question, plain, 1e3 * taken, ready))
+            now += taken  # the next one is asked when this one has answered, not earlier
+        return plans
 
     def _answer_after(
         self, heard: bytes, started: float, frame: bytes, question: tuple[int, int, int], address: int, length: int
@@ -295,19 +309,23 @@ class SerialBus(GroupReadingBus):
     # -- one transaction ----------------------------------------------------------------------------------------------
 
     def _read_carefully(self, id: int, address: int, length: int) -> Reply:
-        question = self._lengthened(id, address, length)
+        question, _ = self._lengthened(id, address, length, time.monotonic())
         packet, sampled = self._converse(self.protocol(id).read_frame(*question), id, question[2])
         return _cut(packet, sampled, question, address, length)
 
-    def _lengthened(self, id: int, address: int, length: int) -> tuple[int, int, int]:
-        """The READ to send for this one: with more registers in front (or behind) where an old answer would fit."""
-        now, count, twins, late = time.monotonic(), length, self._twins, self._late
+    def _lengthened(self, id: int, address: int, length: int, now: float) -> tuple[tuple[int, int, int], float]:
+        """The READ to send at `now` for this one, and since when it may be sent.
+
+        It has more registers in front (or behind) where an old answer would fit.
+        """
+        twins, late = self._twins, self._late
         given = self._given.get(id) if self.stats.unasked else None
-        if length != given and twins.get((id, length), 0.0) <= now and not late.owes(id, length):  # as a rule
+        ready = twins.get((id, length), 0.0)
+        if length != given and ready <= now and not late.owes(id, length):  # as a rule
             twins[id, length] = now + TWIN_WINDOW
-            return id, address, length
+            return (id, address, length), ready
         begin, end = self.protocol(id).read_room(address, length)
-        most = length + min(_LONGEST_TAG, max(address - begin, end - address - length))
+        count, most = length, length + min(_LONGEST_TAG, max(address - begin, end - address - length))
         while count <= most and (count == given or twins.get((id, count), 0.0) > now or late.owes(id, count)):
             count += 1
         if count > most:
@@ -315,8 +333,12 @@ class SerialBus(GroupReadingBus):
                 self._wait_out(id)
             free = (count for count in range(length, most + 1) if not late.owes(id, count))
             count = min(free, key=lambda count: twins.get((id, count), 0.0))
+            ready = 0.0  # there is no better one
+        else:
+            ready = twins.get((id, count), 0.0)
         twins[id, count] = now + TWIN_WINDOW
-        return id, address - (count - length) if address - begin >= count - length else address, count
+        first = address - (count - length) if address - begin >= count - length else address
+        return (id, first, count), ready
 
     def _same_room(self, protocol: Protocol, ids: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
         now, twins, late = time.monotonic(), self._twins, self._late
