@@ -93,11 +93,10 @@ def test_a_silence_between_two_cycles_raises_a_doubt(world, cycle):
 def test_one_that_was_away_is_armed_anew(world, cycle):
     cycle.exchange(GOALS)
     gripper = world.servos["gripper"]
-    gripper.powered = False
+    gripper.power_off(world.now())
     for _ in range(3):
         cycle.exchange(GOALS)
     assert cycle.watchdogs.armed == {2}
-    gripper.powered = True
     gripper.power_cycle(world.now())
     pause(world, 3.0)
     assert gripper.table["bus_watchdog"] == 0
