@@ -14,8 +14,7 @@ from axbridge.errors import ErrorFlag
 from axbridge.export.model_file import to_toml
 from axbridge.robot.backends.sim import open_sim
 from axbridge.robot.twin.passive_twin import Onlooker
-from axbridge.robot.twin.residuals import REMEDIES, Allowance, Residuals
-from axbridge.robot.twin.tolerance import allowance
+from axbridge.robot.twin.residuals import REMEDIES, Allowance, Residuals, allowance
 from axbridge.state import ServoState
 from tests.support.hand import led
 from tests.support.warm import serving
@@ -38,7 +37,7 @@ def alarms(real, seconds, seed=1, model="bench_arm", moving=("shoulder",)):
             twin.step()
             states, twins = ({name: one[name].state for name in moving} for one in (robot, twin))
             goals = {name: robot[name].target_position for name in moving}
-            found += [(robot.time, cause) for cause, _ in residuals.look(robot.time, states, twins, goals)]
+            found += [(robot.time, cause) for cause, _ in residuals.update(robot.time, states, twins, goals)]
     return found
 
 
@@ -109,7 +108,7 @@ def test_an_onlooker_names_an_extra_load_of_servos_that_somebody_else_commands(
     bus.write(id_, address, goal)
     onlooker, found = Onlooker(rig, {"main": bus}), []
     for _ in range(100):
-        found += onlooker.look(bus.clock.now(), cycle.receive().states)
+        found += onlooker.update(bus.clock.now(), cycle.receive().states)
         bus.clock.sleep_until(bus.clock.now() + 0.02)
     assert bus.read(id_, address, len(goal)).data == goal  # nothing was written
     onlooker.close()
@@ -161,21 +160,21 @@ def test_a_joint_that_moves_away_from_a_goal_that_stands_slips_once_and_a_limp_o
         for step in range(60):
             time = 0.02 * step
             here = {"a": state(time, 0.5 - 0.4 * time)}  # 23°/s
-            named = residuals.look(time, here, {"a": state(time, 0.5)}, {"a": goal})
+            named = residuals.update(time, here, {"a": state(time, 0.5)}, {"a": goal})
             found += [(time, cause) for cause, _ in named]
         assert found == expected
 
 
 def test_a_hot_servo_is_named_before_it_switches_itself_off():
     residuals = Residuals({"a": Allowance()})
-    assert residuals.look(0.0, {"a": state(0.0, 0.0, temperature=64)}, {}, {"a": 0.0}) == []
-    assert residuals.look(1.0, {"a": state(1.0, 0.0, temperature=66)}, {}, {"a": 0.0}) == [("overheating", "a")]
+    assert residuals.update(0.0, {"a": state(0.0, 0.0, temperature=64)}, {}, {"a": 0.0}) == []
+    assert residuals.update(1.0, {"a": state(1.0, 0.0, temperature=66)}, {}, {"a": 0.0}) == [("overheating", "a")]
 
 
 def test_a_servo_that_has_not_answered_is_not_judged():
     residuals = Residuals({"a": Allowance(), "b": Allowance()})
     hot = {"b": state(0.0, 0.0, temperature=66)}
-    assert residuals.look(0.0, hot, {}, {"b": 0.0}) == [("overheating", "b")]
+    assert residuals.update(0.0, hot, {}, {"b": 0.0}) == [("overheating", "b")]
 
 
 def test_no_cause_is_named_while_steps_are_late_and_a_cause_is_there_until_it_is_gone():
@@ -185,7 +184,7 @@ def test_no_cause_is_named_while_steps_are_late_and_a_cause_is_there_until_it_is
         for step in range(steps):
             time += 0.02
             one, twin = state(time, 0.3, load=load), state(time, 0.3, load=0.2)
-            found += residuals.look(time, {"a": one}, {"a": twin}, {"a": 0.35}, late=late(step))
+            found += residuals.update(time, {"a": one}, {"a": twin}, {"a": 0.35}, late=late(step))
         return found
 
     time = 0.0

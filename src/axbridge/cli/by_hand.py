@@ -97,7 +97,7 @@ class Hand(Generic[Found]):
             return False
         try:
             self._limits.setdefault(name, limits_of(self.robot, name))
-            far = nudge(self.robot, name, self._watch.look)
+            far = nudge(self.robot, name, self._watch.check)
         except UsageError as refused:
             print(f"  not moved: {refused.message}\n  {refused.hint}", flush=True)
             return False
@@ -115,7 +115,7 @@ class Hand(Generic[Found]):
         def go_on() -> None:
             if self.robot.step() == -1:
                 raise Ended
-            self._watch.look()
+            self._watch.check()
             follow()
             if before is not None:
                 now = self.angles()

@@ -102,7 +102,7 @@ class _Causes:
         from axbridge.robot.twin.residuals import REMEDIES
 
         states = {name: state for result in results for name, state in result.states.items()}
-        for cause, name in self.onlooker.look(time.monotonic(), states):
+        for cause, name in self.onlooker.update(time.monotonic(), states):
             passed = time.monotonic() - self._begun
             self.found.append({"time": passed, "servo": name, "cause": cause})
             self.latest.append(f"{passed:7.1f} s  {name}: {cause} ({REMEDIES[cause]})")

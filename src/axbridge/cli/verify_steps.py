@@ -37,7 +37,7 @@ from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
-from axbridge.robot.twin.tolerance import allowance
+from axbridge.robot.twin.residuals import allowance
 
 SHARE = 0.2  # of a servo's torque: it holds a joint that hands carry, and a finger stops it
 _HALF = 0.5  # likewise, where it moves

@@ -242,7 +242,7 @@ class _Player:
         if self._robot.step() == -1:
             self._gone = True
             raise _PlayStopped
-        self._watch.look()
+        self._watch.check()
 
     def _error(self, pose: Mapping[str, float]) -> float:
         return max(abs(self._robot[name].position - goal) for name, goal in pose.items())

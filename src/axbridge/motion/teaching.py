@@ -119,7 +119,7 @@ class Taking:
             while not until(robot.time - begun):
                 if robot.step() == -1:
                     raise UsageError("the robot was closed while it was taught")
-                watch.look()
+                watch.check()
         finally:
             leave()
 

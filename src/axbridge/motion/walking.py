@@ -299,7 +299,7 @@ class _Walker:
         with ExitStack() as observers:
             if recorder is not None:
                 self._log = observers.enter_context(RobotRecorder(self._robot, recorder, cycle=self._where))
-            observers.callback(self._robot.observe(lambda _report, _states: self._watch.look()))
+            observers.callback(self._robot.observe(lambda _report, _states: self._watch.check()))
             self._get_up()
             self._hold("stand", self._wait)
             energy = _Energy(self._robot)

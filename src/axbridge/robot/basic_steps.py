@@ -15,11 +15,6 @@ from axbridge.virtual.world import World
 class BasicSteps:
     """What lives by the basic step of a robot.
 
-    Args:
-        rig: The robot.
-        joints: All of them.
-        sampling: What they measure.
-
     Attributes:
         battery_energy: J left; -1.0 without a battery.
     """
@@ -39,17 +34,7 @@ class BasicSteps:
         self._drawn = 0.0 if world is None else world.energy()
 
     def pass_until(self, end: float, now: float, backend: Backend, start: float) -> Iterator[float]:
-        """Let the world go on, a basic step at a time; not at all where nothing lives by it.
-
-        Args:
-            end: Of the robot's step, on its clock, ms.
-            now: On the same clock.
-            backend: What the robot runs on.
-            start: When its time began, on the backend's clock, s.
-
-        Yields:
-            What the robot's clock says after each.
-        """
+        """Let the world go on, a basic step at a time; not at all where nothing lives by it."""
         if self._battery is None and not self._ideal:
             return
         for tick in self._ticks(now, end):

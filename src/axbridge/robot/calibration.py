@@ -56,15 +56,6 @@ def rig_of_bus(rig: Rig, port: str | None = None) -> Rig:
     """A rig of all servos that answer on the buses of `rig`, whatever their ids are.
 
     They are named after their ids, in ascending order. Their angles are 0 at register count 0 and grow with the counts.
-
-    Args:
-        rig: Its buses are looked at.
-        port: Takes the place of the first bus's port.
-
-    Raises:
-        PortError: a port cannot be opened.
-        BusError: nobody answers, or somebody who cannot be read.
-        RigError: two buses mean the same port.
     """
     buses, servos = [], []
     for bus, device in zip(rig.buses, ports_of(rig, port), strict=True):
@@ -122,18 +113,7 @@ def _entry(rig: Rig, bus: BusConfig, found: FoundServo, line: SerialBus) -> dict
 
 
 def moved_most(before: Mapping[str, float], now: Mapping[str, float]) -> tuple[str, float]:
-    """The one servo that a hand has turned.
-
-    Args:
-        before: Angles by name, rad.
-        now: Likewise, later.
-
-    Returns:
-        Its name, and how far it has turned, rad.
-
-    Raises:
-        UsageError: none has moved, or more than one, or one has jumped across the end of its count.
-    """
+    """The one servo that a hand has turned."""
     ways = {name: now[name] - before[name] for name in before}
     name = max(ways, key=lambda name: abs(ways[name]))
     if abs(ways[name]) < ENOUGH:
@@ -154,12 +134,6 @@ def changes(rig: Rig, servo: ServoConfig, found: Mounting) -> tuple[dict[str, Va
     """What has to change in a rig's entry for it to say what was found, and notes about it.
 
     Limits are rounded inwards, and end at the rig's hard stops.
-
-    Returns:
-        Values by key, of those alone that differ; notes, a sentence each.
-
-    Raises:
-        RigError: the rig's profile cannot be loaded.
     """
     notes: list[str] = []
     wanted: dict[str, Value] = {"bus": found.bus, "id": found.id}
@@ -199,11 +173,7 @@ def _limits(servo: ServoConfig, found: Mounting, notes: list[str]) -> tuple[floa
 
 
 def check_whole(rig: Rig, found: Mapping[str, Mounting]) -> None:
-    """Refuse findings that give one id to two servos.
-
-    Raises:
-        RigError: names both, and what to do.
-    """
+    """Refuse findings that give one id to two servos."""
     taken: dict[tuple[str, int | None], str] = {}
     for servo in rig.dynamixels:
         mounting = found.get(servo.name)
@@ -243,14 +213,7 @@ def zero_pose(rig: Rig) -> dict[str, float]:
 
 
 def judge_mounting(rig: Rig, off: Mapping[str, float], turns: Sequence[JointTurn], port: str) -> list[Finding]:
-    """What ids, directions and zeros of a rig are wrong.
-
-    Args:
-        rig: The robot.
-        off: How far each joint read from where it was, rad, by servo, while a hand held it in `zero_pose`.
-        turns: What moved when a joint was turned.
-        port: How the commands of the fixes name the port.
-    """
+    """What ids, directions and zeros of a rig are wrong."""
     servos = {servo.name: servo for servo in rig.servos}
     went = {turn.joint: turn.moved for turn in turns}
     strayed = {joint: moved for joint, moved in went.items() if joint != moved}

@@ -29,8 +29,8 @@ from axbridge.robot.drives.ideal import IdealDrive
 from axbridge.robot.drives.x_drive import XDrive
 from axbridge.robot.safety.exit import WAYS_OUT
 from axbridge.robot.safety.net import Safety
-from axbridge.robot.sensors.open_sensors import open_sensors
 from axbridge.robot.sensors.sensor import Sample, Sensor
+from axbridge.robot.sensors.simulated import SimulatedSensor
 from axbridge.robot.warn import warn
 from axbridge.state import BusEvent
 from axbridge.units import bits_to_signed
@@ -64,11 +64,6 @@ def raw_rows(drives: Sequence[DynamixelDrive], states: Mapping[str, RawState]) -
 class Connection:
     """Everything of a robot that a change of backend replaces.
 
-    Args:
-        rig: The robot.
-        backend: What it runs on; owned from now on.
-        seed: Of what simulated sensors add.
-
     Attributes:
         backend: The backend.
         drives: By servo name.
@@ -77,10 +72,6 @@ class Connection:
         cycles: By bus name, for buses that have servos; empty before `open`.
         events: What the latest `receive` noticed.
         closed: Whether it was let go of.
-
-    Raises:
-        RigError, ProfileError: a servo's profile or model is wrong, or a sensor's link; the backend is closed.
-        PortError: a sensor does not answer; likewise.
     """
 
     def __init__(self, rig: Rig, backend: Backend, seed: int = 0) -> None:
@@ -100,7 +91,7 @@ class Connection:
         try:
             self.drives: dict[str, Drive] = {config.name: self._drive(config) for config in rig.servos}
             self.on_bus = [drive for drive in self.drives.values() if isinstance(drive, DynamixelDrive)]
-            self.sensors: dict[str, Sensor] = open_sensors(rig, backend, seed, self._exit)
+            self.sensors: dict[str, Sensor] = self._open_sensors(seed)
         except BaseException:
             self.close()
             raise
@@ -108,15 +99,7 @@ class Connection:
     def open(
         self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None] | None = None
     ) -> None:
-        """Find every servo, write the registers the rig asks for, and arm the safety net.
-
-        Args:
-            limits: Lowest and highest position of a servo, by name.
-            tripped: As of `Safety`.
-
-        Raises:
-            BusError: a servo does not answer; everything is closed.
-        """
+        """Find every servo, write the registers the rig asks for, and arm the safety net."""
         found = {name: drive.cycle_servo(*limits(name)) for name, drive in self.drives.items()}
         for name, bus in self.backend.buses.items():
             here: list[CycleServo] = []
@@ -154,11 +137,7 @@ class Connection:
         return os.getpid() != self._owner and self.backend.mode != SIMULATION
 
     def refuse_closed(self) -> None:
-        """Refuse what has no effect any more.
-
-        Raises:
-            UsageError: says so.
-        """
+        """Refuse what has no effect any more."""
         if self.closed:
             raise UsageError(f"robot {self.rig.name!r} is closed", "open it again with axbridge.open")
         if self.foreign:
@@ -183,12 +162,7 @@ class Connection:
             self._safety.feed()
 
     def send(self, goals: Mapping[str, Goal]) -> float:
-        """Write the goals, in one packet a bus.
-
-        Returns:
-            When all servos had theirs, s on the backend's clock. Where none went out: when a motor was switched off,
-            if that was after the last samples; else now.
-        """
+        """Write the goals, in one packet a bus."""
         if self._safety is not None:
             self._safety.tell_guard()
         heard = -math.inf
@@ -227,11 +201,7 @@ class Connection:
         self._lost_ports = lost and self._lost_ports | lost
 
     def sense(self, start: float) -> dict[str, Sample | None]:
-        """What each sensor of the rig tells, by name; None while it is lost, or not there.
-
-        Args:
-            start: When the robot's time began, on the backend's clock, s.
-        """
+        """What each sensor of the rig tells, by name; None while it is lost, or not there."""
         samples: dict[str, Sample | None] = dict.fromkeys(sensor.name for sensor in self.rig.sensors)
         for name, sensor in self.sensors.items():
             samples[name] = sample = sensor.read(start)
@@ -257,15 +227,7 @@ class Connection:
                 cycle.recover(name)
 
     def revive(self, name: str, *, on: bool) -> None:
-        """Give a servo that was without power its registers in RAM anew, and a tenth of its torque, where it is.
-
-        Args:
-            name: The servo.
-            on: Whether it is to have torque.
-
-        Raises:
-            BusError: it does not answer, or refuses; nothing else may be sent to it before this was done.
-        """
+        """Give a servo that was without power its registers in RAM anew, and a tenth of its torque, where it is."""
         drive = self.drives[name]
         (cycle,) = (cycle for cycle in self.cycles.values() if name in cycle.servos_by_name)
         assert isinstance(drive, DynamixelDrive)  # no other is in a cycle
@@ -343,6 +305,20 @@ class Connection:
             )
         assert simulated is not None  # no other backend was built
         return IdealDrive(config, simulated.ideal.joints[config.name])
+
+    def _open_sensors(self, seed: int) -> dict[str, Sensor]:
+        """Those that the backend has, by name: in the simulator all, on a real robot those with a port."""
+        world = self.backend.simulated
+        found: dict[str, Sensor] = {}
+        for config in self.rig.sensors:
+            if world is not None and world.engine is not None:
+                found[config.name] = SimulatedSensor(self.rig, config, world.engine, world.now, seed)
+            elif world is None and config.port is not None:
+                from axbridge.robot.sensors.serial_imu import SerialImu
+
+                found[config.name] = sensor = SerialImu(config.port, config.baud, self.backend.clock)
+                self._exit.callback(sensor.close)
+        return found
 
     def _with_rig_limits(self, servo: CycleServo) -> CycleServo:
         """With the rig's limits of temperature and supply."""

@@ -20,12 +20,8 @@ class Watch:
         self._robot = robot
         self._silent: dict[str, float] = {}  # since when, by servo
 
-    def look(self) -> None:
-        """Stop for a fault or a lost line, and for a servo that has not answered for so long that it may hang limp.
-
-        Raises:
-            BusError: one of these; `ServoLost` where nobody answers.
-        """
+    def check(self) -> None:
+        """Stop for a fault or a lost line, and for a servo that has not answered for so long that it may hang limp."""
         robot = self._robot
         for event in robot.last_step.events:
             if event.kind == "missing":

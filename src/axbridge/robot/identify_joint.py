@@ -28,13 +28,6 @@ def blinking(robot: Robot, name: str) -> Iterator[Callable[[], None]]:
     """Let a servo's LED blink in the block, while the robot is stepped; afterwards it is as it was.
 
     An LED is a help, no more: one that cannot be reached is no error.
-
-    Args:
-        robot: Whose servo it is.
-        name: Of the servo.
-
-    Yields:
-        What is to be called after each step.
     """
     servo = robot[name]
     shown = before = 0
@@ -56,22 +49,8 @@ def blinking(robot: Robot, name: str) -> Iterator[Callable[[], None]]:
             servo.write("led", before)
 
 
-def nudge(robot: Robot, name: str, look: Callable[[], None] = lambda: None) -> float:
-    """Move a servo with little torque by `NUDGE` towards larger angles, and back. It is limp then, however this ends.
-
-    Args:
-        robot: Whose servo it is.
-        name: Of the servo.
-        look: Called after each step; may raise.
-
-    Returns:
-        How far it was from its place at most, rad: less than `VISIBLE` where something held it.
-
-    Raises:
-        UsageError: the servo is too near the end of its range, turns as a wheel, or has shut itself down. Nothing
-            has moved then.
-        BusError: the servo does not answer, or no longer does: whether it is limp then is not known.
-    """
+def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None) -> float:
+    """Move a servo with little torque by `NUDGE` towards larger angles, and back. It is limp then, in any case."""
     servo = robot[name]
     here = servo.position
     profile = robot.rig.profile_of(servo.config)
@@ -102,7 +81,7 @@ def nudge(robot: Robot, name: str, look: Callable[[], None] = lambda: None) -> f
             servo.set_position(wanted)
             if robot.step() == -1:
                 break
-            look()
+            after_step()
             if error := robot.last_step.errors.get(name):
                 silent += tick
                 if silent > _SILENT:
@@ -127,11 +106,7 @@ def limits_of(robot: Robot, name: str) -> dict[str, int]:
 
 
 def give_back(robot: Robot, name: str, before: Mapping[str, int]) -> None:
-    """Make a servo limp, and give it back what `limits_of` read; one that has shut itself down is not woken.
-
-    Raises:
-        BusError: the servo does not answer.
-    """
+    """Make a servo limp, and give it back what `limits_of` read; one that has shut itself down is not woken."""
     servo = robot[name]
     servo.torque_off()
     if not _shut_down(servo, robot.rig.profile_of(servo.config)):
@@ -147,11 +122,7 @@ def _shut_down(servo: Servo, profile: FirmwareProfile) -> bool:
 
 
 def _range(servo: Servo, profile: FirmwareProfile) -> tuple[float, float]:
-    """Where a servo may go, by its own angle limits and by the rig, rad.
-
-    Raises:
-        UsageError: they make it a wheel.
-    """
+    """Where a servo may go, by its own angle limits and by the rig, rad."""
     names = NAMES[profile.protocol]
     limits = servo.read(names.low), servo.read(names.high)
     if limits[0] >= limits[1]:

@@ -114,11 +114,7 @@ class Joint:
         return checks.position(position, self.min_position, self.max_position, angle=self.drive.type == "rotational")
 
     def refuse_degrees(self, position: float) -> None:
-        """Refuse what can be no angle of this joint, rad, rather than run to its limit.
-
-        Raises:
-            UsageError: says so.
-        """
+        """Refuse what can be no angle of this joint, rad, rather than run to its limit."""
         low, high = self.min_position, self.max_position
         if self.drive.type == "linear" or not checks.is_no_angle(scaled(position, self.multiplier), low, high):
             return
@@ -134,12 +130,7 @@ class Joint:
         self.requested[quantity] = float(scaled(value, 1.0 if own else self.multiplier))
 
     def switch_on(self) -> None:
-        """Switch the motor on where the joint is; see `Servo.torque_on`.
-
-        Raises:
-            RobotStopped: the robot was stopped.
-            BusError: the servo does not answer; torque stays off.
-        """
+        """Switch the motor on where the joint is; see `Servo.torque_on`."""
         if self.stopped:
             raise RobotStopped(
                 f"servo {self.config.name!r} stays off: all motors were switched off by hand",
@@ -153,11 +144,7 @@ class Joint:
         setpoints.enabled = True
 
     def registers(self, lack: str) -> DynamixelDrive:
-        """The drive, if it has registers.
-
-        Raises:
-            UnsupportedOperation: it has none; says what the joint lacks.
-        """
+        """The drive, if it has registers."""
         if not isinstance(self.drive, DynamixelDrive):
             raise UnsupportedOperation(f"servo {self.config.name!r} is an ideal joint and {lack}")
         return self.drive

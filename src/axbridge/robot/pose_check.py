@@ -18,16 +18,7 @@ _INSIDE, _THICK = 0.008, 0.012  # m: so far within the edges of another foot's s
 
 
 def impossible(rig: Rig, positions: Mapping[str, float], limits: Mapping[str, tuple[float, float]]) -> dict[str, str]:
-    """What cannot be about a pose, in words, by servo.
-
-    Args:
-        rig: The robot.
-        positions: As its servos report them, rad; NaN where one did not answer.
-        limits: Lowest and highest position, rad, by servo.
-
-    Raises:
-        RigError: the rig's URDF is wrong.
-    """
+    """What cannot be about a pose, in words, by servo."""
     found = {}
     for name, here in positions.items():
         low, high = limits[name]
@@ -41,16 +32,7 @@ def impossible(rig: Rig, positions: Mapping[str, float], limits: Mapping[str, tu
 
 
 def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Collection[str]]) -> None:
-    """Before the first goals of a whole robot on copper: a wrong zero or direction would tear at its joints.
-
-    Args:
-        rig: The robot.
-        joints: All of them.
-        limp: Switches every motor off; gives the servos that did not confirm it.
-
-    Raises:
-        RigError: the servos report what cannot be; every motor is off again.
-    """
+    """Before the first goals of a whole robot on copper: a wrong zero or direction would tear at its joints."""
     positions = {joint.config.name: joint.sample("position") for joint in joints}
     wrong = impossible(rig, positions, {one.config.name: (one.min_position, one.max_position) for one in joints})
     if not wrong:

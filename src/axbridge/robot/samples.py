@@ -28,12 +28,7 @@ _FEW = 8  # servos, up to which plain floats are quicker than arrays
 
 
 class Scales:
-    """What the register counts of some servos are worth, and what their motor models make of them.
-
-    Args:
-        drives: Of all joints, a row each; those without a bus are measured in SI units.
-        truths: See `World.truths`; None on copper.
-    """
+    """What the register counts of some servos are worth, and what their motor models make of them."""
 
     def __init__(self, drives: Sequence[Drive], truths: Truths | None = None) -> None:
         self.truths = truths
@@ -69,16 +64,7 @@ class Scales:
 
 
 class Samples(StepTable):
-    """Samples of a robot's servos.
-
-    Args:
-        scales: Of the servos.
-        raw: Samples of the servos on buses: `RAW_ROW`.
-        time: When they were taken, s on the robot's clock; NaN for one that was never read.
-        powered: Whose motors were on then.
-        sensors: Noise (rad) and resolution of the position sensors that have any, by row of `raw`.
-        others: `SERVO_ROW` of all joints, with what those without a bus have measured.
-    """
+    """Samples of a robot's servos."""
 
     def __init__(
         self,
@@ -164,10 +150,6 @@ class Samples(StepTable):
 
 class Sampling:
     """Gathers what a robot's joints have measured, and gives each of them the table of the latest step.
-
-    Args:
-        joints: All of them, in the rig's order.
-        seed: Of the noise of position sensors.
 
     Attributes:
         table: The latest samples.

@@ -19,12 +19,7 @@ _SOMEBODY = "something else than this program has switched it off"
 
 
 class TorqueWatch:
-    """Looks after each exchange.
-
-    Args:
-        connection: To the servos.
-        joints: By name.
-    """
+    """Looks after each exchange."""
 
     def __init__(self, connection: Connection, joints: Mapping[str, Joint]) -> None:
         self._connection = connection

@@ -42,7 +42,6 @@ class AbsentDevice(Sensor):
         self._value: Any = 0
 
     def getSamplingPeriod(self) -> int:
-        """ms; 0 = disabled."""
         return self._period
 
     def _enable(self, period: int) -> None:

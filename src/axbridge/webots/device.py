@@ -30,7 +30,6 @@ class Device:
         self._name = name
 
     def getName(self) -> str:
-        """The name in the rig."""
         return self._name
 
     def getModel(self) -> str:
@@ -38,7 +37,6 @@ class Device:
         return ""
 
     def getNodeType(self) -> int:
-        """One of `Node`'s numbers."""
         return int(getattr(Node, self._node))
 
     name = property(getName)
@@ -70,7 +68,6 @@ class Sensor(Device):
         self._enable(0)
 
     def getSamplingPeriod(self) -> int:
-        """ms; 0 = disabled."""
         raise NotImplementedError
 
     def _enable(self, period: int) -> None:

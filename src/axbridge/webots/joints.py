@@ -83,7 +83,6 @@ class _JointDevice(Device):
         return math.nan if servo is None else _sampler(servo.name, quantity).value
 
     def getType(self) -> int:
-        """ROTATIONAL or LINEAR."""
         return self.LINEAR if self._ask("type") == "linear" else self.ROTATIONAL
 
     type = property(getType)
@@ -103,7 +102,6 @@ class Motor(_JointDevice):
     """RotationalMotor or LinearMotor."""
 
     def getNodeType(self) -> int:
-        """Node.ROTATIONAL_MOTOR or Node.LINEAR_MOTOR."""
         self._node = "LINEAR_MOTOR" if self.getType() == self.LINEAR else "ROTATIONAL_MOTOR"
         return super().getNodeType()
 
@@ -112,7 +110,6 @@ class Motor(_JointDevice):
         self._tell("set_position", position, clip=True)
 
     def getTargetPosition(self) -> float:
-        """The last request."""
         return float(self._ask("requested", (0.0, 0.0))[0])
 
     def setVelocity(self, velocity: float) -> None:
@@ -120,31 +117,24 @@ class Motor(_JointDevice):
         self._tell("set_velocity", velocity)
 
     def getVelocity(self) -> float:
-        """The last request, never the measurement."""
         return float(self._ask("requested", (0.0, 0.0))[1])
 
     def setAcceleration(self, acceleration: float) -> None:
-        """Acceleration limit; -1 = unlimited."""
         self._tell("set_acceleration", acceleration)
 
     def getAcceleration(self) -> float:
-        """The limit set."""
         return float(self._ask("acceleration"))
 
     def setAvailableTorque(self, torque: float) -> None:
-        """Most torque the motor may use; 0 = passive."""
         self._tell("set_available_torque", torque)
 
     def getAvailableTorque(self) -> float:
-        """The limit set."""
         return float(self._ask("available_torque"))
 
     def setTorque(self, torque: float) -> None:
-        """Torque control, until setPosition."""
         self._tell("set_torque", torque)
 
     def setControlPID(self, p: float, i: float, d: float) -> None:
-        """Gains of the PID on velocity."""
         self._tell("set_control_pid", p, i, d)
 
     def getMinPosition(self) -> float:
@@ -160,23 +150,18 @@ class Motor(_JointDevice):
         return float(self._ask("max_velocity"))
 
     def getMaxTorque(self) -> float:
-        """Highest torque it gives, N·m."""
         return float(self._ask("max_torque"))
 
     def getMultiplier(self) -> float:
-        """Factor of commands in a coupling."""
         return float(self._ask("multiplier", 1.0))
 
     def enableTorqueFeedback(self, samplingPeriod: int) -> None:
-        """Sample the torque every so many ms."""
         self._sample_every("torque", int(samplingPeriod))
 
     def disableTorqueFeedback(self) -> None:
-        """Stop sampling the torque."""
         self._sample_every("torque", 0)
 
     def getTorqueFeedbackSamplingPeriod(self) -> int:
-        """ms; 0 = disabled."""
         return self._period("torque")
 
     def getTorqueFeedback(self) -> float:
@@ -231,21 +216,17 @@ class PositionSensor(Sensor, _JointDevice):
         self._sample_every("position", period)
 
     def getSamplingPeriod(self) -> int:
-        """ms; 0 = disabled."""
         return self._period("position")
 
     def getValue(self) -> float:
-        """The latest sample; NaN before the first."""
         if not self.getSamplingPeriod():
             self._say_disabled("getValue")
         return self._sampled("position")
 
     def getMotor(self) -> Any:
-        """The joint's motor."""
         return self._other("motor")
 
     def getBrake(self) -> Any:
-        """The joint's brake, or None."""
         return self._other("brake")
 
     value = property(getValue)
@@ -259,15 +240,12 @@ class Brake(_JointDevice):
     _node = "BRAKE"
 
     def setDampingConstant(self, dampingConstant: float) -> None:
-        """N·m·s/rad or N·s/m."""
         self._tell("set_damping_constant", dampingConstant)
 
     def getMotor(self) -> Any:
-        """The joint's motor."""
         return self._other("motor")
 
     def getPositionSensor(self) -> Any:
-        """The joint's position sensor, not enabled."""
         return self._other("sensor")
 
     dampingConstant = property(None, setDampingConstant)
@@ -279,27 +257,21 @@ class Servo(Motor):
     """The Servo node of Webots before 7.2: motor and position sensor in one, forces instead of torques."""
 
     def setMotorForce(self, force: float) -> None:
-        """Most force the motor may use."""
         self.setAvailableTorque(force)
 
     def setControlP(self, p: float) -> None:
-        """Gain of the P-controller."""
         self.setControlPID(p, 0.0, 0.0)
 
     def enablePosition(self, ms: int) -> None:
-        """Sample the position every so many ms."""
         self._sample_every("position", int(ms))
 
     def disablePosition(self) -> None:
-        """Stop sampling the position."""
         self._sample_every("position", 0)
 
     def getPositionSamplingPeriod(self) -> int:
-        """ms; 0 = disabled."""
         return self._period("position")
 
     def getPosition(self) -> float:
-        """The latest sample; NaN before the first."""
         return self._sampled("position")
 
     enableMotorForceFeedback = Motor.enableTorqueFeedback

@@ -96,7 +96,6 @@ class Keyboard:
         _shared.enable(0)
 
     def getSamplingPeriod(self) -> int:
-        """ms; 0 = disabled."""
         return _shared.period
 
     def getKey(self) -> int:

@@ -39,7 +39,6 @@ class Motion:
                     robot[self._servos[motor]].set_position(position, clip=True)
 
     def isValid(self) -> bool:
-        """Whether the file could be read."""
         return self._player is not None
 
     def play(self) -> None:
@@ -53,7 +52,6 @@ class Motion:
             self._player.stop()
 
     def setLoop(self, loop: bool) -> None:
-        """Start again at the end."""
         if self._player:
             self._player.loop = bool(loop)
 
@@ -63,19 +61,15 @@ class Motion:
             self._player.reverse = bool(reverse)
 
     def isOver(self) -> bool:
-        """Whether it was played to its end."""
         return self._player is None or self._player.over
 
     def getDuration(self) -> int:
-        """How long the motion takes, ms."""
         return round(self._player.motion.duration) if self._player else 0
 
     def getTime(self) -> int:
-        """Where in the motion it is, ms."""
         return round(self._player.time) if self._player else 0
 
     def setTime(self, time: int) -> None:
-        """Go to `time`, ms."""
         if self._player:
             self._player.set_time(time)
 

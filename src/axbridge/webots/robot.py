@@ -122,21 +122,17 @@ class Robot:
         return devices[index]
 
     def getNumberOfDevices(self) -> int:
-        """How many devices there are."""
         return len(self.devices)
 
     number_of_devices = property(getNumberOfDevices)
 
     def getKeyboard(self) -> Keyboard:
-        """The keyboard that this robot reads."""
         return self.keyboard
 
     def getMouse(self) -> Any:
-        """A mouse that is not there."""
         return self.mouse
 
     def getJoystick(self) -> Any:
-        """A joystick that is not there."""
         return self.joystick
 
     # ---- time
@@ -163,7 +159,6 @@ class Robot:
         return -1 if self._session.ending else 0
 
     def stepEnd(self) -> int:
-        """Second half: waits for the end of the step."""
         if not self._began:
             say("Warning: Robot.stepEnd() called without stepBegin().")
             return 0
@@ -171,11 +166,9 @@ class Robot:
         return self.step(self._half)
 
     def getBasicTimeStep(self) -> float:
-        """The world's basic time step, ms."""
         return float(self._session.time_step)
 
     def getTime(self) -> float:
-        """Time at the last step, s."""
         return self._session.robot.time
 
     basic_time_step = property(getBasicTimeStep)
@@ -184,19 +177,15 @@ class Robot:
     # ---- facts
 
     def getName(self) -> str:
-        """The rig's name."""
         return self._session.rig.name
 
     def getModel(self) -> str:
-        """The rig's ``webots.model``."""
         return self._session.rig.webots.model
 
     def getCustomData(self) -> str:
-        """Text kept for the controller."""
         return self._custom_data
 
     def setCustomData(self, data: str) -> None:
-        """Keep a text as long as the controller runs."""
         self._custom_data = str(data)
 
     def getProjectPath(self) -> str:
@@ -208,11 +197,9 @@ class Robot:
         return str(Path(self._session.rig.path).resolve())
 
     def getSupervisor(self) -> bool:
-        """False: there is no scene tree to supervise."""
         return False
 
     def getSynchronization(self) -> bool:
-        """The rig's ``webots.synchronization``."""
         return self._session.rig.webots.synchronization
 
     def getMode(self) -> int:
@@ -224,18 +211,15 @@ class Robot:
         self._session.robot.switch("sim" if mode == self.MODE_SIMULATION else "real", port=self._session.port)
 
     def getUrdf(self, prefix: str = "") -> str:  # noqa: ARG002 - Webots' signature
-        """The rig's URDF, as text."""
         return self._session.rig.urdf_text()
 
     def wwiSendText(self, text: str) -> None:  # noqa: ARG002 - Webots' signature
-        """No robot window: said once."""
         DEVICES["Display"]("robot window").wwiSendText()
 
     def wwiReceiveText(self) -> None:
         """No robot window: nothing ever comes."""
 
     def waitForUserInputEvent(self, event_type: int, timeout: int) -> int:  # noqa: ARG002 - Webots' signature
-        """No window to give input to: EVENT_NO_EVENT."""
         return self.EVENT_NO_EVENT
 
     name = property(getName)
@@ -250,7 +234,6 @@ class Robot:
     # ---- battery
 
     def batterySensorEnable(self, samplingPeriod: int) -> None:
-        """Sample the battery every so many ms."""
         if samplingPeriod < 0:
             say(f"Error: battery sensor: sampling period must not be negative: {samplingPeriod}")
             return
@@ -260,11 +243,9 @@ class Robot:
         self._battery.value = -1.0
 
     def batterySensorDisable(self) -> None:
-        """Stop sampling the battery."""
         self._battery.enable(0, 0.0)
 
     def batterySensorGetSamplingPeriod(self) -> int:
-        """ms; 0 = disabled."""
         return self._battery.period
 
     def batterySensorGetValue(self) -> float:
@@ -283,15 +264,12 @@ class Robot:
     # ---- names of Webots before 8
 
     def keyboardEnable(self, ms: int) -> None:
-        """As Keyboard.enable."""
         self.keyboard.enable(ms)
 
     def keyboardDisable(self) -> None:
-        """As Keyboard.disable."""
         self.keyboard.disable()
 
     def keyboardGetKey(self) -> int:
-        """As Keyboard.getKey, with 0 for no key."""
         return max(self.keyboard.getKey(), 0)
 
 

@@ -25,7 +25,6 @@ class _BodySensor(AbsentDevice):
             Sensor.__init__(self, name, sampling_period, found=found)
 
     def getSamplingPeriod(self) -> int:
-        """ms; 0 = disabled."""
         return super().getSamplingPeriod() if self._config is None else self._sampler.period
 
     def _enable(self, period: int) -> None:
@@ -45,7 +44,6 @@ class _BodySensor(AbsentDevice):
         return absent_value(method) if sample is None or isinstance(sample, float) else part(sample)
 
     def getLookupTable(self) -> list[float]:
-        """Empty: values are in SI units as they are."""
         return []
 
     lookup_table = property(getLookupTable)
@@ -57,15 +55,12 @@ class InertialUnit(_BodySensor):
     _node = "INERTIAL_UNIT"
 
     def getRollPitchYaw(self) -> list[float]:
-        """About x, y and z, rad."""
         return list(self._read("getRollPitchYaw", lambda sample: sample.roll_pitch_yaw))
 
     def getQuaternion(self) -> list[float]:
-        """x, y, z, w."""
         return list(self._read("getQuaternion", lambda sample: sample.orientation))
 
     def getNoise(self) -> float:
-        """Standard deviation as the rig says, rad."""
         return math.nan if self._config is None else self._config.orientation_noise
 
     roll_pitch_yaw = property(getRollPitchYaw)
@@ -79,7 +74,6 @@ class Gyro(_BodySensor):
     _node = "GYRO"
 
     def getValues(self) -> list[float]:
-        """About its x, y and z, rad/s."""
         return list(self._read("getValues", lambda sample: sample.rates))
 
     value = property(getValues)
@@ -104,19 +98,15 @@ class GPS(_BodySensor):
     LOCAL, WGS84 = 0, 1
 
     def getValues(self) -> list[float]:
-        """In the world, m."""
         return list(self._read("getValues", lambda sample: sample.position))
 
     def getSpeedVector(self) -> list[float]:
-        """In the world, m/s."""
         return list(self._read("getSpeedVector", lambda sample: sample.speed))
 
     def getSpeed(self) -> float:
-        """How fast it moves in the world, m/s."""
         return float(self._read("getSpeed", lambda sample: math.hypot(*sample.speed)))
 
     def getCoordinateSystem(self) -> int:
-        """Always LOCAL: metres in the world's frame."""
         return self.LOCAL
 
     value = property(getValues)
@@ -133,7 +123,6 @@ class TouchSensor(_BodySensor):
     _types: ClassVar = {"bumper": BUMPER, "force": FORCE, "force-3d": FORCE3D}
 
     def getType(self) -> int:
-        """BUMPER, FORCE or FORCE3D."""
         return self.BUMPER if self._config is None else self._types[self._config.kind]
 
     def getValue(self) -> float:
@@ -143,7 +132,6 @@ class TouchSensor(_BodySensor):
         return float(self._read("getValue", lambda sample: sample.pressed))
 
     def getValues(self) -> list[float]:
-        """What pushes its link, along its x, y and z, N."""
         return list(self._read("getValues", lambda sample: sample.force))
 
     type = property(getType)
@@ -158,7 +146,6 @@ class DistanceSensor(_BodySensor):
     GENERIC, INFRA_RED, SONAR, LASER = 0, 1, 2, 3
 
     def getType(self) -> int:
-        """Always GENERIC."""
         return self.GENERIC
 
     def getValue(self) -> float:
@@ -166,15 +153,12 @@ class DistanceSensor(_BodySensor):
         return float(self._read("getValue", lambda sample: sample.distance))
 
     def getMaxValue(self) -> float:
-        """Its range, m."""
         return math.nan if self._config is None else self._config.range
 
     def getMinValue(self) -> float:
-        """The least distance it tells: 0 m."""
         return math.nan if self._config is None else 0.0
 
     def getAperture(self) -> float:
-        """0: it is a line."""
         return math.nan if self._config is None else 0.0
 
     type = property(getType)

@@ -18,18 +18,7 @@ from axbridge.robot.backends.backend import REAL, REMOTE, Backend
 def open_real(
     rig: Rig, port: str | None = None, line: Callable[..., SerialBus] = lambda _, **line: SerialBus(**line)
 ) -> Backend:
-    """Open the port of each bus of the rig.
-
-    Args:
-        rig: Its buses name their ports; ``auto`` takes the only adapter there is.
-        port: Takes the place of the first bus's port.
-        line: Opens a bus: its name, then as of `SerialBus`.
-
-    Raises:
-        UnsupportedOperation: the rig has joints without a Dynamixel.
-        RigError: two buses mean the same port.
-        PortError: a port is missing, ambiguous, busy or no serial line; none is left open.
-    """
+    """Open the port of each bus of the rig."""
     for servo in rig.servos:
         if servo.drive == "ideal":
             raise UnsupportedOperation(
@@ -49,12 +38,7 @@ def open_real(
 
 
 def ports_of(rig: Rig, port: str | None = None) -> list[str]:
-    """The ports of a rig's buses, in order; `port` takes the place of the first.
-
-    Raises:
-        RigError: two buses mean the same port.
-        PortError: ``auto`` is not clear.
-    """
+    """The ports of a rig's buses, in order; `port` takes the place of the first."""
     ports: list[str] = []
     for index, bus in enumerate(rig.buses):
         device = (port if index == 0 else None) or bus.port

@@ -83,16 +83,7 @@ class _PacedClock:
 
 
 def open_sim(rig: Rig, *, seed: int = 0, realtime: bool = False) -> Backend:
-    """Build the rig's world and put a virtual bus on each of its lines.
-
-    Args:
-        rig: What to simulate.
-        seed: Seed of sensor noise and reply jitter: same seed, same bits.
-        realtime: Simulated time goes with the wall clock, whether the controller is ready or not.
-
-    Raises:
-        RigError, ProfileError: the rig, its URDF, profiles or models are wrong.
-    """
+    """Build the rig's world and put a virtual bus on each of its lines."""
     world = World(rig, seed=seed)
     buses = {name: VirtualBus(world, name) for name in world.lines}
     clock = _PacedClock(world) if realtime else world

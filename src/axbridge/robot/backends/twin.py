@@ -24,11 +24,6 @@ _log = logging.getLogger(__name__)
 class ShadowedBus(SerialBus):
     """A real bus that repeats what it sends on a virtual one, but for reads.
 
-    Args:
-        virtual: Of the simulated servos.
-        shadow: Where those are.
-        **line: As of `SerialBus`.
-
     Attributes:
         shadow: As given.
         switched_on: Ids of servos whose torque was switched on; whoever has seen to them takes them out.
@@ -42,11 +37,7 @@ class ShadowedBus(SerialBus):
         super().__init__(**line)
 
     def follow(self) -> None:
-        """Advance the simulation to now.
-
-        Raises:
-            AxBridgeError: it has failed, now or earlier.
-        """
+        """Advance the simulation to now."""
         if self._failed is not None:
             raise self._failed
         self.shadow.follow(self.clock.now())
@@ -87,12 +78,7 @@ class ShadowedBus(SerialBus):
 
 
 def open_twin(rig: Rig, port: str | None = None, *, seed: int = 0) -> Backend:
-    """Open the rig's ports and its world.
-
-    Raises:
-        RigError, ProfileError: the rig has no world, or something it names is wrong.
-        PortError: as `open_real`.
-    """
+    """Open the rig's ports and its world."""
     sim = open_sim(rig, seed=seed)
     assert sim.world is not None
     shadow = Shadow(sim.world)

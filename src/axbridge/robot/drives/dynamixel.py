@@ -50,17 +50,7 @@ _RESTORES, _RESTORE_PAUSE = 3, 0.1  # attempts to give angle limits back, and th
 
 
 class DynamixelDrive:
-    """One servo on a bus; see `axbridge.robot.drives.drive.Drive`.
-
-    Args:
-        config: The rig's entry.
-        profile: Its registers.
-        model: Its motor.
-        bus: Where it is.
-
-    Raises:
-        UsageError: the rig's entry has no id.
-    """
+    """One servo on a bus; see `axbridge.robot.drives.drive.Drive`."""
 
     type: Literal["rotational", "linear"] = "rotational"
     brake = False
@@ -116,12 +106,7 @@ class DynamixelDrive:
     # ---- registers
 
     def read(self, name: str) -> int:
-        """Read a register, in counts.
-
-        Raises:
-            ProfileError: no such register.
-            ServoFault, BusError: the servo refused, or does not answer.
-        """
+        """Read a register, in counts."""
         entry = self.profile.register(name)
         reply = self.bus.read(self.id, entry.address, entry.size)
         if len(reply.data) != entry.size:
@@ -129,16 +114,7 @@ class DynamixelDrive:
         return int.from_bytes(reply.data, "little", signed=entry.signed)
 
     def write(self, name: str, value: int) -> float:
-        """Write a register, in counts, checked against the profile's range before anything is sent.
-
-        Returns:
-            When the servo had it, s on the bus's clock.
-
-        Raises:
-            ProfileError: no such register.
-            UsageError: read-only, or a value out of its range or not whole.
-            ServoFault, BusError: the servo refused, or does not answer.
-        """
+        """Write a register, in counts, checked against the profile's range before anything is sent."""
         entry = self.profile.register(name)
         if not entry.writable:
             raise UsageError(f"{name} of servo {self.config.name!r} is read-only")
@@ -165,18 +141,10 @@ class DynamixelDrive:
         return self.read("torque_limit") == 0 and "torque_limit" not in self.config.registers
 
     def wake(self) -> None:
-        """Do what a cycle cannot do to let a servo move again that has shut itself down.
-
-        Raises:
-            BusError: it does not answer, or refuses.
-        """
+        """Do what a cycle cannot do to let a servo move again that has shut itself down."""
 
     def fill_ram(self) -> None:
-        """Write what the rig wants in RAM: a servo forgets it without power.
-
-        Raises:
-            BusError: it does not answer, or refuses.
-        """
+        """Write what the rig wants in RAM: a servo forgets it without power."""
         registers = self.config.registers.items()
         ram = {name: value for name, value in registers if self.profile.register(name).area is Area.RAM}
         _, errors = apply_registers(self.bus, self.id, self.profile, ram)
@@ -252,11 +220,7 @@ class DynamixelDrive:
         return self._turns.update(sample)
 
     def restore(self) -> None:
-        """Give the servo its own mode back (EEPROM); limp, because a joint would run to an old goal.
-
-        Raises:
-            BusError: it could not be done; the message says so, the hint is the command that mends it.
-        """
+        """Give the servo its own mode back (EEPROM); limp, because a joint would run to an old goal."""
         for attempt in range(_RESTORES if self._own else 0):
             try:
                 self.write("torque_enable", 0)
@@ -284,11 +248,7 @@ class DynamixelDrive:
         )
 
     def _change(self, held: Mapping[str, int], values: Mapping[str, int]) -> None:
-        """Write other values to neighbouring EEPROM registers; what they held before all changes is for `restore`.
-
-        Raises:
-            BusError: the servo may have taken them, or not; `restore` sees to both.
-        """
+        """Write other values to neighbouring EEPROM registers; what they held before all changes is for `restore`."""
         self._borrow({**held, **self._own})
         self._write_together(values)
 

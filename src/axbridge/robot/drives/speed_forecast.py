@@ -18,10 +18,6 @@ class SpeedForecast:
 
     A heavy load goes on accelerating as in the last step, so its speed is looked ahead over latency and step. A load so
     light that one step brings it to its final speed cannot be forecast; then the filtered speed is taken as it is.
-
-    Args:
-        motor: Of the servo's model.
-        latency: From command to motion, s.
     """
 
     def __init__(self, motor: MotorParams, latency: float) -> None:
@@ -31,14 +27,7 @@ class SpeedForecast:
         self._measured = self._speed = self._acceleration = self._jump = 0.0
 
     def update(self, time: float, velocity: float, torque: float, period: float) -> float:
-        """Take a sample; the speed to compensate, rad/s.
-
-        Args:
-            time: Of the sample, s.
-            velocity: Measured, rad/s.
-            torque: Commanded, N·m.
-            period: Step that begins now, s.
-        """
+        """Take a sample; the speed to compensate, rad/s."""
         passed = time - self._time
         if not 0 < passed < _RECENT:
             self._speed, self._acceleration, self._jump = velocity, 0.0, 0.0

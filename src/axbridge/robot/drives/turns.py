@@ -26,11 +26,6 @@ class TurnCounter:
     model expects the shaft. Till then the model says where it is. The turns are right as long as the model is off by
     less than half a turn when the shaft is seen again, and less than half a turn passes from sample to sample.
 
-    Args:
-        servo: The servo's model.
-        seen: Lowest and highest angle that the sensor reads, rad.
-        start: Angle now, rad.
-
     Attributes:
         position: rad, with whole turns.
     """

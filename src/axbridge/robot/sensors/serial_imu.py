@@ -32,14 +32,6 @@ class SerialImu:
 
     A sample older than 0.1 s is none: `read` then gives None, and `trouble` says why. A port that was lost is opened
     again as soon as it is back.
-
-    Args:
-        port: Device path or pyserial URL.
-        baud: Bits per second.
-        clock: What the samples' times are of.
-
-    Raises:
-        PortError: it cannot be opened, or no line has come within five seconds.
     """
 
     def __init__(self, port: str, baud: int, clock: Clock | None = None) -> None:

@@ -17,16 +17,6 @@ class SimulatedSensor:
     """A sensor on a link of a simulated robot; see `axbridge.robot.sensors.sensor.Sensor`.
 
     Forces are those of the engine's latest physics step. An acceleration is the mean since the sample before.
-
-    Args:
-        rig: The robot.
-        config: One of its sensors.
-        engine: What moves it.
-        now: The simulation's clock, s.
-        seed: Of the noise.
-
-    Raises:
-        RigError: the robot has no such link.
     """
 
     trouble = ""  # it is never lost

@@ -20,9 +20,8 @@ from axbridge.robot.connection import raw_rows
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.x_drive import XDrive
 from axbridge.robot.samples import Scales
-from axbridge.robot.twin.residuals import is_shut_down
+from axbridge.robot.twin.residuals import is_shut_down, residuals_of
 from axbridge.robot.twin.shadow import Shadow
-from axbridge.robot.twin.tolerance import residuals_of
 from axbridge.state import Cause
 from axbridge.virtual.world import World
 
@@ -76,15 +75,7 @@ _COMMANDS = {  # by version of the protocol
 
 
 class Onlooker:
-    """Watches the servos of a rig beside their models.
-
-    Args:
-        rig: The robot, with a world.
-        buses: Its real buses, by name.
-
-    Raises:
-        RigError, ProfileError: something that the rig names is wrong.
-    """
+    """Watches the servos of a rig beside their models."""
 
     def __init__(self, rig: Rig, buses: Mapping[str, Bus]) -> None:
         self._buses = buses
@@ -101,24 +92,19 @@ class Onlooker:
         self._commands: dict[str, bytes] = {}  # as they were seen last
         self._shadow = Shadow(World(rig))
 
-    def look(self, now: float, states: Mapping[str, RawState]) -> list[tuple[Cause, str]]:
-        """Take in what the servos say now; what is newly wrong, with the servo.
-
-        Args:
-            now: S on the buses' clock; the first call's is when the simulation begins.
-            states: What each servo that answered has measured, by name.
-        """
+    def update(self, now: float, states: Mapping[str, RawState]) -> list[tuple[Cause, str]]:
+        """Take in what the servos say now; what is newly wrong, with the servo."""
         shadow = self._shadow
         shadow.follow(now)
         blocks = self._read(states, lambda commands: commands.reads)
-        goals = {name: self._take(name, states[name], block) for name, block in blocks.items()}
+        goals = {name: self._copy(name, states[name], block) for name, block in blocks.items()}
         raw, _ = raw_rows(self._scales.on_bus, states)
         tables = self._scales.table(raw, shadow.lag), shadow.table(self._scales, shadow.lag)
         measured, twins = ({name: table[name] for name in goals} for table in tables)
         for name, state in measured.items():
             if math.isnan(goals[name]) or is_shut_down(state):
                 shadow.follow_limp(self._drives[name], state.position, twins[name].position)
-        return self._residuals.look(now, measured, twins, goals)
+        return self._residuals.update(now, measured, twins, goals)
 
     def close(self) -> None:
         """End the simulation."""
@@ -143,7 +129,7 @@ class Onlooker:
                 found = {name: data for name, data in found.items() if name not in lost}
         return found
 
-    def _take(self, name: str, state: RawState, block: bytes) -> float:
+    def _copy(self, name: str, state: RawState, block: bytes) -> float:
         """Write to the simulated servo what was written to the real one; its goal, rad, NaN where it is not judged."""
         drive, world = self._drives[name], self._shadow.world
         commands, twin, now = _COMMANDS[drive.profile.protocol], world.servos[name], world.now()

@@ -13,9 +13,14 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from axbridge.config.model import ServoModel
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import ErrorFlag, HardwareError
+from axbridge.servo.columns import Command
 from axbridge.servo.position_laws import felt
 from axbridge.state import Cause, ServoState
+from axbridge.virtual.servo import loop_row
 
 REMEDIES: Mapping[str, str] = {
     "without power": "look at plugs and supply",
@@ -44,6 +49,11 @@ _STALE = 3.0  # s of wrong motion, or of standing in the wrong place, without an
 _SETTLES = 0.1  # weight of the latest step in the share of steps that are late
 _TOO_LATE = 0.25  # of the steps: above it nothing is compared
 _LATEST = 0.05  # s: further than this a twin is not looked ahead or back to the moment of a sample
+_USUAL_ERROR = math.radians(1.0)  # rad, root mean square, of a model that says nothing of its own
+_USUAL_SHARE = 0.2  # of a held load, likewise
+_LEAST_ERROR, _LEAST_SHARE = math.radians(0.5), 0.15  # better than this no model is believed to be
+_OFF, _WRONG = 4.0, 2.5  # so many times the error it may stand off for a moment, and be off in all of its motion
+_STEPS = 1.2  # of its loop's output that two servos may differ by without a cause
 
 
 def is_shut_down(state: ServoState) -> bool:
@@ -117,17 +127,13 @@ class _Watched:
 
 
 class Residuals:
-    """Watches servos beside their twins.
-
-    Args:
-        allowed: How far each servo may be from its model, by name.
-    """
+    """Watches servos beside their twins."""
 
     def __init__(self, allowed: Mapping[str, Allowance]) -> None:
         self._watched = {name: _Watched(one) for name, one in allowed.items()}
         self._late = 0.0  # share of the latest steps
 
-    def look(
+    def update(
         self,
         time: float,
         states: Mapping[str, ServoState],
@@ -136,15 +142,7 @@ class Residuals:
         *,
         late: bool = False,
     ) -> list[tuple[Cause, str]]:
-        """Take a sample of each servo in; what is newly wrong, with the servo.
-
-        Args:
-            time: S.
-            states: What the servos measure; a servo that did not answer has its last sample, or none.
-            twins: What their models say at about that moment, on the same clock.
-            goals: Position goals, rad; NaN for a servo that is limp or not under position control.
-            late: Whether this step was late.
-        """
+        """Take a sample of each servo in; what is newly wrong, with the servo."""
         self._late += _SETTLES * (late - self._late)
         found: list[tuple[Cause, str]] = []
         for name, watched in self._watched.items():
@@ -248,3 +246,33 @@ def _is_stale(watched: _Watched, row: _Row, off: float, moving: float) -> bool:
 def _spread(values: Iterable[float]) -> float:
     found = list(values)
     return max(found) - min(found)
+
+
+def allowance(rig: Rig, servo: ServoConfig, model: ServoModel) -> Allowance:
+    """What is allowed to a Dynamixel of a rig beside this model of it: by held-out error and intervals, if it has them.
+
+    Where the loop sees whole counts, friction lets the same servo hold the same load with one step more or less. What
+    the joints of a robot that stands free hold depends on how it stands, which no servo can tell: there it is any load.
+    """
+    worth, dead = model.prediction, model.motor.dead_duty
+    error = _USUAL_ERROR if worth.held_out_error is None else max(worth.held_out_error, _LEAST_ERROR)
+    share = _USUAL_SHARE if worth.load_share is None else max(worth.load_share, _LEAST_SHARE)
+    step = _loop_step(rig, servo, model) / (1.0 - dead) if model.sensor.quantised else 0.0
+    if rig.world is not None and not rig.world.fixed_base:
+        step = math.inf
+    return Allowance(_OFF * error, _WRONG * error, share, _STEPS * step, dead)
+
+
+def residuals_of(rig: Rig) -> Residuals:
+    """To watch the Dynamixels of a rig beside their models."""
+    return Residuals({servo.name: allowance(rig, servo, rig.model_of(servo)) for servo in rig.dynamixels})
+
+
+def _loop_step(rig: Rig, servo: ServoConfig, model: ServoModel) -> float:
+    """Duty that the loop adds for one count more of error."""
+    profile, law = rig.profile_of(servo), model.controller
+    row = loop_row(profile, servo.zero, servo.registers)
+    if law.law == "compliance":
+        slope = law.slope or max(row[Command.SLOPE_CW], profile.units.position)
+        return (1.0 - (law.punch if law.punch >= 0 else row[Command.PUNCH])) * profile.units.position / slope
+    return law.p_duty * row[Command.P_GAIN] if law.law == "pid" else 0.0

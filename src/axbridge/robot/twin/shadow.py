@@ -16,9 +16,6 @@ _LONGEST = 5.0  # s that the simulation catches up with: a program that was stop
 class Shadow:
     """The twins of real servos.
 
-    Args:
-        world: Where they are.
-
     Attributes:
         world: As given.
         lag: The real servos' clock minus simulated time, s; NaN before the first `follow`.

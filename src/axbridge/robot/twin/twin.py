@@ -12,20 +12,13 @@ from axbridge.robot.connection import Connection
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.samples import Scales
 from axbridge.robot.servo import Servo
-from axbridge.robot.twin.residuals import is_shut_down
-from axbridge.robot.twin.tolerance import residuals_of
+from axbridge.robot.twin.residuals import is_shut_down, residuals_of
 from axbridge.sim.support import Hand
 from axbridge.state import BusEvent, Cause, ServoState
 
 
 class Twin:
-    """Looks at a robot's servos and their twins after each step.
-
-    Args:
-        rig: The robot.
-        connection: To its servos, by shadowed buses.
-        servos: By name.
-    """
+    """Looks at a robot's servos and their twins after each step."""
 
     def __init__(self, rig: Rig, connection: Connection, servos: Mapping[str, Servo]) -> None:
         self._connection = connection
@@ -40,14 +33,7 @@ class Twin:
         self._on_since = 0.0  # when no motor was on last, s
 
     def states(self, start: float) -> dict[str, ServoState]:
-        """What the simulated servos measure now, by name.
-
-        Args:
-            start: When the robot's time began, on its backend's clock, s: times count from there.
-
-        Raises:
-            AxBridgeError: the simulation has failed.
-        """
+        """What the simulated servos measure now, by name."""
         states: dict[str, ServoState] = {}
         for bus, scales in self._lines:
             with bus.turn, bus.turn.lock:  # nobody else moves the world on meanwhile
@@ -56,14 +42,7 @@ class Twin:
         return states
 
     def compare(self, time: float, start: float, hand: Hand | None, *, late: bool) -> tuple[BusEvent, ...]:
-        """What is newly wrong with servos that do not do as their models say.
-
-        Args:
-            time: Of the robot, s.
-            start: As of `states`.
-            hand: Holds a simulated robot that stands free.
-            late: Whether this step was late.
-        """
+        """What is newly wrong with servos that do not do as their models say."""
         try:
             twins = self.states(start)
         except AxBridgeError:
@@ -77,7 +56,7 @@ class Twin:
             else math.nan
             for name, servo in self._servos.items()
         }
-        found = self._residuals.look(time, states, twins, goals, late=late)
+        found = self._residuals.update(time, states, twins, goals, late=late)
         return tuple(BusEvent(cause, name) for cause, name in found)
 
     def causes(self, time: float) -> Mapping[str, Sequence[Cause]]:
@@ -100,11 +79,7 @@ class Twin:
                 bus.switched_on.clear()
 
     def _is_held(self, time: float, hand: Hand | None) -> bool:
-        """Hold the simulation of a robot that stands free until its motors do, as somebody holds the robot.
-
-        Returns:
-            Whether it is held now: hands do what no model knows.
-        """
+        """Hold the simulation of a robot that stands free until its motors do, as somebody holds the robot."""
         if not any(servo.torque_enabled for servo in self._servos.values()):
             self._on_since = time
         return hand is not None and hand.holds(time - self._on_since)
