@@ -1,8 +1,7 @@
 """What the intervals of a fit cost: time and memory for 12, 120 and 1,200 recordings. Prints JSON.
 
 Recordings are steps and falls of a virtual AX-12, 1.5 s each, with noise and whole counts. Only the intervals are
-computed, from the truth, in the pool that a fit uses. Each number of recordings has a process of its own, so that its
-peak memory is its own; that of the pool's largest process is beside it.
+computed, from the truth. Each number of recordings has a process of its own, so that its peak memory is its own.
 """
 
 import argparse
@@ -21,7 +20,6 @@ from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit.intervals import uncertainty
 from axbridge.fit.prepare import base_model
-from axbridge.fit.search import executor
 from axbridge.fit.unknowns import space_of
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track
@@ -59,18 +57,16 @@ def measured(count):
     runs = runs_of([motion(row, number) for number in range(count)], RIG)
     space = space_of("ax12", None, row)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with executor() as running:
-        began, spent = time.monotonic(), time.process_time()
-        sure = uncertainty(space, runs, space.point(row), running)
-        seconds, alone = time.monotonic() - began, time.process_time() - spent
-    own, theirs = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    began, spent = time.monotonic(), time.process_time()
+    sure = uncertainty(space, runs, space.point(row))
+    seconds, alone = time.monotonic() - began, time.process_time() - spent
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     wanted = np.array([row[unknown.column] for unknown in space.unknowns])
     return {
         "recordings": count,
         "seconds": round(seconds, 1),
-        "processor_seconds": round(alone + resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, 1),
+        "processor_seconds": round(alone, 1),
         "memory_mb": round((own - before) / 1024),
-        "memory_of_a_pool_process_mb": round(theirs / 1024),
         "intervals_with_the_truth": f"{int(((sure.low <= wanted) & (wanted <= sure.high)).sum())} of {len(space)}",
     }
 

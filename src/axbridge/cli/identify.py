@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,12 +12,11 @@ import typer
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.exit import unharmed
 from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, shared
-from axbridge.cli.progress import Show, progress
+from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
     from axbridge.fit.result import Fit
-    from axbridge.fit.search import StartOutcome
 
 
 @app.command()
@@ -46,6 +45,10 @@ def identify(
     holdout: Annotated[
         list[Path] | None,
         typer.Option("--holdout", metavar="REC.mcap", help="Recording to test the model with, never fitted; repeat."),
+    ] = None,
+    again: Annotated[
+        list[Path] | None,
+        typer.Option("--again", metavar="REC.mcap", help="Repeat of one held out: the least error there is; repeat."),
     ] = None,
     starts: Annotated[int, typer.Option("--starts", min=1, help="Independent searches, at most.")] = 8,
     budget: Annotated[
@@ -78,11 +81,9 @@ def identify(
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
     from axbridge.fit.html import write_page
-    from axbridge.fit.identify import COMPARE, beforehand
     from axbridge.fit.identify import identify as fit_to
     from axbridge.fit.params_file import summary, write_params
     from axbridge.fit.pipeline import CONDITIONS, check
-    from axbridge.fit.unknowns import FRICTION_LAWS
     from axbridge.jit import COMPILED
     from axbridge.recording.stored import open_recording
 
@@ -94,13 +95,10 @@ def identify(
         typer.echo(
             "note: numba is not here, so this takes hours instead of minutes; python -m pip install numba", err=True
         )
-    robot = Rig.load(rig)
-    for note in beforehand(robot, servo):
-        typer.echo(f"note: {note}", err=True)
     with progress("reading", quiet=json, steadily=True) as show:
         fit = fit_to(
             [open_recording(path) for path in recordings if path.resolve() not in kept],
-            robot,
+            Rig.load(rig),
             model,
             method=method,
             friction=friction,
@@ -112,7 +110,9 @@ def identify(
             budget=_seconds(budget),
             seed=seed,
             where=executor,
-            report=_searching(show, starts, len(FRICTION_LAWS) if friction == COMPARE else 1),
+            again=[open_recording(path) for path in again or ()],
+            before=None if json else _before,
+            report=show,
         )
     write_params(fit, out)  # first: a report that cannot be written must not cost the fit
     with progress("writing the report", quiet=json):
@@ -129,6 +129,12 @@ def identify(
     for line in failed:
         typer.echo(f"failed: {line}", err=True)
     return FAILED_CHECK if failed else DONE
+
+
+def _before(lines: Sequence[str]) -> None:
+    """What the recordings can tell."""
+    for line in lines:
+        typer.echo(f"before: {line}", err=True)
 
 
 def _print(fit: Fit) -> None:
@@ -150,26 +156,6 @@ def _print(fit: Fit) -> None:
         print(chance)
     for warning in (fit.condition, *([fit.laws.note] if fit.laws is not None and fit.laws.note else ()), *fit.warnings):
         print(f"note: {warning}")
-
-
-def _searching(show: Show, starts: int, laws: int = 1) -> Callable[[str, StartOutcome | None], None]:
-    """What shows a fit: the best error of what it is at, and the share of its starts that are done."""
-    from axbridge.fit.search import SHARPENED
-
-    total = laws * (starts + SHARPENED) + laws - 1  # all laws but the first begin near a simpler one, too
-    best: dict[str, float] = {}  # stages, starts and sharpening minimise different errors
-    done = 0
-
-    def report(stage: str, outcome: StartOutcome | None) -> None:
-        nonlocal done
-        if outcome is None:
-            show(stage)
-            return
-        best[stage] = min(best.get(stage, float("inf")), outcome.loss)
-        done += stage.endswith(("start", "sharpened"))
-        show(f"{stage}: best {best[stage]:.2f}°,", min(1.0, done / total))
-
-    return report
 
 
 def _seconds(text: str) -> float:

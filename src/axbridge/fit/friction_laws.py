@@ -11,7 +11,7 @@ criterion decides.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,9 +20,10 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError
 from axbridge.fit.pipeline import allowing_for, fit_model
+from axbridge.fit.residuals import independent
 from axbridge.fit.result import Fit, LawComparison, LawScore
-from axbridge.fit.richer_laws import Richer, begun_from, criterion, independent
-from axbridge.fit.search import Mapper, StartOutcome, executor
+from axbridge.fit.richer_laws import Richer, begun_from, criterion
+from axbridge.fit.search import Mapper, Report, executor
 from axbridge.fit.unknowns import FRICTION_LAWS, richer_than
 from axbridge.recording.recording import Recording
 from axbridge.sim.runs import Runs
@@ -43,31 +44,16 @@ def compare_laws(
     budget: float = 150.0,
     seed: int = 0,
     where: str | Mapper | None = None,
-    report: Callable[[str, StartOutcome | None], None] = lambda _stage, _outcome: None,
+    report: Report = lambda _what, _share: None,
 ) -> Fit:
-    """Fit with each friction law, each with its share of the budget, and take the law the data support.
-
-    Args:
-        recordings: As of `fit_model`, like the rest.
-        rig: See there.
-        kind: See there.
-        held_out: They choose the law, so their error is a little flattered; keep others for a last check.
-        starts: Of each law.
-        generations: See there.
-        budget: For all laws together, s; see there.
-        seed: See there.
-        where: See there.
-        report: Told ``M3 start`` and the like.
-
-    Raises:
-        AxBridgeError: as `fit_model`.
-    """
+    """Fit with each friction law, each with its share of the budget, and take the law the data support."""
     fits: dict[str, Fit] = {}
     with executor(where) as running:
         for law in FRICTION_LAWS:
 
-            def after(stage: str, outcome: StartOutcome | None, law: str = law) -> None:
-                report(f"{law} {stage}", outcome)
+            def after(what: str, share: float | None, law: str = law) -> None:
+                done = len(fits) + (share or 0.0)
+                report(f"{law}: {what}", done / len(FRICTION_LAWS))
 
             fits[law] = fit_model(
                 recordings, rig, kind, friction=law, held_out=held_out, starts=starts, generations=generations,
@@ -98,11 +84,7 @@ def compare_laws(
 
 
 def chosen_law(scores: Sequence[LawScore]) -> str:
-    """See the head of this file.
-
-    Raises:
-        AxBridgeError: there is no law to choose from.
-    """
+    """See the head of this file."""
     if not scores:
         raise AxBridgeError("no friction law was fitted", "fit at least one")
     if any(math.isnan(score.held_out) for score in scores):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -13,7 +14,7 @@ from axbridge.comparison.page import Table, table_html
 from axbridge.comparison.page import write_page as write_parts
 from axbridge.comparison.plots import Curve, Panel, fewer, figure_html, grid_html, map_html
 from axbridge.fit.params_file import in_file
-from axbridge.fit.result import Fit, KsLine, LawComparison, Surface
+from axbridge.fit.result import Fit, KsLine, LawComparison, Score, Surface
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Regime
 
@@ -34,23 +35,27 @@ def estimate_table(fit: Fit) -> Table:
 
 
 def score_table(fit: Fit) -> Table:
-    """Errors by recording."""
+    """Errors by recording, beside those of simpler models and of a repeat, where there are any."""
+    columns: tuple[tuple[str, Callable[[Score], float]], ...] = (
+        ("MAE °", lambda score: score.mae), ("RMSE °", lambda score: score.rmse),
+        ("perfect servo °", lambda score: score.perfect), ("delay and lag °", lambda score: score.lagging),
+        ("repeat °", lambda score: score.floor), ("other starts °", lambda score: score.chance),
+    )  # fmt: skip
+    shown = [(head, of) for head, of in columns if not all(math.isnan(of(score)) for score in fit.scores)]
     rows = tuple(
         (
             score.name,
-            f"{score.mae:.2f}",
-            f"{score.rmse:.2f}",
-            "" if math.isnan(score.chance) else f"{score.chance:.2f}",
+            *("" if math.isnan(of(score)) else f"{of(score):.2f}" for _, of in shown),
             "held out" if score.held_out else "fitted",
         )
         for score in fit.scores
     )
-    return Table("errors", ("recording", "MAE °", "RMSE °", "other starts °", ""), rows)
+    return Table("errors", ("recording", *(head for head, _ in shown), ""), rows)
 
 
 def ends_text(fit: Fit) -> str:
-    """How far apart the best starts end, in words; empty where there is only one."""
-    if len(fit.ends) < 2:
+    """How far apart the best starts end, in words; empty where there are fewer than three."""
+    if len(fit.ends) < 3:
         return ""
     text = f"the {len(fit.ends)} best starts end at {fit.ends[0].fitted:.2f} to {fit.ends[-1].fitted:.2f}°"
     held = sorted(end.held_out for end in fit.ends)
@@ -97,11 +102,7 @@ def residual_panel(trace: Panel) -> Panel:
 
 
 def write_page(fit: Fit, path: Path | str) -> None:
-    """Write one self-contained page: parameters, errors, every recording measured and simulated, the scans.
-
-    Raises:
-        RecordingError: it cannot be written; what was at `path` stays.
-    """
+    """Write one self-contained page: parameters, errors, every recording measured and simulated, the scans."""
     held = [score.mae for score in fit.scores if score.held_out]
     fitted = [score.mae for score in fit.scores if not score.held_out]
     lead = f"{len(fitted)} recordings fitted: mean absolute error {np.mean(fitted):.2f}°"

@@ -9,13 +9,14 @@ from pathlib import Path
 from axbridge.comparison.joint_load import joint_of_robot
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, UsageError
+from axbridge.fit.excitation import excitation
 from axbridge.fit.friction_laws import compare_laws
 from axbridge.fit.least_squares import NOTHING_CHANGES
 from axbridge.fit.lima2009 import ks_line, paper_procedure
 from axbridge.fit.pipeline import fit_model
-from axbridge.fit.prepare import loaded_with
+from axbridge.fit.prepare import loaded_with, prepare
 from axbridge.fit.result import Fit
-from axbridge.fit.search import Mapper, StartOutcome
+from axbridge.fit.search import Mapper, Report
 from axbridge.fit.suspects import looks_like, mirrored, sampling
 from axbridge.recording.recording import Recording
 
@@ -44,6 +45,7 @@ def identify(
     servo: str | None = None,
     loads: Sequence[str] = (),
     held_out: Sequence[Recording] = (),
+    again: Sequence[Recording] = (),
     ks_pairs: Path | str | None = None,
     starts: int = 8,
     generations: int = 300,
@@ -51,7 +53,8 @@ def identify(
     seed: int = 0,
     richer: bool = True,
     where: str | Mapper | None = None,
-    report: Callable[[str, StartOutcome | None], None] = lambda _stage, _outcome: None,
+    before: Callable[[Sequence[str]], None] | None = None,
+    report: Report = lambda _what, _share: None,
 ) -> Fit:
     """Fit a model to recordings, and say how sure each parameter is.
 
@@ -64,6 +67,7 @@ def identify(
         servo: One servo of a robot, whose load comes from the recorded motion of all; None: the rig has only one.
         loads: Balanced bars that recordings' servos turned, see `axbridge.fit.prepare`.
         held_out: Never fitted, only scored.
+        again: Repeats of held-out recordings: how far apart they are is the least error there can be.
         ks_pairs: For ``grid``: CSV with columns speed (motor, rad/s) and volts (open).
         starts: Independent searches, at most; two that agree are enough.
         generations: Of each search.
@@ -71,7 +75,8 @@ def identify(
         seed: Of everything random.
         richer: Whether the intervals allow for friction laws with more terms; else they hold under the fit's own.
         where: What searches run on, see `axbridge.fit.search.executor`.
-        report: Called with what is under way, after each start, and after each fit that the intervals take.
+        before: Called before the fit with what the recordings can tell: a line for them, and one an unknown.
+        report: Called with what is under way, and the share of it that is done.
 
     Raises:
         UsageError: no such model, friction law, method or executor, or too few recordings.
@@ -90,8 +95,12 @@ def identify(
     if friction == COMPARE and len(fitted) + len(held) < 2:
         raise UsageError("one recording does not tell friction laws apart", "give more, some of them with --holdout")
     line = None if ks_pairs is None else ks_line(ks_pairs)
+    by_grid = _by_grid(model, method, friction)
+    law = None if friction == COMPARE else friction
+    if before is not None:
+        before((*known, *excitation(prepare(fitted, rig, model, friction=law))))
     try:
-        if _by_grid(model, method, friction):
+        if by_grid:
             if where is not None:
                 raise UsageError("the paper's scans run in this process", "leave --executor out, or use --method cma")
             report("scanning the paper's grid", None)
@@ -106,7 +115,7 @@ def identify(
             report("searching", None)
             fit = fit_model(
                 fitted, rig, model, friction=friction, held_out=held, starts=starts, generations=generations,
-                budget=budget, seed=seed, richer=richer, where=where, report=report,
+                budget=budget, seed=seed, again=again, richer=richer, where=where, report=report,
             )  # fmt: skip
     except AxBridgeError as error:
         hint = mirrored(fitted, rig, model) if str(error).startswith(NOTHING_CHANGES) else ""

@@ -2,11 +2,11 @@
 
 Gauss-Newton at the optimum, with differences as wide as the intervals they lead to. Residuals of a simulated motion
 are far from independent (a model error lasts), so the covariance is the sandwich `H⁻¹ (Σ gₖ gₖᵀ) H⁻¹` over blocks of
-`BLOCK` seconds. Recordings that disagree about a parameter show what the model lacks: the intervals are at least as
-wide as the jackknife over recordings says, or over `GROUPS` groups of them. They are also at least as wide as rounding
-makes them, which errs alike in all readings of a joint at rest and does not show in how they differ. No model is the
-servo: whatever raises the squared error by less than `TOLERANCE` of it counts as possible, too. What the simulation's
-own step does to the estimates, and the millisecond in which the servo's loop may pick up a command, are added.
+`BLOCK` seconds. It is at least that of rounding, which errs alike in all readings of a joint at rest and does not show
+in how they differ. No model is the servo: what raises the squared error by less than `TOLERANCE` of it counts as
+possible, too. Recordings that disagree about a parameter show what the model lacks: the intervals are at least as wide
+as the jackknife over recordings says, or over `GROUPS` groups of them. What the simulation's own step does to the
+estimates, and the millisecond in which the servo's loop may pick up a command, are added.
 
 *Constants that a fit holds* (`allowing`): another servo, gear or supply has others. Each is moved to either side, and
 the unknowns are fitted again from where they are. As far as they go, they may be off, and the intervals allow for it:
@@ -18,14 +18,15 @@ add up. But any one of them may be off that far by itself, and what the data lea
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.fit.least_squares import QUANTILE, STEPS, TOLERANCE, misfits, polish, residuals, slopes
+from axbridge.fit.least_squares import PULL, QUANTILE, STEPS, TOLERANCE, misfits, polish, residuals, slopes
 from axbridge.fit.residuals import predicted, shared, weights
 from axbridge.fit.search import FINE, Mapper
 from axbridge.fit.unknowns import DUTY, HOLD, Space
@@ -48,25 +49,15 @@ _TRIED = np.linspace(-1.0, 1.0, 201)
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """Of a fit with n unknowns.
+    """Of a fit with n unknowns."""
 
-    Attributes:
-        low: Lower ends of the 95 % intervals, SI, (n,).
-        high: Upper ends, (n,).
-        correlation: (n, n).
-        share: Standard error as a share of the range searched, (n,).
-        flat: Names the data do not tell.
-        alike: Pairs of names the data do not tell apart, with their correlation.
-        at_end: Names that ended at an end of their range.
-    """
-
-    low: FloatArray
-    high: FloatArray
-    correlation: FloatArray
-    share: FloatArray
-    flat: tuple[str, ...]
-    alike: tuple[tuple[str, str, float], ...]
-    at_end: tuple[str, ...]
+    low: FloatArray  # lower ends of the 95 % intervals, SI, (n,)
+    high: FloatArray  # upper ends, (n,)
+    correlation: FloatArray  # (n, n)
+    share: FloatArray  # standard error as a share of the range searched, (n,)
+    flat: tuple[str, ...]  # names the data do not tell
+    alike: tuple[tuple[str, str, float], ...]  # pairs of names the data do not tell apart, with their correlation
+    at_end: tuple[str, ...]  # names that ended at an end of their range
 
 
 def flat_of(space: Space, share: FloatArray) -> tuple[str, ...]:
@@ -83,41 +74,29 @@ def reaching(sure: Uncertainty, space: Space, point: FloatArray, other: FloatArr
     return replace(sure, low=low, high=high, share=share, flat=flat_of(space, share))
 
 
-def uncertainty(
-    space: Space,
-    runs: Runs,
-    point: FloatArray,
-    spread: Mapper = map,
-    report: Callable[[int, int], None] = lambda _done, _count: None,
-) -> Uncertainty:
-    """Intervals of the unknowns at a point (len(space),).
-
-    Args:
-        space: The unknowns.
-        runs: What was fitted.
-        point: Where the fit ended.
-        spread: What runs the jackknife's fits; see `axbridge.fit.search.executor`.
-        report: Called after each of them, with how many are done and how many there are.
-    """
+def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
+    """Intervals of the unknowns at a point (len(space),) where a fit of these runs ended."""
     error = residuals(space, runs, point[None])[0]
+    coarser = error - residuals(space, runs, point[None], FINE / 2)[0]
     bound = CAPPED * 1.4826 * float(np.median(np.abs(error[runs.judged]))) + 1e-9
     error = np.clip(error, -bound, bound)
+    variance = PULL * float(error @ error)
     slope = slopes(space, runs, point)
     for _ in range(WIDENED):
         covariance, inverse = _covariance(runs, slope, error)
-        slope = _wide_slopes(space, runs, point, slope, covariance + _tolerated(error) * inverse)
+        slope = _wide_slopes(space, runs, point, slope, covariance + variance * inverse)
     covariance, inverse = _covariance(runs, slope, error)
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-16))
     correlation = covariance / np.outer(deviation, deviation)
-    deviation = np.maximum(deviation, _jackknife(space, runs, point, spread, report))
+    deviation = np.maximum(deviation, _jackknife(runs, slope, error, inverse))
     rounding, reading = shared(space, runs)
     rounding = np.degrees(rounding) * weights(space, runs)
     deviation = np.maximum(deviation, _of_shared(slope, rounding, reading, inverse))
-    finer = polish(space, runs, point, rounds=2, step=FINE / 2)
     latency = np.array([LOOP / (u.high - u.low) if u.column is Param.LATENCY else 0.0 for u in space.unknowns])
     timing = _of_shared(slope, LOOP * _delayed(space, runs, point), _commands(runs), inverse)
-    wrong = _tolerated(error) * np.diag(inverse)
-    deviation = np.sqrt(deviation**2 + (finer - point) ** 2 + latency**2 + timing**2 + wrong)
+    deviation = np.sqrt(
+        deviation**2 + variance * np.diag(inverse) + (inverse @ slope.T @ coarser) ** 2 + latency**2 + timing**2
+    )
     names = [unknown.name for unknown in space.unknowns]
     ends = (np.clip(point - QUANTILE * deviation, 0, 1), np.clip(point + QUANTILE * deviation, 0, 1))
     columns = [unknown.column for unknown in space.unknowns]
@@ -148,45 +127,33 @@ def _covariance(runs: Runs, slope: FloatArray, error: FloatArray) -> tuple[Float
     )
     _, first = np.unique(block, return_index=True)
     scores = np.add.reduceat(slope * error[:, None], first, axis=0)
-    normal, unknowns = slope.T @ slope, slope.shape[1]
-    inverse: FloatArray = np.linalg.pinv(normal + 1e-10 * np.trace(normal) / unknowns * np.eye(unknowns))
+    inverse, unknowns = _inverse(slope.T @ slope), slope.shape[1]
     covariance: FloatArray = inverse @ (scores.T @ scores) @ inverse * len(first) / max(1, len(first) - unknowns)
     return covariance, inverse
 
 
-def _tolerated(error: FloatArray) -> float:
-    """What the inverse of the normal matrix is multiplied by for the variance that `TOLERANCE` allows."""
-    return TOLERANCE * float(error @ error) / QUANTILE**2
+def _inverse(normal: FloatArray) -> FloatArray:
+    result: FloatArray = np.linalg.pinv(normal + 1e-10 * np.trace(normal) / len(normal) * np.eye(len(normal)))
+    return result
 
 
-def _jackknife(
-    space: Space, runs: Runs, point: FloatArray, spread: Mapper, report: Callable[[int, int], None]
-) -> FloatArray:
-    """Standard errors from what the estimates do when each group of recordings in turn is left out, (n,).
+def _jackknife(runs: Runs, slope: FloatArray, error: FloatArray, inverse: FloatArray) -> FloatArray:
+    """Standard errors from what the estimates do when each group of recordings counts a little less, (n,).
 
-    Groups are of neighbours: recordings given one after the other are often alike, and then err alike.
+    Groups are of neighbours: recordings given one after the other are often alike, and then err alike. The jackknife is
+    the infinitesimal one: what a group alone tells is lost without it, and a linear problem then leads anywhere.
     Scaled so that `QUANTILE` of them is Student's interval for so few groups. 0 for a single recording.
     """
     from scipy.special import stdtrit  # scipy.stats has it, too, but takes half a second to import
 
-    groups = np.array_split(np.arange(runs.recordings), min(GROUPS, runs.recordings))
-    count = len(groups)
+    count = min(GROUPS, runs.recordings)
     if count < 2:
-        return np.zeros(len(space))
-    left = [[int(k) for other in groups if other is not group for k in other] for group in groups]
-    found = []
-    for moved in spread(partial(_refitted, space, runs, point), left):
-        found.append(moved)
-        report(len(found), count)
-    points = np.array(found)
-    deviation = np.sqrt((count - 1) / count * np.sum((points - points.mean(axis=0)) ** 2, axis=0))
+        return np.zeros(slope.shape[1])
+    first = [runs.start[group[0]] for group in np.array_split(np.arange(runs.recordings), count)]
+    moves = np.add.reduceat(slope * error[:, None], first, axis=0) @ inverse
+    deviation = np.sqrt(count / (count - 1) * np.sum((moves - moves.mean(axis=0)) ** 2, axis=0))
     result: FloatArray = deviation * float(stdtrit(count - 1, 0.975)) / QUANTILE
     return result
-
-
-def _refitted(space: Space, runs: Runs, point: FloatArray, kept: list[int]) -> FloatArray:
-    """Where the estimates (n,) go from a point with these recordings alone."""
-    return polish(space, runs.only(kept), point, rounds=3)
 
 
 def _delayed(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
@@ -238,21 +205,13 @@ def _wide_slopes(space: Space, runs: Runs, point: FloatArray, slope: FloatArray,
 
 @dataclass(frozen=True)
 class Held:
-    """A constant that a fit holds.
+    """A constant that a fit holds."""
 
-    Attributes:
-        name: In words.
-        columns: Of a parameter set; none = the supply, or what the joint carries.
-        best_experiment: Recording it tells this constant best.
-        load: Columns of `Runs.load`, where it is of those.
-        off: Share by which it may be off.
-    """
-
-    name: str
-    columns: tuple[Param, ...]
-    best_experiment: str
-    load: tuple[int, ...] = ()
-    off: float = OFF
+    name: str  # in words
+    columns: tuple[Param, ...]  # of a parameter set; none = the supply, or what the joint carries
+    best_experiment: str  # recording it tells this constant best
+    load: tuple[int, ...] = ()  # columns of `Runs.load`, where it is of those
+    off: float = OFF  # share by which it may be off
 
 
 _CONSTANTS = (
@@ -278,9 +237,16 @@ def held_in(space: Space, runs: Runs) -> tuple[Held, ...]:
     return (*found, *_CARRIED) if len(runs.load) else tuple(found)
 
 
-def _with_moved(space: Space, runs: Runs, point: FloatArray, move: tuple[Held, float]) -> tuple[FloatArray, float]:
-    """Where a point (n,) goes when a constant is multiplied, and the squared error there."""
-    one, factor = move
+class Wanted(NamedTuple):
+    """A constant that the recordings would have otherwise: by which factor, and where the fit then ends."""
+
+    constant: Held
+    factor: float
+    point: FloatArray
+
+
+def moved(space: Space, runs: Runs, one: Held, factor: float) -> tuple[Space, Runs]:
+    """A fit's space and runs with a constant multiplied."""
     if one.columns:
         base = space.base.copy()
         base[list(one.columns)] *= factor
@@ -291,6 +257,12 @@ def _with_moved(space: Space, runs: Runs, point: FloatArray, move: tuple[Held, f
         runs = runs._replace(load=load)
     else:
         runs = runs._replace(supply=runs.supply * factor)
+    return space, runs
+
+
+def _refitted(space: Space, runs: Runs, point: FloatArray, move: tuple[Held, float]) -> tuple[FloatArray, float]:
+    """Where a point (n,) goes when a constant is multiplied, and the squared error there."""
+    space, runs = moved(space, runs, *move)
     found = polish(space, runs, point, rounds=ROUNDS)
     return found, float(misfits(space, runs, found[None])[0])
 
@@ -302,21 +274,12 @@ def allowing(
     point: FloatArray,
     constants: Sequence[Held],
     spread: Mapper = map,
-) -> tuple[Uncertainty, tuple[str, ...]]:
-    """Intervals of a point (n,) that allow for held constants, and in words which of them the data want otherwise.
-
-    Args:
-        sure: The intervals without.
-        space: The unknowns.
-        runs: What was fitted.
-        point: Where the fit ended.
-        constants: See `held_in`.
-        spread: What runs the fits; see `axbridge.fit.search.executor`.
-    """
+) -> tuple[Uncertainty, tuple[Wanted, ...]]:
+    """Intervals of a point (n,) that allow for held constants, and which of them the data want otherwise."""
     if not constants:
         return sure, ()
     moves = [(one, 1 + sign * one.off) for one in constants for sign in (-1, 1)]
-    found = list(spread(partial(_with_moved, space, runs, point), moves))
+    found = list(spread(partial(_refitted, space, runs, point), moves))
     least = float(misfits(space, runs, point[None])[0])
     down, up, wanted = [], [], []
     for one, below, above in zip(constants, found[::2], found[1::2], strict=True):
@@ -326,17 +289,16 @@ def allowing(
         ways = ways[(possible.min() <= _TRIED) & (possible.max() >= _TRIED)]
         down.append(-ways.min(axis=0))
         up.append(ways.max(axis=0))
-        off = one.off * float(_TRIED[int(np.argmin(rise))])
-        if rise.min() < -BETTER and _with_moved(space, runs, point, (one, 1 + off))[1] < (1 - BETTER) * least:
-            wanted.append(
-                f"the recordings would suit a {one.name} about {abs(off):.0%} {'larger' if off > 0 else 'smaller'} "
-                f"than the model's; what would tell: {one.best_experiment}"
-            )
+        factor = 1 + one.off * float(_TRIED[int(np.argmin(rise))])
+        if rise.min() < -BETTER:
+            there, error = _refitted(space, runs, point, (one, factor))
+            if error < (1 - BETTER) * least:
+                wanted.append(Wanted(one, factor, there))
     return _wider(sure, space, point, np.array(down), np.array(up)), tuple(wanted)
 
 
 def _possible(rises: FloatArray) -> FloatArray:
-    """Which of `_TRIED` a constant may be, from what the squared error rises by (3,) at -1, 0 and 1; 0 is always one.
+    """Which of `_TRIED` a constant may be, given what the squared error rises by (3,) at -1, 0 and 1.
 
     Measured against the least of the three: a parabola may dip where the error does not.
     """

@@ -29,9 +29,6 @@ def polish(space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: f
     """Robust least squares from a point that is close: damped Gauss-Newton steps (Levenberg) as long as they help.
 
     The squares are weighed by how far the point is from the space's base, where that is a model of the servo's kind.
-
-    Raises:
-        AxBridgeError: no unknown changes anything.
     """
     best = point.copy()
     error = _robust(space, runs, best[None], step)[0]

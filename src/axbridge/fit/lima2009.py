@@ -42,11 +42,7 @@ _BEFORE = 5  # samples at rest that are averaged for the angle a part starts fro
 
 
 def ks_line(path: Path | str) -> KsLine:
-    """Fit Ks to a CSV of ``speed`` (motor side, rad/s) and ``volts`` (open circuit, V).
-
-    Raises:
-        RecordingError: unreadable, a column missing, no number, or fewer than two points.
-    """
+    """Fit Ks to a CSV of ``speed`` (motor side, rad/s) and ``volts`` (open circuit, V)."""
     with (
         reading(partial(RecordingError, path), "give columns speed,volts"),
         regular(path).open(encoding="utf-8-sig", newline="") as stream,
@@ -68,19 +64,7 @@ def paper_procedure(
     held_out: Sequence[Recording] = (),
     seed: int = 0,
 ) -> Fit:
-    """Friction from the falls, then gains from the steps.
-
-    Args:
-        recordings: With segments of kind ``fall`` and ``step``, as `axbridge record` makes them.
-        rig: Its arm and its servo's profile.
-        line: Ks; None = the profile's.
-        held_out: Only scored.
-        seed: Only noted.
-
-    Raises:
-        RecordingError: no fall or no step in the recordings.
-        RigError: the rig is not one arm on a fixed base.
-    """
+    """Friction from the falls, then gains from the steps."""
     began = time.monotonic()
     problem = prepare(recordings, rig, "lima2009", held_out=held_out)
     base, every = problem.base, problem.every

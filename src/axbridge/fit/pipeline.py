@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.condition import parse_condition
+from axbridge.comparison.lag import baseline, lag_of
 from axbridge.config.rig import Rig
-from axbridge.fit.intervals import Held, Uncertainty, allowing, held_in, in_words, reaching, uncertainty
+from axbridge.fit.intervals import Held, Uncertainty, Wanted, allowing, held_in, in_words, moved, reaching, uncertainty
 from axbridge.fit.least_squares import left_alone, misfits, polish
 from axbridge.fit.prepare import Problem, prepare
 from axbridge.fit.residuals import predicted
 from axbridge.fit.result import End, Estimate, Fit, Input, Score
 from axbridge.fit.richer_laws import Richer, richer_law, widened
-from axbridge.fit.search import SHARPENED, Job, Mapper, StartOutcome, executor, opened, search
+from axbridge.fit.search import SHARPENED, Job, Mapper, Report, StartOutcome, executor, opened, search
 from axbridge.fit.stages import LENGTHS, parts
 from axbridge.fit.unknowns import Space
 from axbridge.recording.provenance import origin_of
@@ -29,47 +30,30 @@ APART = 1.0  # degrees: between predictions of the best starts, above which a fi
 ASTRAY = 5.0  # degrees: what a model is worth that predicts no better, its intervals do not tell
 CONDITIONS = "mae", "rmse", "held_out_mae", "held_out_rmse"
 _ADRIFT = ("nobody wrote down when some commands went out: each moment is fitted, and nothing tells sensor.latency_ms",)
-Report = Callable[[str, StartOutcome | None], None]
+BEST = 3  # starts whose predictions are compared
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Where search and polish ended.
+    """Where search and polish ended."""
 
-    Attributes:
-        space: The unknowns; its armature may be 0 where the problem's may not.
-        point: The fit, (n,).
-        free: The same if no model of the servo's kind held it, (n,).
-        outcomes: The starts, best first.
-    """
-
-    space: Space
-    point: FloatArray
-    free: FloatArray
-    outcomes: tuple[StartOutcome, ...]
+    space: Space  # the unknowns; its armature may be 0 where the problem's may not
+    point: FloatArray  # the fit, (n,)
+    free: FloatArray  # the same if no model of the servo's kind held it, (n,)
+    outcomes: tuple[StartOutcome, ...]  # the starts, best first
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a solution is worth.
+    """What a solution is worth."""
 
-    Attributes:
-        solution: It, with what the data do not tell back at the model's values.
-        sure: Intervals and correlations.
-        constants: What the fit held, and the intervals allow to be off.
-        wanted: Which of them the recordings would have otherwise, in words.
-        richer: A law with more terms that the recordings do not rule out.
-        simulated: What it makes of all recordings, (l,).
-        others: What the best starts make of them, (k, l).
-    """
-
-    solution: Solution
-    sure: Uncertainty
-    constants: tuple[Held, ...]
-    wanted: tuple[str, ...]
-    richer: Richer | None
-    simulated: FloatArray
-    others: FloatArray
+    solution: Solution  # it, with what the data do not tell back at the model's values
+    sure: Uncertainty  # intervals and correlations
+    constants: tuple[Held, ...]  # what the fit held, and the intervals allow to be off
+    wanted: tuple[Wanted, ...]  # which of them the recordings would have otherwise
+    richer: Richer | None  # A law with more terms that the recordings do not rule out
+    simulated: FloatArray  # what it makes of all recordings, (l,)
+    others: FloatArray  # what the best starts make of them, (k, l)
 
 
 def fit_model(
@@ -84,13 +68,14 @@ def fit_model(
     budget: float = 150.0,
     seed: int = 0,
     near: FloatArray | None = None,
+    again: Sequence[Recording] = (),
     richer: bool = True,
     where: str | Mapper | None = None,
-    report: Report = lambda _stage, _outcome: None,
+    report: Report = lambda _what, _share: None,
 ) -> Fit:
     """Fit a model to recordings of a one-servo rig; arguments and errors are those of `prepare` and `identify`."""
     began = time.monotonic()
-    problem = prepare(recordings, rig, model, friction=friction, held_out=held_out, near=near)
+    problem = prepare(recordings, rig, model, friction=friction, held_out=held_out, near=near, again=again)
     with executor(where) as running:
         found = searched(problem, running, starts, generations, budget, seed, report)
         solution = polished(problem, *found)
@@ -135,25 +120,16 @@ def _best_polished(space: Space, runs: Runs, points: Sequence[FloatArray | None]
 def judge(
     problem: Problem, solution: Solution, running: Mapper, richer: int | None, seed: int, report: Report
 ) -> Verdict:
-    """Judge: intervals, what they owe to constants and to the friction law, and what is left to chance.
-
-    Args:
-        problem: What was fitted.
-        solution: The fit.
-        running: What runs the fits that this takes.
-        richer: Generations of the search with each richer friction law; None: leave them out.
-        seed: Of those.
-        report: Told what is under way.
-    """
+    """Judge: intervals, what they owe to constants and to the friction law, and what is left to chance."""
     space, runs, point = solution.space, problem.runs, solution.point
 
     def intervals() -> Uncertainty:
-        counted: Callable[[int, int], None] = lambda done, count: report(f"intervals: {done} of {count} fits", None)  # noqa: E731
-        return reaching(uncertainty(space, runs, point, running, counted), space, point, solution.free)
+        return reaching(uncertainty(space, runs, point), space, point, solution.free)
 
+    report("intervals", None)
     sure = intervals()
     constants: tuple[Held, ...] = ()
-    wanted: tuple[str, ...] = ()
+    wanted: tuple[Wanted, ...] = ()
     if problem.smooth:
         if sure.flat:
             point = left_alone(space, runs, point, sure.flat)
@@ -165,8 +141,9 @@ def judge(
     if richer is not None:
         report("richer friction laws", None)
         more = richer_law(space, problem.friction, runs, point, generations=richer, seed=seed, spread=running)
-    best = [outcome for outcome in solution.outcomes if outcome.sharpened] or list(solution.outcomes[:SHARPENED])
-    rows = space.sets(np.array([point, *(outcome.point for outcome in best)]))
+    begun = [one for one in solution.outcomes if not one.sharpened]  # the first of them were searched on
+    best = [one for one in solution.outcomes if one.sharpened] or begun[:SHARPENED]
+    rows = space.sets(np.array([point, *(outcome.point for outcome in [*best, *begun[SHARPENED:BEST]])]))
     simulated, *others = predicted(rows, problem.every)
     return Verdict(replace(solution, point=point), sure, constants, wanted, more, simulated, np.array(others))
 
@@ -176,6 +153,7 @@ def describe(problem: Problem, verdict: Verdict) -> Fit:
     solution, sure, every = verdict.solution, verdict.sure, problem.every
     space, row = solution.space, solution.space.sets(solution.point[None])[0]
     scores = _with_chance(scores_of(problem, verdict.simulated), every, verdict.simulated, verdict.others)
+    scores = beside_others(problem, scores)
     return Fit(
         kind=problem.kind,
         friction=problem.friction,
@@ -190,8 +168,8 @@ def describe(problem: Problem, verdict: Verdict) -> Fit:
         starts=tuple(sorted(outcome.loss for outcome in solution.outcomes)),
         warnings=(
             *(_ADRIFT if every.adrift.any() else ()),
-            *_warnings(space, sure, solution.outcomes, row),
-            *verdict.wanted,
+            *_warnings(space, sure, row),
+            *(_in_words(problem, verdict, one) for one in verdict.wanted),
             *_left_to_chance(scores),
             *doubts(scores),
         ),
@@ -233,13 +211,44 @@ def _ends(every: Runs, fitted: int, others: FloatArray) -> tuple[End, ...]:
 
 def _with_chance(scores: Sequence[Score], every: Runs, simulated: FloatArray, others: FloatArray) -> tuple[Score, ...]:
     """The scores with how far from the prediction (l,) those of the best starts (k, l) are."""
-    if len(others) < 2:
+    if len(others) < BEST:  # two are no sample
         return tuple(scores)
     apart = np.where(every.judged, np.abs(np.degrees(others - simulated)), 0.0)
     return tuple(
         replace(score, chance=float(chance))
         for score, chance in zip(scores, every.means(apart).max(axis=0), strict=True)
     )
+
+
+def _in_words(problem: Problem, verdict: Verdict, wanted: Wanted) -> str:
+    """What the recordings would have a constant be, and what recordings that were held out say of that."""
+    one, every, share = wanted.constant, problem.every, abs(wanted.factor - 1)
+    space, runs = moved(verdict.solution.space, every, one, wanted.factor)
+    there = predicted(space.sets(wanted.point[None]), runs)[0]
+    text = f"the recordings would suit a {one.name} about {share:.0%} {'larger' if wanted.factor > 1 else 'smaller'} "
+    text += "than the model's"
+    if problem.held_out:
+        with_it, without = (
+            every.means(np.abs(np.degrees(every.errors(seen))))[len(problem.fitted) :].mean()
+            for seen in (there, verdict.simulated)
+        )
+        text += f" (tried: held-out error {with_it:.2f}° with it, {without:.2f}° without)"
+    return f"{text}; what would tell: {one.best_experiment}"
+
+
+def beside_others(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...]:
+    """The scores of held-out recordings with those of a perfect servo, of a delay and a lag, and of their repeats."""
+    count = len(problem.fitted)
+    lag = lag_of([next(iter(one.values())) for one in problem.fitted]) if problem.held_out else None
+    found = list(scores[:count])
+    for score, recording, floor in zip(scores[count:], problem.held_out, problem.floors, strict=True):
+        track = next(iter(recording.values()))
+        if lag is None or np.isnan(track.command).all():
+            found.append(replace(score, floor=floor))
+        else:
+            errors = baseline(track, lag)
+            found.append(replace(score, perfect=errors.perfect.mae, lagging=errors.lagging.mae, floor=floor))
+    return tuple(found)
 
 
 def _left_to_chance(scores: Sequence[Score]) -> tuple[str, ...]:
@@ -276,15 +285,7 @@ def scores_of(problem: Problem, simulated: FloatArray) -> tuple[Score, ...]:
 
 
 def check(fit: Fit, condition: str) -> list[str]:
-    """Recordings of which `condition` holds, each with the value in words.
-
-    Args:
-        fit: What to look at.
-        condition: ``rmse>2``, one of `CONDITIONS`, degrees; ``held_out_…`` looks at the recordings held out alone.
-
-    Raises:
-        UsageError: not of that form.
-    """
+    """Recordings of which `condition` holds, each with the value in words."""
     metric, holds = parse_condition(condition, CONDITIONS)
     held = metric.startswith("held_out_")
     scores = [score for score in fit.scores if score.held_out or not held]
@@ -304,7 +305,7 @@ def doubts(scores: Sequence[Score]) -> tuple[str, ...]:
     )
 
 
-def _warnings(space: Space, sure: Uncertainty, outcomes: Sequence[StartOutcome], row: FloatArray) -> tuple[str, ...]:
+def _warnings(space: Space, sure: Uncertainty, row: FloatArray) -> tuple[str, ...]:
     best_experiment = {unknown.name: unknown.best_experiment for unknown in space.unknowns}
     kept = {
         u.name: ", so the model's value stays"
@@ -319,7 +320,4 @@ def _warnings(space: Space, sure: Uncertainty, outcomes: Sequence[StartOutcome],
         if a not in sure.flat and b not in sure.flat
     ]
     found += [f"{name} ended at an end of its range" for name in sure.at_end if name not in sure.flat]
-    ended = sorted(outcome.loss for outcome in outcomes)
-    if len(ended) > 3 and ended[2] > 1.15 * ended[0]:
-        found.append("only few starts found the best solution: more --starts may find a better one")
     return tuple(found)

@@ -11,47 +11,37 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.comparison.metrics import between
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
 from axbridge.fit.residuals import scatter
 from axbridge.fit.unknowns import MODELS, Space, space_of
-from axbridge.recording.recording import Recording
+from axbridge.recording.recording import Recording, Track
 from axbridge.sim.runs import JOINT_MODE, Runs
 
 WARMING = 3.0  # K between recordings from which they can tell what warmth does
 P_DUTY_XL330 = 1 / (256 * 885)  # raw PWM a count and unit of P gain, over full PWM: read off the `load` of the logs
+SAME_GOALS = 1.0  # degrees: a motion whose goals differ by more on average is no repeat
 _FORMS = "write REC.mcap=bar:MASS,LENGTH,WIDTH in kg and m, or REC.mcap=inertia:J in kg·m²"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be fitted.
+    """What is to be fitted."""
 
-    Attributes:
-        kind: ``pendulum-servo``, ``ax12`` or ``lima2009``.
-        friction: ``M1`` to ``M6``.
-        rig: The arm and its servo.
-        fitted: Recordings that are fitted.
-        held_out: Recordings that are only scored.
-        base: The model it begins from.
-        space: The unknowns, around it.
-        runs: Those of `fitted`.
-        every: Those of all recordings, the fitted ones first.
-        begin: A point (n,) to begin at, too; None where there is none.
-    """
-
-    kind: str
-    friction: str
-    rig: Rig
-    fitted: tuple[Recording, ...]
-    held_out: tuple[Recording, ...]
-    base: ServoModel
-    space: Space
-    runs: Runs
-    every: Runs
-    begin: FloatArray | None
+    kind: str  # ``pendulum-servo``, ``ax12`` or ``lima2009``
+    friction: str  # ``M1`` to ``M6``
+    rig: Rig  # the arm and its servo
+    fitted: tuple[Recording, ...]  # recordings that are fitted
+    held_out: tuple[Recording, ...]  # recordings that are only scored
+    base: ServoModel  # the model it begins from
+    space: Space  # the unknowns, around it
+    runs: Runs  # those of `fitted`
+    every: Runs  # those of all recordings, the fitted ones first
+    begin: FloatArray | None  # A point (n,) to begin at, too; None where there is none
+    floors: tuple[float, ...]  # how far a repeat of each held-out one is from it, degrees; NaN where there is none
 
     @property
     def smooth(self) -> bool:
@@ -67,22 +57,9 @@ def prepare(
     friction: str | None = None,
     held_out: Sequence[Recording] = (),
     near: FloatArray | None = None,
+    again: Sequence[Recording] = (),
 ) -> Problem:
-    """The problem of fitting a model to recordings of a one-servo rig.
-
-    Args:
-        recordings: What is fitted.
-        rig: Its arm and its servo's profile.
-        kind: ``pendulum-servo``, ``ax12`` or ``lima2009``.
-        friction: ``M1`` to ``M6``; None = the model's own.
-        held_out: Never touched by the fit; only scored.
-        near: A parameter set (len(Param),) to begin at, too: that of a simpler model.
-
-    Raises:
-        UsageError: no such model or friction law.
-        RecordingError: recordings that do not fit the rig, move too little, or have no supply.
-        RigError: the rig is not one arm on a fixed base.
-    """
+    """The problem of fitting a model to recordings of a one-servo rig."""
     runs = runs_of(recordings, rig)
     base = base_model(rig, kind)
     if kind != "pendulum-servo":
@@ -99,16 +76,37 @@ def prepare(
     return Problem(
         kind, friction or MODELS[kind], rig, tuple(recordings), tuple(held_out), base, space, runs,
         runs_of([*recordings, *held_out], rig) if held_out else runs,
-        None if near is None else space.point(near),
+        None if near is None else space.point(near), _floors(held_out, again),
     )  # fmt: skip
 
 
-def base_model(rig: Rig, kind: str) -> ServoModel:
-    """What a fit starts from: profile constants and the controller law of the model.
+def _floors(held_out: Sequence[Recording], again: Sequence[Recording]) -> tuple[float, ...]:
+    found = [math.nan] * len(held_out)
+    for repeat in again:
+        apart = [_apart(next(iter(one.values())), next(iter(repeat.values()))) for one in held_out]
+        goals, index = min(((goals, index) for index, (goals, _) in enumerate(apart)), default=(math.inf, 0))
+        if not goals < SAME_GOALS:
+            why = f"{repeat.path} repeats no recording that is held out"
+            raise UsageError(why, "give one with the same goals at the same times")
+        found[index] = apart[index][1]
+    return tuple(found)
 
-    Raises:
-        UsageError: the servo's firmware has another position loop.
-    """
+
+def _apart(one: Track, other: Track) -> tuple[float, float]:
+    """Mean differences of goals and of positions between two tracks that begin together, degrees."""
+    if np.isnan(one.command).all() or np.isnan(other.command).all():
+        return math.inf, math.nan
+    late = one.time[0] - other.time[0]
+    kept = one.time <= other.time[-1] + late
+    goals, positions = (
+        np.degrees(np.nanmean(np.abs(between(other.time + late, theirs, one.time)[kept] - ours[kept])))
+        for theirs, ours in ((other.command, one.command), (other.position, one.position))
+    )
+    return float(goals), float(positions)
+
+
+def base_model(rig: Rig, kind: str) -> ServoModel:
+    """What a fit starts from: profile constants and the controller law of the model."""
     servo = rig.servos[0]
     profile = rig.profile_of(servo)
     if kind == "ax12" and "cw_compliance_slope" not in profile.registers:
@@ -166,11 +164,7 @@ def _check_sense(recordings: Sequence[Recording], runs: Runs) -> None:
 
 
 def inertia_of(text: str) -> float:
-    """Inertia of a balanced load about its shaft, kg·m²: ``bar:MASS,LENGTH,WIDTH`` about its centre, or ``inertia:J``.
-
-    Raises:
-        UsageError: not of that form.
-    """
+    """Inertia of a balanced load about its shaft, kg·m²: of ``bar:MASS,LENGTH,WIDTH`` or ``inertia:J``."""
     kind, _, rest = text.partition(":")
     try:
         numbers = [float(part) for part in rest.split(",")]
@@ -187,11 +181,7 @@ def inertia_of(text: str) -> float:
 
 
 def loaded_with(items: Sequence[str], *groups: Sequence[Recording]) -> tuple[list[Recording], ...]:
-    """The groups of recordings with the loads that `items` give them: by path, or by file name where only one has it.
-
-    Raises:
-        UsageError: no such recording, or an item that is none.
-    """
+    """Groups of recordings with the loads that `items` give them: by path, or by a file name that only one has."""
     loads: dict[Path, float] = {}
     known = [recording.path for group in groups for recording in group]
     for item in items:

@@ -105,6 +105,7 @@ def _dense(runs: Runs) -> Runs:
     )
 
 
+FADED = 0.05  # samples correlate less than that where an error is over
 _SAME = 1.5  # counts: readings no further apart are of one place
 _OFF = 0.01  # counts: positions so close to whole ones were rounded to them
 
@@ -159,3 +160,16 @@ def _places(position: FloatArray, start: IntArray, reach: float, number: IntArra
                 place += 1
                 first = position[k]
             number[k] = place
+
+
+def independent(runs: Runs, simulated: FloatArray) -> float:
+    """How many samples would tell as much if no error lasted: their number over the errors' correlation time."""
+    parts = np.split(runs.errors(simulated), runs.start[1:-1])
+    power = max(sum(float(part @ part) for part in parts), 1e-12)
+    lasts = 1.0
+    for lag in range(1, max(len(part) for part in parts)):
+        alike = sum(float(part[lag:] @ part[:-lag]) for part in parts) / power
+        if alike < FADED:
+            break
+        lasts += 2.0 * alike
+    return max(float(runs.compared.sum()) / lasts, 2.0)

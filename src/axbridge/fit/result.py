@@ -27,50 +27,36 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Score:
-    """How well the fitted model predicts one recording.
+    """How well the fitted model predicts one recording."""
 
-    Attributes:
-        name: Of its file.
-        mae: Degrees.
-        rmse: Degrees.
-        held_out: Whether the fit never saw it.
-        chance: How far from this prediction the other best starts' are, at most, on average over the recording,
-            degrees; NaN where there is only one.
-    """
-
-    name: str
-    mae: float
-    rmse: float
-    held_out: bool
+    name: str  # of its file
+    mae: float  # degrees
+    rmse: float  # degrees
+    held_out: bool  # whether the fit never saw it
+    # how far from this prediction the other best starts' are, at most, on average over the recording, degrees; NaN
+    # where there are fewer than three
     chance: float = math.nan
+    # MAE of a servo that is where its goal is, degrees; like the next two NaN where it is not known
+    perfect: float = math.nan
+    lagging: float = math.nan  # of a joint with the delay and lag that suit the fitted recordings best
+    floor: float = math.nan  # of a repeat of the same motion: no model can do better
 
 
 @dataclass(frozen=True)
 class End:
-    """Where one of the best starts ended: how far apart they are is what the search left to chance.
+    """Where one of the best starts ended: how far apart they are is what the search left to chance."""
 
-    Attributes:
-        fitted: Mean absolute error of the recordings fitted, degrees.
-        held_out: Of those held out; NaN when there are none.
-    """
-
-    fitted: float
-    held_out: float
+    fitted: float  # mean absolute error of the recordings fitted, degrees
+    held_out: float  # of those held out; NaN when there are none
 
 
 @dataclass(frozen=True)
 class Input:
-    """A file that a fit was made from.
+    """A file that a fit was made from."""
 
-    Attributes:
-        role: ``fitted``, ``held out`` or ``rig``.
-        name: Of the file.
-        sha256: Of its content.
-    """
-
-    role: str
-    name: str
-    sha256: str
+    role: str  # ``fitted``, ``held out`` or ``rig``
+    name: str  # of the file
+    sha256: str  # of its content
 
 
 @dataclass(frozen=True)
@@ -148,25 +134,15 @@ class Fit:
 
 @dataclass(frozen=True)
 class LawScore:
-    """How one friction law did.
+    """How one friction law did."""
 
-    Attributes:
-        law: ``M1`` to ``M6``.
-        parameters: How many were fitted, the other unknowns of the model included.
-        fitted: Mean absolute error of the fitted recordings, degrees.
-        held_out: Of the held-out ones; NaN when there are none.
-        behind: By how much that is above the smallest, degrees.
-        error: Standard error of `behind`.
-        bic: Bayesian information criterion of the fitted recordings.
-    """
-
-    law: str
-    parameters: int
-    fitted: float
-    held_out: float
-    behind: float
-    error: float
-    bic: float
+    law: str  # ``M1`` to ``M6``
+    parameters: int  # how many were fitted, the other unknowns of the model included
+    fitted: float  # mean absolute error of the fitted recordings, degrees
+    held_out: float  # of the held-out ones; NaN when there are none
+    behind: float  # by how much that is above the smallest, degrees
+    error: float  # standard error of `behind`
+    bic: float  # bayesian information criterion of the fitted recordings
 
     @property
     def tied(self) -> bool:
@@ -176,17 +152,11 @@ class LawScore:
 
 @dataclass(frozen=True)
 class LawComparison:
-    """All laws side by side.
+    """All laws side by side."""
 
-    Attributes:
-        scores: In the order M1 to M6.
-        chosen: The law that was taken.
-        rule: Why, in words.
-    """
-
-    scores: tuple[LawScore, ...]
-    chosen: str
-    rule: str
+    scores: tuple[LawScore, ...]  # in the order M1 to M6
+    chosen: str  # the law that was taken
+    rule: str  # why, in words
 
     @property
     def note(self) -> str:
@@ -202,39 +172,22 @@ class LawComparison:
 
 @dataclass(frozen=True)
 class KsLine:
-    """Ks, the paper's figure 5.
+    """Ks, the paper's figure 5."""
 
-    Attributes:
-        speed: Motor side, rad/s, (n,).
-        volts: Open-circuit, V, (n,).
-        ks: Slope through the origin, V·s/rad.
-        error: Its standard error.
-    """
-
-    speed: FloatArray
-    volts: FloatArray
-    ks: float
-    error: float
+    speed: FloatArray  # motor side, rad/s, (n,)
+    volts: FloatArray  # open-circuit, V, (n,)
+    ks: float  # slope through the origin, V·s/rad
+    error: float  # its standard error
 
 
 @dataclass(frozen=True)
 class Surface:
-    """Mean squared error over two unknowns.
+    """Mean squared error over two unknowns."""
 
-    Attributes:
-        x: The first unknown.
-        y: The second.
-        xs: Its values, (n,).
-        ys: (m,).
-        mse: deg², (n, m).
-        best: Where the scan ended, (2,).
-        least: Mean squared error there, deg².
-    """
-
-    x: Unknown
-    y: Unknown
-    xs: FloatArray
-    ys: FloatArray
-    mse: FloatArray
-    best: tuple[float, float]
-    least: float
+    x: Unknown  # the first unknown
+    y: Unknown  # the second
+    xs: FloatArray  # its values, (n,)
+    ys: FloatArray  # (m,)
+    mse: FloatArray  # deg², (n, m)
+    best: tuple[float, float]  # where the scan ended, (2,)
+    least: float  # mean squared error there, deg²

@@ -16,43 +16,24 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.fit.intervals import Uncertainty, flat_of, uncertainty
 from axbridge.fit.least_squares import misfits, polish
-from axbridge.fit.residuals import predicted
+from axbridge.fit.residuals import independent, predicted
 from axbridge.fit.search import COARSE, Job, Mapper, minimise
 from axbridge.fit.unknowns import Space, enriched, richer_than
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs
 
-FADED = 0.05  # samples correlate less than that where an error is over
 ROUNDS = 12
 SPREAD = 0.1  # of the search for each law, in ranges
+ASKING = 0.5  # of what the criterion wants of a law, which least squares alone must bring before it is searched
 
 
 @dataclass(frozen=True)
 class Richer:
-    """A richer law that the recordings call for, or do not rule out.
+    """A richer law that the recordings call for, or do not rule out."""
 
-    Attributes:
-        law: Its name.
-        space: Its unknowns.
-        sure: Their intervals.
-    """
-
-    law: str
-    space: Space
-    sure: Uncertainty
-
-
-def independent(runs: Runs, simulated: FloatArray) -> float:
-    """How many samples would tell as much if no error lasted: their number over the errors' correlation time."""
-    parts = np.split(runs.errors(simulated), runs.start[1:-1])
-    power = max(sum(float(part @ part) for part in parts), 1e-12)
-    lasts = 1.0
-    for lag in range(1, max(len(part) for part in parts)):
-        alike = sum(float(part[lag:] @ part[:-lag]) for part in parts) / power
-        if alike < FADED:
-            break
-        lasts += 2.0 * alike
-    return max(float(runs.compared.sum()) / lasts, 2.0)
+    law: str  # its name
+    space: Space  # its unknowns
+    sure: Uncertainty  # their intervals
 
 
 def criterion(runs: Runs, simulated: FloatArray, unknowns: int, count: float) -> float:
@@ -74,34 +55,31 @@ def begun_from(row: FloatArray) -> FloatArray:
 def richer_law(
     space: Space, law: str, runs: Runs, point: FloatArray, *, generations: int, seed: int, spread: Mapper
 ) -> Richer | None:
-    """The law that follows the recordings best among those that contain a fit's; None when the fit's own does.
-
-    Args:
-        space: The fit's unknowns.
-        law: Its law.
-        runs: What was fitted.
-        point: Where the fit ended.
-        generations: Of the search for each law.
-        seed: Of what is random in it.
-        spread: What runs the searches.
-    """
-    row = space.sets(point[None])[0]
+    """The law that follows the recordings best among those that contain a fit's; None when the fit's own does."""
+    if not richer_than(law):
+        return None
+    own = polish(space, runs, point, rounds=ROUNDS)  # squares choose, so the law itself has to have the least of them
+    row = space.sets(own[None])[0]
+    plain = predicted(row[None], runs)[0]
+    count, least = independent(runs, plain), float(misfits(space, runs, own[None])[0])
     spaces = {name: enriched(space, name) for name in richer_than(law)}
     jobs = [
-        Job(wider, runs, seed, generations, wider.point(_begin(row, wider)), SPREAD, COARSE, loss="huber")
+        (
+            Job(wider, runs, seed, generations, wider.point(_begin(row, wider)), SPREAD, COARSE, loss="huber"),
+            least * count ** (-ASKING * (len(wider) - len(space)) / count),
+        )
         for wider in spaces.values()
     ]
     ends = dict(zip(spaces, spread(_ended, jobs), strict=True))
-    plain = predicted(row[None], runs)[0]
     gains = {}
     for name, wider in spaces.items():
         simulated = predicted(wider.sets(ends[name][None]), runs)[0]
-        count = independent(runs, simulated)
-        gains[name] = criterion(runs, plain, len(space), count) - criterion(runs, simulated, len(wider), count)
-    best = max(gains, key=lambda name: gains[name], default=None)
-    if best is None or gains[best] <= 0:
+        own_count = independent(runs, simulated)
+        gains[name] = criterion(runs, plain, len(space), own_count) - criterion(runs, simulated, len(wider), own_count)
+    best = max(gains, key=lambda name: gains[name])
+    if gains[best] <= 0:
         return None
-    return Richer(best, spaces[best], uncertainty(spaces[best], runs, ends[best], spread))
+    return Richer(best, spaces[best], uncertainty(spaces[best], runs, ends[best]))
 
 
 def widened(sure: Uncertainty, space: Space, richer: Richer) -> Uncertainty:
@@ -133,9 +111,13 @@ def _begin(row: FloatArray, richer: Space) -> FloatArray:
     return found
 
 
-def _ended(job: Job) -> FloatArray:
-    """The better one of where the search ends and where least squares alone do, from the same point."""
-    begun = (minimise(job).point, job.point)
-    ends = np.array([polish(job.space, job.runs, point, rounds=ROUNDS) for point in begun if point is not None])
+def _ended(asked: tuple[Job, float]) -> FloatArray:
+    """Where least squares end; the better of that and of a search from there, where they come below a squared error."""
+    job, bar = asked
+    assert job.point is not None
+    end = polish(job.space, job.runs, job.point, rounds=ROUNDS)
+    if misfits(job.space, job.runs, end[None])[0] > bar:  # the residuals do not ask for this law
+        return end
+    ends = np.array([end, polish(job.space, job.runs, minimise(job).point, rounds=ROUNDS)])
     best: FloatArray = ends[int(np.argmin(misfits(job.space, job.runs, ends)))]
     return best

@@ -49,31 +49,18 @@ SEARCHING = 0.7  # of the budget goes into starts, the rest into sharpening
 
 @dataclass(frozen=True)
 class Job:
-    """One start of the search; picklable, and the same result wherever it runs.
+    """One start of the search; picklable, and the same result wherever it runs."""
 
-    Attributes:
-        space: What is searched.
-        runs: What is fitted.
-        seed: Of everything random in it.
-        generations: Of CMA-ES.
-        point: Where to begin; None = at the best of `SCREENED` random points.
-        spread: Initial standard deviation, in units of the ranges.
-        step: Of the simulation, s.
-        loss: ``mae`` (mean absolute error) or ``huber`` (squares up to `HUBER` degrees, absolute beyond).
-        parts: The recordings in short parts, fitted in their place; None = there are none.
-        population: Points of a generation.
-    """
-
-    space: Space
-    runs: Runs
-    seed: int
-    generations: int
-    point: FloatArray | None = None
-    spread: float = 0.2
-    step: float = FINE
-    loss: str = "mae"
-    parts: Runs | None = None
-    population: int = POPULATION
+    space: Space  # what is searched
+    runs: Runs  # what is fitted
+    seed: int  # of everything random in it
+    generations: int  # of CMA-ES
+    point: FloatArray | None = None  # where to begin; None = at the best of `SCREENED` random points
+    spread: float = 0.2  # initial standard deviation, in units of the ranges
+    step: float = FINE  # of the simulation, s
+    loss: str = "mae"  # ``mae`` (mean absolute error) or ``huber`` (squares up to `HUBER` degrees, absolute beyond)
+    parts: Runs | None = None  # the recordings in short parts, fitted in their place; None = there are none
+    population: int = POPULATION  # points of a generation
 
     @property
     def shorter(self) -> Job:
@@ -96,23 +83,14 @@ class Job:
 
 @dataclass(frozen=True)
 class StartOutcome:
-    """Where a start ended.
+    """Where a start ended."""
 
-    Attributes:
-        loss: See `losses`; the mean over points nearby.
-        point: In the space.
-        rollouts: How many recordings were simulated.
-        seed: The job's.
-        steps: How many steps they took.
-        sharpened: Whether it began where another start had ended.
-    """
-
-    loss: float
-    point: FloatArray
-    rollouts: int
-    seed: int
-    steps: float = 0.0
-    sharpened: bool = False
+    loss: float  # see `losses`; the mean over points nearby
+    point: FloatArray  # in the space
+    rollouts: int  # how many recordings were simulated
+    seed: int  # the job's
+    steps: float = 0.0  # how many steps they took
+    sharpened: bool = False  # whether it began where another start had ended
 
 
 def losses(space: Space, runs: Runs, points: FloatArray, kind: str = "mae", step: float = FINE) -> FloatArray:
@@ -205,11 +183,7 @@ class Mapper(Protocol):
 
 @contextmanager
 def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
-    """What runs jobs: processes on this machine, a dask cluster (``dask://host:port``), or what is running already.
-
-    Raises:
-        AxBridgeError: as `axbridge.pool.workers`.
-    """
+    """What runs jobs: processes on this machine, a dask cluster (``dask://host:port``), or what is running already."""
     if callable(where):
         yield where
         return
@@ -226,6 +200,9 @@ def _import_cma_without_plots() -> None:
         import cma  # noqa: F401 - loaded for the jobs to come
 
 
+Report = Callable[[str, float | None], None]  # what is under way, and the share that is done
+
+
 def search(
     job: Job,
     *,
@@ -233,7 +210,7 @@ def search(
     budget: float,
     near: FloatArray | None = None,
     where: str | Mapper | None = None,
-    report: Callable[[str, StartOutcome], None] = lambda _stage, _outcome: None,
+    report: Report = lambda _what, _share: None,
 ) -> list[StartOutcome]:
     """Fit stage by stage, run up to `starts` jobs with seeds of their own, sharpen the best `SHARPENED`; best first.
 
@@ -241,21 +218,6 @@ def search(
     there is such a point. When another has ended where the best has, or `IDLE` in a row have brought nothing, there are
     no more. They are begun `WAVE` at a time, however many processes there are: the same seed gives the same result on
     any machine and any executor.
-
-    Args:
-        job: Space, data and first seed.
-        starts: At most.
-        budget: How much may be simulated: what two cores do in this time, s; see `PACE`. What is begun is finished.
-        near: A point from which the solution is not far.
-        where: See `executor`.
-        report: Called after each, with what it was: a stage's name, ``start`` or ``sharpened``.
-
-    Returns:
-        Where the starts ended, then where sharpening did, each by `loss`; with `Job.parts` the first is the one that
-        suits parts and whole recordings best.
-
-    Raises:
-        UnsupportedOperation, UsageError: see `executor`.
     """
     allowed = budget * PACE
     with executor(where) as spread:
@@ -272,10 +234,10 @@ def search(
         ]
         found: list[StartOutcome] = []
         while jobs and not (found and (used > SEARCHING * allowed or _idle([one.loss for one in found]))):
-            for outcome in spread(minimise, jobs[:WAVE]):
-                found.append(outcome)
-                used += outcome.steps
-                report("start", outcome)
+            done = len(found)
+            ended = _run(jobs[:WAVE], spread, report, f"start {done + 1} of {len(seeds)}", done / len(seeds))
+            found += ended
+            used += sum(one.steps for one in ended)
             jobs = jobs[WAVE:]
         found.sort(key=lambda outcome: outcome.loss)
         if used < allowed:
@@ -285,11 +247,21 @@ def search(
     return found if job.parts is None else best_of_both(job, found)
 
 
+def _run(jobs: Sequence[Job], spread: Mapper, report: Report, what: str, share: float | None) -> list[StartOutcome]:
+    """The outcomes of jobs; what runs is said before and after each."""
+    report(what, share)
+    found = []
+    for outcome in spread(minimise, jobs):
+        found.append(outcome)
+        report(f"{what}: {outcome.loss:.2f}°", share)
+    return found
+
+
 def opened(
     job: Job,
     found: list[StartOutcome],
     spread: Mapper,
-    report: Callable[[str, StartOutcome], None] = lambda _stage, _outcome: None,
+    report: Report = lambda _what, _share: None,
 ) -> tuple[Space, list[StartOutcome]]:
     """A search's space and ends (best first), searched on where the best has the least armature there is.
 
@@ -305,18 +277,14 @@ def opened(
     return space, ends if job.parts is None else best_of_both(job, ends)
 
 
-def _sharpened(
-    job: Job, found: list[StartOutcome], spread: Mapper, report: Callable[[str, StartOutcome], None]
-) -> list[StartOutcome]:
+def _sharpened(job: Job, found: list[StartOutcome], spread: Mapper, report: Report) -> list[StartOutcome]:
     """The same, and where searches end that begin at the first `SHARPENED` of them; best first."""
     finer = [
         replace(job.shorter, point=outcome.point, spread=0.04, seed=job.seed + 77 + k)
         for k, outcome in enumerate(found[:SHARPENED])
     ]
     ends = list(found)
-    for outcome in spread(minimise, finer):
-        ends.append(replace(outcome, sharpened=True))
-        report("sharpened", outcome)
+    ends += [replace(one, sharpened=True) for one in _run(finer, spread, report, "sharpening the best", None)]
     return sorted(ends, key=lambda outcome: outcome.loss)
 
 
@@ -342,7 +310,7 @@ def best_of_both(job: Job, found: list[StartOutcome]) -> list[StartOutcome]:
     return [found[best], *found[:best], *found[best + 1 :]]
 
 
-def _staged(job: Job, spread: Mapper, report: Callable[[str, StartOutcome], None]) -> tuple[FloatArray | None, float]:
+def _staged(job: Job, spread: Mapper, report: Report) -> tuple[FloatArray | None, float]:
     """Fit a few unknowns after the other to what tells them; None when the recordings have no stage's motions.
 
     Also how many steps were simulated.
@@ -356,10 +324,9 @@ def _staged(job: Job, spread: Mapper, report: Callable[[str, StartOutcome], None
             continue
         first = replace(job, space=space, runs=cut, parts=None, step=COARSE, generations=STAGE_GENERATIONS)
         count = STAGED if len(space) > 1 else 1  # a single unknown has no luck to depend on
-        found = list(spread(minimise, [replace(first, seed=job.seed + 7 + 1000 * k) for k in range(count)]))
-        for outcome in found:
-            report(stage.name, outcome)
-            steps += outcome.steps
+        several = [replace(first, seed=job.seed + 7 + 1000 * k) for k in range(count)]
+        found = _run(several, spread, report, stage.name, None)
+        steps += sum(one.steps for one in found)
         row = space.sets(min(found, key=lambda outcome: outcome.loss).point[None])[0]
         done = True
     return (job.space.point(row) if done else None), steps

@@ -30,19 +30,12 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage.
+    """One stage."""
 
-    Attributes:
-        name: In progress.
-        tells: What its motions tell, of the unknowns there are.
-        chosen: Its samples, (l,), given the runs and `speeds`.
-        moved: Motion over all its parts together below which they tell nothing, rad.
-    """
-
-    name: str
-    tells: frozenset[Param]
-    chosen: Callable[[Runs, FloatArray], Mask]
-    moved: float = math.radians(5.0)
+    name: str  # in progress
+    tells: frozenset[Param]  # what its motions tell, of the unknowns there are
+    chosen: Callable[[Runs, FloatArray], Mask]  # its samples, (l,), given the runs and `speeds`
+    moved: float = math.radians(5.0)  # motion over all its parts together below which they tell nothing, rad
 
 
 _FRICTION = frozenset({

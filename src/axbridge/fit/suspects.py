@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,40 +27,24 @@ from axbridge.sim.runs import Runs
 
 DOUBTFUL = 1.5  # degrees: RMSE of a recording from which on the factors are tried
 HALVED = 0.5  # of the mean absolute error that a factor may leave at most
-MISSED = 0.1  # share of samples that are not there
-GAPS = 0.02  # share of samples behind a gap: a servo that now and then does not answer makes fewer
+MISSED, GAPS = 0.1, 0.02  # share of samples that are not there, and that are behind a gap
 _UNEVEN, _MOST = 0.25, 0.9  # periods that a sample of an even row may be off, and share of those that are not more
 STAMPS = 3e-3  # s: standard deviation of time stamps; polls and replies make about one
-_QUICK = 1.0  # rad/s: from this speed on, a wrong stamp makes a larger error than a count does
-_ENOUGH = 40  # samples as quick
+_QUICK, _ENOUGH = 1.0, 40  # rad/s from which a wrong stamp makes a larger error than a count does, and samples as quick
 _ROUNDS = 20  # of the fits with a factor
-_WIDE = 0.005  # of differences in these, in ranges
-_NOTHING = 1e-6  # how far a factor may go that is what it is
 _HOPELESS = 5.0  # times the error of the other point to begin at
 _ASTRAY = 1e4  # degrees: what a simulation counts that left the finite range
-_JUDGED = 4  # recordings that are looked at: the worst
-_NAMED = 3  # recordings that are named one by one
+_JUDGED, _NAMED = 4, 3  # recordings that are looked at (the worst), and that are named one by one
 
 
-@dataclass(frozen=True)
-class _Factor:
-    """Something that is a factor off.
+class _Factor(NamedTuple):
+    """Something that is a factor off: what it looks like, factors to try, and the least one, off 1, worth a word."""
 
-    Attributes:
-        changed: Recordings as they would be with this factor.
-        tried: Factors.
-        words: What it looks like, of the factor and the fit.
-        remedy: What mends it, of the factor, the fit and the first recording.
-        near: The least factor, off 1, that is worth a word.
-        shrinks: Whether it makes angles smaller, and errors with them.
-    """
-
+    column: str
+    words: Callable[[float, Fit], str]
     changed: Callable[[Runs, float], Runs]
     tried: tuple[float, ...]
-    words: Callable[[float, Fit], str]
-    remedy: Callable[[float, Fit, Recording], str]
     near: float
-    shrinks: bool
 
 
 def sampling(recordings: Sequence[Recording]) -> tuple[str, ...]:
@@ -77,25 +60,18 @@ def sampling(recordings: Sequence[Recording]) -> tuple[str, ...]:
         elif facts.gaps > GAPS * facts.samples:
             longest = f"{facts.longest_gap:.3f} s at {facts.longest_gap_at:.3f} s"
             gaps.append(f"{recording.path.name} {facts.gaps} (longest {longest})")
+    cable = "look at the cable and at what the computer did then (axbridge info)"
+    blank = "leave these samples blank, or cut them off (axbridge info)"
     remedies = (
-        (
-            jumps,
-            "positions jump faster than a servo turns",
-            "leave these samples blank, or cut them off (axbridge info)",
-        ),
-        (gaps, "there are gaps between samples", "look at the cable and at what the computer did then (axbridge info)"),
+        (jumps, "positions jump faster than a servo turns", blank),
+        (gaps, "there are gaps between samples", cable),
         (missing, "samples are missing", "look at the cable (axbridge doctor), and record it again"),
     )
     return tuple(f"{what}: {_listed(found)}; {remedy}" for found, what, remedy in remedies if found)
 
 
 def looks_like(fit: Fit, recordings: Sequence[Recording]) -> tuple[str, ...]:
-    """What the recordings of a fit look like: stamps that are off, and what explains that it follows them badly.
-
-    Args:
-        fit: It; `recordings` are those fitted.
-        recordings: The same as in the fit, in their order.
-    """
+    """What the fitted recordings look like: stamps that are off, and what explains that the fit follows them badly."""
     found, scores = _stamps(fit, recordings), fit.scores[: len(recordings)]
     if all(score.rmse < DOUBTFUL for score in scores):
         return tuple(found)
@@ -104,15 +80,14 @@ def looks_like(fit: Fit, recordings: Sequence[Recording]) -> tuple[str, ...]:
     # a fit to bad data may have led anywhere, so where it began is a place to begin at, too
     points = np.array([space.point(fit.row), space.point(packed(fit.base, fit.rig))])
     _, before = _fitted(_NONE, space, runs, points)  # a search may end early: what more of it is worth is no factor's
-    least, best = HALVED * before, None
-    for factor in _FACTORS:
-        value, error = _fitted(factor, space, runs, points)
-        if error < least and abs(value - 1.0) > factor.near:
-            least, best = error, (factor, value)
-    if best is not None:
-        factor, value = best
+    tried = [(factor, *_fitted(factor, space, runs, points)) for factor in _FACTORS]
+    factor, value, least = min(
+        (one for one in tried if abs(one[1] - 1.0) > one[0].near), key=lambda one: one[2], default=(_NONE, 1.0, before)
+    )
+    if least < HALVED * before:
+        remedy = _remedy(factor, value, fit, recordings[0])
         share = f"which leaves {100 * least / before:.0f} % of the error"
-        found.append(f"this looks like {factor.words(value, fit)}, {share}: {factor.remedy(value, fit, recordings[0])}")
+        found.append(f"this looks like {factor.words(value, fit)}, {share}: {remedy}")
     return tuple(found)
 
 
@@ -134,17 +109,18 @@ def _fitted(factor: _Factor, space: Space, runs: Runs, points: FloatArray) -> tu
     """The factor that leaves the least error with the unknowns fitted to it, and that error, degrees."""
     from scipy.optimize import least_squares
 
-    def errors(value: float, several: FloatArray, step: float = COARSE) -> FloatArray:
-        shrunk = abs(value) if factor.shrinks else 1.0
-        result: FloatArray = losses(space, factor.changed(runs, value), several, step=step).mean(axis=1) / shrunk
-        return result
+    def shrunk(value: float) -> float:  # a factor of the angle makes errors as much smaller
+        return abs(value) if factor.column == "position" else 1.0
+
+    def errors(value: float, several: FloatArray) -> FloatArray:
+        result: FloatArray = losses(space, factor.changed(runs, value), several, step=COARSE).mean(axis=1)
+        return result / shrunk(value)
 
     def residuals(guess: FloatArray) -> FloatArray:
-        value, row = float(guess[0]), space.sets(guess[None, 1:] - 1.0)
-        changed = factor.changed(runs, value)
-        found: FloatArray = np.degrees(changed.errors(predicted(row, changed, COARSE))[0])
-        shrunk: FloatArray = found / (abs(value) if factor.shrinks else 1.0)
-        return np.clip(np.nan_to_num(shrunk, nan=_ASTRAY), -_ASTRAY, _ASTRAY)
+        changed = factor.changed(runs, float(guess[0]))
+        found: FloatArray = np.degrees(changed.errors(predicted(space.sets(guess[None, 1:] - 1.0), changed, COARSE))[0])
+        result: FloatArray = np.nan_to_num(found / shrunk(float(guess[0])), nan=_ASTRAY)
+        return np.clip(result, -_ASTRAY, _ASTRAY)
 
     table = np.array([errors(value, points) for value in factor.tried])
     best = (1.0, math.inf)
@@ -154,9 +130,9 @@ def _fitted(factor: _Factor, space: Space, runs: Runs, points: FloatArray) -> tu
         value = factor.tried[int(np.argmin(column))]
         # shares of the ranges are taken as 1 to 2: differences are then as wide for all of them
         begin = np.concatenate(([value], np.clip(point, 0.01, 0.99) + 1.0))
-        reach = 0.6 * abs(value) if len(factor.tried) > 1 else _NOTHING
+        reach = 0.6 * abs(value) if len(factor.tried) > 1 else 1e-6
         low, high = (np.array([value + side * reach, *np.full(len(point), end)]) for side, end in ((-1, 1.0), (1, 2.0)))
-        wide = np.array([factor.near / 10, *np.full(len(point), _WIDE)])
+        wide = np.array([factor.near / 10, *np.full(len(point), 0.005)])
         fitted = least_squares(residuals, begin, bounds=(low, high), diff_step=wide, loss="soft_l1", max_nfev=_ROUNDS)
         value = float(fitted.x[0])
         best = min(best, (value, float(errors(value, fitted.x[None, 1:] - 1.0)[0])), key=lambda one: one[1])
@@ -218,14 +194,6 @@ def _turned(runs: Runs, factor: float) -> Runs:
     return runs._replace(position=factor * runs.position, velocity=factor * runs.velocity)
 
 
-def _scaled(runs: Runs, factor: float) -> Runs:
-    return _turned(runs, factor)._replace(goal=factor * runs.goal)
-
-
-def _supplied(runs: Runs, factor: float) -> Runs:
-    return runs._replace(supply=factor * runs.supply)
-
-
 def _paced(runs: Runs, factor: float) -> Runs:
     """What was measured, if its clock runs at `factor` of the pace of the commands' clock."""
     position, velocity = runs.position.copy(), runs.velocity.copy()
@@ -250,64 +218,51 @@ def import_again(recording: Recording, **factors: float) -> str:
     return f"axbridge import {log} FILE.mcap {' '.join(columns)}"
 
 
-def _supply_of(fit: Fit) -> float:
+def _remedy(factor: _Factor, value: float, fit: Fit, recording: Recording) -> str:
+    """What mends a factor."""
+    volts = value * _supply(fit)
+    if factor.column != "voltage":
+        return f"bring it right: {import_again(recording, **{factor.column: round(value, 4)})}"
+    if np.isnan(next(iter(recording.values())).voltage).all():
+        return f"measure it; supply_voltage = {volts:.1f} under [[bus]] in {fit.rig.path.name}"
+    return f"measure it, and correct the voltages: {import_again(recording, voltage=value)}"
+
+
+def _supply(fit: Fit) -> float:
     return float(np.median(fit.runs.supply))
 
 
-_NONE = _Factor(
-    lambda runs, _factor: runs, (1.0,), lambda _factor, _fit: "", lambda _factor, _fit, _one: "", 1.0, False
-)
-_SCALES = (0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.8, 4.0)
+_NONE = _Factor("", lambda _value, _fit: "", lambda runs, _value: runs, (1.0,), 1.0)
 _FACTORS = (
     _Factor(
+        "position",
+        lambda _value, _fit: "a mirrored angle: positions grow the other way than goals",
         _turned,
         (-1.0,),
-        lambda _factor, _fit: "a mirrored angle: positions grow the other way than goals",
-        lambda _factor, _fit, recording: f"turn the positions round: {import_again(recording, position=-1.0)}",
         0.5,
-        True,
     ),
     _Factor(
+        "position",
+        lambda value, _fit: f"a scaled angle: positions are {1 / value:.3g} times what goals are counted in",
         _turned,
-        _SCALES,
-        lambda factor, _fit: f"a scaled angle: positions are {1 / factor:.3g} times what goals are counted in",
-        lambda factor, _fit, recording: f"scale the positions: {import_again(recording, position=factor)}",
+        (0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.8, 4.0),
         0.03,
-        True,
     ),
     _Factor(
-        _scaled,
-        _SCALES,
-        lambda factor, _fit: f"scaled angles: positions and goals are both {1 / factor:.3g} times too large",
-        lambda factor, _fit, recording: (
-            f"give the unit of both: {import_again(recording, position=factor, command=factor)}"
+        "time",
+        lambda value, _fit: (
+            f"two clocks: that of the samples runs {100 * abs(1 / value - 1):.1f} % "
+            f"{'fast' if value < 1 else 'slow'} beside that of the goals"
         ),
-        0.03,
-        True,
-    ),
-    _Factor(
         _paced,
         tuple(np.round(np.linspace(0.95, 1.05, 41), 5).tolist()),
-        lambda factor, _fit: (
-            f"two clocks: that of the samples runs {100 * abs(1 / factor - 1):.1f} % "
-            f"{'fast' if factor < 1 else 'slow'} beside that of the goals"
-        ),
-        lambda factor, _fit, recording: f"bring both to one clock: {import_again(recording, time=factor)}",
         0.002,
-        False,
     ),
     _Factor(
-        _supplied,
+        "voltage",
+        lambda value, fit: f"another supply: {value * _supply(fit):.1f} V and not {_supply(fit):.1f} V",
+        lambda runs, value: runs._replace(supply=value * runs.supply),
         (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5),
-        lambda factor, fit: f"another supply: {factor * _supply_of(fit):.1f} V and not {_supply_of(fit):.1f} V",
-        lambda factor, fit, recording: _told_supply(factor * _supply_of(fit), fit, recording),
         0.05,
-        False,
     ),
 )
-
-
-def _told_supply(volts: float, fit: Fit, recording: Recording) -> str:
-    if np.isnan(next(iter(recording.values())).voltage).all():
-        return f"measure it; supply_voltage = {volts:.1f} under [[bus]] in {fit.rig.path.name}"
-    return f"measure it, and correct the voltages: {import_again(recording, voltage=volts / _supply_of(fit))}"

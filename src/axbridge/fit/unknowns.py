@@ -16,27 +16,17 @@ from axbridge.servo.friction import TERMS
 
 @dataclass(frozen=True)
 class Unknown:
-    """One unknown.
+    """One unknown."""
 
-    Attributes:
-        name: As in the parameters file: ``table.key``.
-        column: Its column of a parameter set.
-        low: Lower end of its range, SI.
-        high: Upper end.
-        logarithmic: Whether it is searched by its logarithm.
-        best_experiment: Recording it tells this unknown best.
-        scale: File unit over SI (1000 for ms).
-        usual: How far one servo lies from a model of its kind (standard deviation; of the logarithm where that is
-            searched); infinite = nobody knows. From what is known of AX-12s: docs/how-real.md.
-    """
-
-    name: str
-    column: Param
-    low: float
-    high: float
-    logarithmic: bool
-    best_experiment: str
-    scale: float = 1.0
+    name: str  # as in the parameters file: ``table.key``
+    column: Param  # its column of a parameter set
+    low: float  # lower end of its range, SI
+    high: float  # upper end
+    logarithmic: bool  # whether it is searched by its logarithm
+    best_experiment: str  # recording it tells this unknown best
+    scale: float = 1.0  # file unit over SI (1000 for ms)
+    # how far one servo lies from a model of its kind (standard deviation; of the logarithm where that is searched);
+    # infinite = nobody knows. From what is known of AX-12s: docs/how-real.md
     usual: float = math.inf
 
 
@@ -112,16 +102,11 @@ MODELS = {"pendulum-servo": "M4", "ax12": "M1", "lima2009": "M1"}  # and the fri
 
 @dataclass(frozen=True)
 class Space:
-    """The unknowns of one fit; a point has one coordinate in 0..1 for each.
+    """The unknowns of one fit; a point has one coordinate in 0..1 for each."""
 
-    Attributes:
-        unknowns: What is searched.
-        base: Parameter set (len(Param),) that supplies everything else.
-        near: Whether the base was fitted to a servo of this kind: unknowns then stay near it unless the data say more.
-    """
-
-    unknowns: tuple[Unknown, ...]
-    base: FloatArray
+    unknowns: tuple[Unknown, ...]  # what is searched
+    base: FloatArray  # parameter set (len(Param),) that supplies everything else
+    # whether the base was fitted to a servo of this kind: unknowns then stay near it unless the data say more
     near: bool = False
 
     @property
@@ -177,21 +162,7 @@ def space_of(
     warming: bool = False,
     adrift: bool = False,
 ) -> Space:
-    """The unknowns of a model.
-
-    Args:
-        model: ``pendulum-servo``, ``ax12`` or ``lima2009``.
-        friction: ``M1`` to ``M6``; None = the model's own.
-        base: Parameter set that supplies what is not searched.
-        turning: Whether there are recordings in wheel mode: they tell the torque constant, which is searched then.
-        warming: Whether the recordings differ in temperature: then they tell what that does to the resistance.
-        adrift: Whether nobody wrote down when the commands went out, as in Dynamixel Wizard's exports: then nothing
-            tells the latency; full-speed steps tell motor and loop, slope and punch are taken from the registers.
-            They tell a limit of the current and play, where the base has them.
-
-    Raises:
-        UsageError: no such model or friction law.
-    """
+    """The unknowns of a model."""
     if model not in MODELS:
         raise UsageError(f"there is no model {model!r} to identify", f"models: {', '.join(MODELS)}")
     law = friction or MODELS[model]
