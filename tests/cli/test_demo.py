@@ -33,7 +33,7 @@ def demo(tmp_path_factory):
 @pytest.mark.alone  # its servo lives in real time
 def test_the_demo_leaves_whole_recordings_a_model_a_report_and_a_picture(demo):
     files = {name: Path(path) for name, path in demo["files"].items()}
-    for name, backend, model in (("real", "real", "ax12"), ("sim", "sim", "lima2009"), ("identified", "sim", "")):
+    for name, backend, model in (("virtual", "real", "ax12"), ("sim", "sim", "lima2009"), ("identified", "sim", "")):
         recording = open_recording(files[name])
         assert recording.complete
         assert recording.metadata["backend"] == backend

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from axbridge.bus.serial import SerialBus
-from axbridge.cli import list_, off, plot, ports, rig, servo, view, walk  # noqa: F401 - registers them
+from axbridge.cli import compare, export, list_, off, plot, ports, record, rig, servo, verify, view, walk  # noqa: F401
 from axbridge.cli.app import DONE, HARDWARE, MISUSE, run
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
@@ -108,7 +108,7 @@ def test_a_dead_port_is_named_in_two_lines(verb, capsys, tmp_path, monkeypatch):
     assert err.count("\n") == 2
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != ["view"]], ids=" ".join)
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 @pytest.mark.parametrize("there", [[], ["/dev/ttyUSB0", "/dev/ttyUSB1"]], ids=["none", "two"])
 def test_without_a_port_the_only_adapter_is_taken_and_none_or_two_are_an_error(
     verb, there, capsys, tmp_path, monkeypatch
@@ -168,3 +168,88 @@ def test_what_people_type_is_answered_with_the_verb_that_does_it(typed, try_, ca
 def test_help_of_a_verb_may_be_asked_in_words(capsys):
     assert run(["help", "walk"]) == DONE
     assert "axbridge walk" in capsys.readouterr().out
+
+
+VERBS_OF_A_SERVO = (
+    (["torque", "1", "on"], {"torque": "on", "confirmed": True}),
+    (["goto", "1", "0", "--duration", "1"], {"arrived": True}),
+    (["torque", "1", "off"], {"torque": "off", "confirmed": True}),
+    (["set-baud", "1", "1000000"], {"baud": 1_000_000, "exactly": 1_000_000}),
+)
+
+
+@pytest.mark.parametrize(("words", "facts"), VERBS_OF_A_SERVO, ids=[words[0] for words, _ in VERBS_OF_A_SERVO])
+def test_a_verb_of_a_servo_says_in_json_what_it_did(words, facts, served):
+    _, port = served
+    done = typed("servo", *words, "--port", port, "--json")
+    assert done.returncode == DONE, done.stderr
+    said = json.loads(done.stdout)
+    assert said["format"] == f"axbridge-servo-{words[0]}-1"
+    assert said["id"] == 1
+    assert said | facts == said
+
+
+def test_reset_and_reboot_say_in_json_what_they_did():
+    with serving("koch") as port:
+        done = typed("servo", "reboot", 2, "--port", port, "--json")
+        assert json.loads(done.stdout) == {"format": "axbridge-servo-reboot-1", "id": 2, "had": "", "has": ""}
+        done = typed("servo", "reset", 2, "--keep", "id+baud", "--yes", "--port", port, "--json")
+        assert json.loads(done.stdout)["id"] == 2
+
+
+@pytest.mark.parametrize("servo", ["1", "shoulder"])
+def test_a_servo_is_meant_by_id_or_name_and_a_rig_comes_with_or_without_its_word(servo, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    made = ["record", "step", "bench_arm", "--servo", servo, "--angle", "5", "--duration", "0.1"]
+    assert run(made) == DONE
+    assert run([*made, "--rig=bench_arm"]) == MISUSE  # one rig is enough
+    assert run(["compare", "step.mcap", "bench_arm", "--servo", servo, "--html", "page.html"]) == DONE
+    assert "<html" in (tmp_path / "page.html").read_text()
+    assert run(["export", "bam", "bench_arm", "--servo", servo, "--out", "m.json", "--json"]) == DONE
+    capsys.readouterr()
+    assert run(["plot", "step.mcap", "--json"]) == DONE
+    assert json.loads(capsys.readouterr().out)["out"] == "step.html"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["record", "step", "bench_arm"],
+        ["verify", "bench_arm"],
+        ["export", "bam", "bench_arm", "--out", "m.json"],
+        ["identify", "step.mcap", "--rig", "bench_arm", "--model", "ax12", "--out", "p.toml"],
+        ["demo", "--rig", "bench_arm"],
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize("servo", ["elbow", "7"])
+def test_a_servo_that_a_rig_does_not_have_is_asked_back(words, servo, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run([*words, "--servo", servo]) == MISUSE
+    assert f"rig bench_arm has no servo '{servo}'\nit has: shoulder (1)" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_html_and_out_of_compare_are_one_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["compare", "step.mcap", "--html", "one.html", "--out", "two.html"]) == MISUSE
+    assert "--html and --out are the same page" in capsys.readouterr().err
+
+
+def test_a_bare_servo_is_pointed_to_its_rig_only_where_it_may_be_one(served, tmp_path, monkeypatch, capsys):
+    _, port = served
+    monkeypatch.chdir(tmp_path)
+    words = ["record", "fall", "--rig", "bench_arm", "--backend", "real", "--port"]
+    assert run([*words, "/dev/unheard_of"]) == HARDWARE
+    assert capsys.readouterr().err.count("bare_horn") == 1
+    assert run([*words, port, "--dry-run"]) == DONE
+    assert "bare_horn" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("there", [[], ["/dev/ttyUSB0", "/dev/ttyUSB1"]], ids=["none", "two"])
+def test_view_without_a_robot_says_how_to_see_one(there, capsys, monkeypatch):
+    monkeypatch.setattr("axbridge.bus.adapter.connected", lambda: there)
+    assert run(["view"]) == HARDWARE
+    said = capsys.readouterr().err
+    assert "--port" in said
+    assert "axbridge view bench_arm" in said

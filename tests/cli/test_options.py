@@ -70,14 +70,14 @@ def test_no_option_has_two_names():
 
 def test_a_kind_of_file_has_one_word():
     """A servo model, a recording made on the side, a page and a picture: each is called the same in every verb."""
-    words = {".toml": {"--model", "--out"}, ".html": {"--report", "--out"}, ".png": {"--png", "--out"}}
+    words = {".toml": {"--model", "--out"}, ".html": {"--html", "--out"}, ".png": {"--png", "--out"}}
     for word, verb, option in options():
         for kind, known in words.items():
             assert kind not in (option.metavar or "") or word in known, (verb, word)
         assert word != "--record" or option.metavar == "FILE.mcap"
 
 
-@pytest.mark.parametrize("written", ["--out", "--record", "--report", "--png"])
+@pytest.mark.parametrize("written", ["--out", "--record", "--html", "--png"])
 def test_who_writes_a_file_asks_before_it_replaces_one(written):
     assert [verb for verb in USES[written] if verb not in USES["--force"]] == []
 
@@ -109,7 +109,7 @@ IDENTIFY = ("identify", "step.mcap", "--rig", "bench_arm", "--model", "ax12")
         (("compare", "step.mcap", "--out", "mine.html"), "mine.html"),
         (("compare", "step.mcap", "--png", "mine.png"), "mine.png"),
         ((*IDENTIFY, "--out", "mine.toml"), "mine.toml"),
-        ((*IDENTIFY, "--out", "new.toml", "--report", "mine.html"), "mine.html"),
+        ((*IDENTIFY, "--out", "new.toml", "--html", "mine.html"), "mine.html"),
         (("demo", "--out", "demo"), "demo/report.html"),
         (("demo", "--rig", "bioloid", "--out", "walk"), "walk/report.png"),
     ],

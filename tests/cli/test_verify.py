@@ -426,8 +426,8 @@ def test_the_program_that_holds_the_motors_does_not_outlive_the_one_that_has_sta
     ("options", "said"),
     [
         (["--rig", "bioloid", "--only", "line,kneel"], "there is no step 'kneel'"),
-        (["--rig", "bioloid", "--joints", "tail"], "there is no servo 'tail'"),
-        (["--rig", "bioloid", "--servo", "tail"], "there is no servo 'tail'"),
+        (["--rig", "bioloid", "--joints", "tail"], "has no servo 'tail'"),
+        (["--rig", "bioloid", "--servo", "tail"], "has no servo 'tail'"),
         (["--rig", "bioloid", "--servo", "left_knee"], "servo left_knee of rig bioloid does not go from -20 to 35°"),
         (["--rig", "bench_arm", "--only", "walk"], "has no legs that walk"),
         (["--rig", "bench_arm", "--out", "TAKEN"], "is already there"),

@@ -104,7 +104,7 @@ def test_a_real_log_becomes_a_model_that_predicts_it_better(tmp_path):
     found = json.loads(
         ran(
             "identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "pendulum-servo", "--starts", "1", "--budget",
-            "20s", "--out", "mine.toml", "--report", "mine.html", "--json", "--fail-if", "mae>5", "--fail-if", "rmse>90",
+            "20s", "--out", "mine.toml", "--html", "mine.html", "--json", "--fail-if", "mae>5", "--fail-if", "rmse>90",
         )
     )  # fmt: skip
     after = json.loads(ran("compare", "log.mcap", "--rig", "xl330_pendulum", "--model", "mine.toml", "--json"))[
@@ -147,7 +147,7 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
         assert done.returncode == 0, done.stderr
     done = axbridge(
         "identify", "fall.mcap", "step.mcap", "--rig", "bench_arm", "--model", "lima2009", "--method", "grid", "--out",
-        "p.toml", "--report", "p.html", "--json", cwd=tmp_path,
+        "p.toml", "--html", "p.html", "--json", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = {name: entry["value"] for name, entry in json.loads(done.stdout)["parameters"].items()}
@@ -239,7 +239,7 @@ def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
         (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--budget", "soon", "--out", "x.toml"),
          "is no time"),
         ((*FIT, "log.mcap", "--out", "./log.mcap"), "both read and to be written"),
-        ((*FIT, "log.mcap", "--holdout", "empty.mcap", "--out", "x.toml", "--report", "empty.mcap"), "both read"),
+        ((*FIT, "log.mcap", "--holdout", "empty.mcap", "--out", "x.toml", "--html", "empty.mcap"), "both read"),
         ((*FIT, "log.mcap", "--out", "x.toml", "--png", "./x.toml"), "two files are to be written to x.toml"),
         ((*FIT, "log.mcap", "--seed", "-1", "--out", "x.toml"), "should be greater than or equal to 0"),
         ((*FIT, "unpowered.mcap", "--out", "x.toml"), "unpowered.mcap: has a supply of 0 V"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.keys import BACK, MOVE, SKIP, YES, Ended, ask, pressed
-from axbridge.cli.options import JsonOption, PortOption, RigOption, YesOption, separated, shared
+from axbridge.cli.options import JsonOption, PortOption, RigOption, YesOption, servos_of, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 
@@ -189,12 +189,8 @@ def _chosen(rig: Rig, joints: str) -> list[str]:
     on_a_line = rig.dynamixels
     if not on_a_line:
         raise UsageError(f"rig {rig.name} has no Dynamixels", "there is nothing to calibrate")
-    names = separated(joints)
-    known = ", ".join(servo.name for servo in on_a_line)
-    for name in names:
-        if name not in {servo.name for servo in on_a_line}:
-            raise UsageError(f"rig {rig.name} has no servo {name!r}", f"it has: {known}")
-    return [servo.name for servo in on_a_line if not names or servo.name in names]
+    names = servos_of(rig, joints)
+    return [servo.name for servo in on_a_line if servo.name in names]
 
 
 def _write(

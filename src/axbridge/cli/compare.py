@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
-from axbridge.cli.options import EngineOption, ForceOption, JsonOption, shared
+from axbridge.cli.options import EngineOption, ForceOption, JsonOption, names_rig, shared
 from axbridge.cli.progress import Show, progress
 from axbridge.errors import UsageError
 from axbridge.file_reading import printable
@@ -26,13 +26,17 @@ _WALKS = "record walks: axbridge walk --record"
 
 @app.command()
 def compare(
-    recording: Annotated[Path, typer.Argument(metavar="REAL.mcap", help="Measured against.")],
+    recording: Annotated[Path, typer.Argument(metavar="REAL.mcap", help="The recording to compare with.")],
     other: Annotated[
-        Path | None, typer.Argument(metavar="SIM.mcap", help="Measured; without it, the goals or the simulator.")
+        Path | None,
+        typer.Argument(
+            metavar="SIM.mcap|RIG",
+            help="The recording to compare, or a rig: see --rig. Without it, the goals are compared with the motion.",
+        ),
     ] = None,
     *,
     rig: Annotated[
-        str | None, shared("--rig", "The recorded goals are simulated on it, and compared with that.")
+        str | None, shared("--rig", "The recorded goals are simulated on it, and the recording is compared with that.")
     ] = None,
     model: Annotated[
         list[str] | None,
@@ -42,7 +46,9 @@ def compare(
         Path | None, typer.Option("--beside", metavar="THIRD.mcap", help="Of walks: a third one in the same pictures.")
     ] = None,
     engine: EngineOption = None,
-    out: Annotated[Path | None, shared("--out", "The report.", metavar="REPORT.html")] = None,
+    servo: Annotated[str | None, shared("--servo", "Compare this one only.")] = None,
+    html: Annotated[Path | None, shared("--html", "It shows both motions.")] = None,
+    out: Annotated[Path | None, shared("--out", "The same as --html.", metavar="REPORT.html")] = None,
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE.png", help="Write the picture.")] = None,
     fail_if: Annotated[
         list[str] | None,
@@ -66,6 +72,11 @@ def compare(
     from axbridge.files import check_new
     from axbridge.recording.stored import open_recording
 
+    if rig is None and names_rig(other):
+        rig, other = str(other), None
+    if html is not None and out is not None:
+        raise UsageError("--html and --out are the same page", "give one of them")
+    html = html or out
     if other is not None and (rig is not None or engine is not None):
         raise UsageError("both a second recording and something to simulate are given", "give one of them")
     if model and rig is None:
@@ -75,7 +86,7 @@ def compare(
         raise UsageError("a picture holds three walks at most", "give a second --model, or --beside")
     if beside is not None and beside.suffix != ".mcap":
         raise UsageError(f"--beside is a recording, and {beside} is none", "name a second servo model by --model")
-    check_new(out, png, force=force, sources=(recording, other, rig, *(model or ()), beside))
+    check_new(html, png, force=force, sources=(recording, other, rig, *(model or ()), beside))
     with progress("reading", quiet=json) as show:
         reference = open_recording(recording)
         if more or beside is not None:
@@ -85,7 +96,9 @@ def compare(
         loaded = None if rig is None else Rig.load(rig)
         found, third = _compared(reference, other, beside, loaded, (first, *more), engine, show)
         show("comparing")
-        walks = sides_of(found, third)
+        if servo is not None:
+            found = _of_servo(found, servo)
+        walks = sides_of(found, third) if servo is None else []
         if third is not None and not walks:
             raise UsageError("--beside is for walks, and not all of these are walks", _WALKS)
         if walks and first:
@@ -95,11 +108,11 @@ def compare(
         if fail_if and not allow_partial:
             failed += lacking
         show("writing the report")
-        if out is not None:
-            write_html(found, out, walks=walks, progress=show)
+        if html is not None:
+            write_html(found, html, walks=walks, progress=show)
         if png is not None:
             write_png(found, png)
-    _print(found, walks, failed, [path for path in (out, png) if path is not None], json=json)
+    _print(found, walks, failed, [path for path in (html, png) if path is not None], json=json)
     for line in lacking:
         if line not in failed:
             typer.echo(printable(f"note: {line}"), err=True)
@@ -108,6 +121,21 @@ def compare(
     if lacking and fail_if and not allow_partial:
         typer.echo("--allow-partial lets pass what is not compared", err=True)
     return FAILED_CHECK if failed else DONE
+
+
+def _of_servo(found: Comparison, servo: str) -> Comparison:
+    """What was found of one servo, by its name or by its id in the rig that was recorded."""
+    from axbridge.cli.options import servo_of
+    from axbridge.recording.provenance import rig_of
+
+    name = servo if servo in found.reference else servo_of(rig_of(found.reference), servo).name
+    pairs = tuple(pair for pair in found.pairs if pair.name == name)
+    if not pairs:
+        why = found.missing.get(name, "it was not recorded")
+        raise UsageError(
+            f"{name} cannot be compared: {why}", f"there are: {', '.join(one.name for one in found.pairs)}"
+        )
+    return replace(found, pairs=pairs, missing={})
 
 
 def _check_walk(reference: Recording, beside: Path | None) -> None:

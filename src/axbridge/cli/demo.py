@@ -19,6 +19,7 @@ from axbridge.cli.options import (
     PortOption,
     RigOption,
     SeedOption,
+    servo_of,
     shared,
 )
 from axbridge.cli.progress import Show, progress
@@ -32,10 +33,7 @@ if TYPE_CHECKING:
 TAUGHT = (35.0, 65.0)  # degrees: the steps and falls that the model is identified from; the one to 90 it never sees
 TRIES = 3  # of a recording with a gap: the virtual bus is silent while this computer is too busy
 TOO_BUSY = "this computer was too busy: {path} lacks {gap:.2f} s. Close other programs, and run it again"
-_FILES = (
-    "real.mcap", *(f"real-{angle:.0f}.mcap" for angle in TAUGHT), "sim.mcap", "identified.toml", "identified.mcap",
-    "report.html", "report.png",
-)  # fmt: skip
+_FILES = ("sim.mcap", "identified.toml", "identified.mcap", "report.html", "report.png")
 STARTS, BUDGET = 2, 8.0  # searches, and s
 
 
@@ -72,7 +70,8 @@ def demo(
 
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     walks = port is None and can_walk(loaded)
-    check_new(*(out / name for name in (WALK_FILES.values() if walks else _FILES)), force=force)
+    names = WALK_FILES.values() if walks else (*_recordings(port), *_FILES)
+    check_new(*(out / name for name in names), force=force)
     with claimed(out):
         if walks:
             demo_walk(loaded, rig, out, seed, open_page=open_, json=json)
@@ -101,12 +100,13 @@ def _demo_arm(
     from axbridge.recording.stored import open_recording
     from axbridge.virtual.background import serving
 
-    name = servo or loaded.servos[0].name
+    name = servo_of(loaded, servo).name if servo else loaded.servos[0].name
     record = partial(_record, name, seed)
     alone = len(loaded.servos) == 1
     teaches = alone and COMPILED  # as plain Python a fit takes hours
-    files = {"real": out / "real.mcap", "sim": out / "sim.mcap"}
-    taught = [out / f"real-{angle:.0f}.mcap" for angle in TAUGHT] if teaches else []
+    first, *others = (out / path for path in _recordings(port))
+    kind = first.stem
+    files, taught = {kind: first, "sim": out / "sim.mcap"}, others if teaches else []
     config = next(one for one in loaded.servos if one.name == name)
     measured, published = _measured(loaded, config) if port is None else "servo", loaded.model_of(config).name
     # what moves behind the pseudo-terminal, which a recording of it names; a rig cannot tell that of copper
@@ -114,7 +114,7 @@ def _demo_arm(
     options = ["--seed", str(seed), *(["--engine", engine] if engine else [])]
     hardware = serving(rig, *options) if port is None else nullcontext(port)
     with progress(f"starting the {measured}", quiet=json) as show, hardware as device:
-        for path, angle in zip((files["real"], *taught), (90.0, *TAUGHT), strict=False):
+        for path, angle in zip((files[kind], *taught), (90.0, *TAUGHT), strict=False):
             for _ in range(TRIES if port is None else 1):
                 record(loaded, "real", path, angle, device, behind, show=show)
                 if not (gap := _gap(path, name)):
@@ -123,7 +123,7 @@ def _demo_arm(
                 typer.echo(f"warning: {TOO_BUSY.format(path=path, gap=gap)}", err=True)
     with progress(f"starting the simulator, {published}", quiet=json) as show:
         record(loaded, "sim", files["sim"], 90.0, show=show)
-    real = open_recording(files["real"])
+    real = open_recording(files[kind])
     before = compare(real, open_recording(files["sim"]), labels=(measured, published))
     after = None
     if teaches:
@@ -147,9 +147,15 @@ def _demo_arm(
             print(f"{name:<10} {path}")
         if alone and not COMPILED:
             print("\nThe third act, a model identified from recordings, needs numba: pip install numba")
-        _next(rig, files, taught if teaches else [])
+        _next(rig, files, kind, taught)
     if open_page:
         typer.launch(str(files["report"].resolve()))
+
+
+def _recordings(port: str | None) -> list[str]:
+    """Files of the servo's motions: the one that is compared, and those that the model is identified from."""
+    kind = "virtual" if port is None else "real"
+    return [f"{kind}.mcap", *(f"{kind}-{angle:.0f}.mcap" for angle in TAUGHT)]
 
 
 def _record(
@@ -225,12 +231,12 @@ def _tell(before: Comparison, after: Comparison | None) -> None:
         typer.echo(f"note: {line}", err=True)
 
 
-def _next(rig: str, files: dict[str, Path], taught: list[Path]) -> None:
+def _next(rig: str, files: dict[str, Path], kind: str, taught: list[Path]) -> None:
     """Three commands to go on with."""
     print("\nnext:")
-    print(f"  axbridge info {files['real']}")
+    print(f"  axbridge info {files[kind]}")
     if taught:
         print(f"  axbridge compare {taught[0]} --rig {rig} --model {files['model']}")
     else:
-        print(f"  axbridge compare {files['real']} {files['sim']}")
+        print(f"  axbridge compare {files[kind]} {files['sim']}")
     print(f"  axbridge serve {rig} --link /tmp/arm")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.help import Verbs
-from axbridge.cli.options import ForceOption, JsonOption, shared
+from axbridge.cli.options import ForceOption, JsonOption, servo_of, shared
 
 export = typer.Typer(cls=Verbs, no_args_is_help=True, help="Robots and fitted servos for other programs.")
 app.add_typer(export, name="export")
@@ -64,23 +65,24 @@ def bam(
         str | None, typer.Option("--actuator", help="BAM's name for the servo; default: its profile.")
     ] = None,
     force: ForceOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Write a servo's parameters as Rhoban's BAM has them (`axbridge import m4.json my_servo.toml` reads them)."""
-    import json
-
-    from axbridge.errors import UnknownServo
+    from axbridge.errors import UsageError
     from axbridge.export.bam import to_bam
     from axbridge.export.model_file import rig_or_model
     from axbridge.files import check_new, write_whole
 
     check_new(out, force=force, sources=(source, rig))
     robot = rig_or_model(source, rig)
-    known = {one.name: one for one in robot.dynamixels}
-    chosen = known.get(servo or next(iter(known), ""))
-    if chosen is None:
-        raise UnknownServo(servo or "", f"rig {robot.name!r} has no servo {servo!r}", f"it has: {', '.join(known)}")
+    chosen = servo_of(robot, servo) if servo else next(iter(robot.dynamixels), None)
+    if chosen is None or chosen.drive != "dynamixel":
+        raise UsageError(f"rig {robot.name} has no Dynamixel {servo or ''}".rstrip(), "name another servo or rig")
     document, lost = to_bam(robot.model_of(chosen), actuator or robot.profile_of(chosen).name)
-    write_whole(out, json.dumps(document, indent=2) + "\n")
+    write_whole(out, dumps(document, indent=2) + "\n")
+    if json:
+        emit_json("export-bam-1", {"servo": chosen.name, "out": str(out), "left_out": lost})
+        return
     print(f"wrote {out}: friction {document['model'].upper()} of {chosen.name}")
     for words in lost:
         print(f"not in it: {words}")

@@ -93,6 +93,9 @@ class Verbs(typer.core.TyperGroup):
         panels = {verb: panel for panel, verbs in VERBS.items() for verb in verbs}
         for name, command in self.commands.items():
             command.help = _flowing(command.help)
+            for option in command.params:
+                if option.name == "rig" and option.param_type_name == "option" and _may_omit(command):
+                    option.help += " You may leave the word --rig out."  # type: ignore[attr-defined]
             example = EXAMPLES.get(inside + name)
             if example is not None:
                 command.epilog = f"Example: {example}"
@@ -102,15 +105,9 @@ class Verbs(typer.core.TyperGroup):
             self.commands = {name: self.commands[name] for name in panels if name in self.commands}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """A verb of this group, and its arguments: a rig comes first, or as --rig, whichever the verb declares."""
+        """A verb of this group and its arguments; a rig may come with or without --rig, whichever the verb declares."""
         name, command, rest = super().resolve_command(ctx, args)
-        kinds = {one.name: one.param_type_name for one in command.params} if command is not None else {}
-        if kinds.get("rig") == "option" and "argument" not in kinds.values() and rest and rest[0][:1] not in {"-", ""}:
-            rest = ["--rig", *rest]
-        elif kinds.get("rig") == "argument" and "--rig" in rest[:-1]:
-            at = rest.index("--rig")
-            rest = [rest[at + 1], *rest[:at], *rest[at + 2 :]]
-        return name, command, rest
+        return name, command, rest if command is None else _with_rig(command, rest)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A verb of this group."""
@@ -122,6 +119,43 @@ class Verbs(typer.core.TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         """The group's own options."""
         return _without_types(super().get_params(ctx))
+
+
+def _arguments(command: Any) -> list[Any]:
+    return [one for one in command.params if one.param_type_name == "argument"]
+
+
+def _may_omit(command: Any) -> bool:
+    """Whether a word after all arguments of a verb can only be its rig."""
+    return all(one.nargs == 1 and one.required for one in _arguments(command))
+
+
+def _with_rig(command: Any, words: list[str]) -> list[str]:
+    """The words after a verb, with its rig where the verb declares it: as its first argument, or after --rig."""
+    kinds = {one.name: one.param_type_name for one in command.params}
+    at = next((place for place, word in enumerate(words) if word.partition("=")[0] == "--rig"), None)
+    if kinds.get("rig") == "argument" and at is not None:
+        _, joined, rig = words[at].partition("=")
+        end = at + 1 if joined else at + 2
+        return [*([rig] if joined else words[at + 1 : end]), *words[:at], *words[end:]]
+    if kinds.get("rig") != "option" or at is not None or not _may_omit(command):
+        return words
+    places = _places(command, words)
+    if len(places) != len(_arguments(command)) + 1:
+        return words
+    return [*words[: places[-1]], "--rig", *words[places[-1] :]]
+
+
+def _places(command: Any, words: list[str]) -> list[int]:
+    """Where words stand that are neither options nor their values."""
+    options = [one for one in command.params if one.param_type_name == "option"]
+    valued = {word for one in options if not one.is_flag for word in one.opts}
+    places, value = [], False
+    for place, word in enumerate(words):
+        if not value and (word[:1] != "-" or word[1:2].isdigit()):
+            places.append(place)
+        value = not value and word in valued
+    return places
 
 
 def _flowing(text: str | None) -> str | None:

@@ -11,7 +11,7 @@ import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.exit import unharmed
-from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, shared
+from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, servo_of, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 
@@ -60,7 +60,7 @@ def identify(
         Path | None,
         typer.Option("--ks-pairs", metavar="FILE.csv", help="grid: columns speed (motor, rad/s), volts (open)."),
     ] = None,
-    report: Annotated[Path | None, typer.Option("--report", metavar="REPORT.html", help="Write a report.")] = None,
+    html: Annotated[Path | None, shared("--html", "It shows the fit.")] = None,
     load: Annotated[
         list[str] | None,
         typer.Option(
@@ -87,7 +87,7 @@ def identify(
     from axbridge.jit import COMPILED
     from axbridge.recording.stored import open_recording
 
-    check_new(out, report, force=force, sources=(*recordings, *(holdout or ()), ks_pairs, rig))
+    check_new(out, html, force=force, sources=(*recordings, *(holdout or ()), ks_pairs, rig))
     for condition in fail_if or ():
         parse_condition(condition, CONDITIONS)  # a mistake in it should not cost a fit
     kept = {path.resolve() for path in holdout or ()}
@@ -95,10 +95,12 @@ def identify(
         typer.echo(
             "note: numba is not here, so this takes hours instead of minutes; python -m pip install numba", err=True
         )
+    robot = Rig.load(rig)
+    servo = servo and servo_of(robot, servo).name
     with progress("reading", quiet=json, steadily=True) as show:
         fit = fit_to(
             [open_recording(path) for path in recordings if path.resolve() not in kept],
-            Rig.load(rig),
+            robot,
             model,
             method=method,
             friction=friction,
@@ -116,14 +118,14 @@ def identify(
         )
     write_params(fit, out)  # first: a report that cannot be written must not cost the fit
     with progress("writing the report", quiet=json):
-        if report is not None:
-            write_page(fit, report)
+        if html is not None:
+            write_page(fit, html)
     failed = [found for condition in fail_if or () for found in check(fit, condition)]
     if json:
         emit_json("identify-1", summary(fit) | {"out": str(out), "failed": failed})
     else:
         _print(fit)
-        for path in (out, report):
+        for path in (out, html):
             if path is not None:
                 print(f"wrote {path}")
     for line in failed:

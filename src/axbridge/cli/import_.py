@@ -38,7 +38,7 @@ def import_(
             help="Any other CSV: where a value stands, e.g. time=t:ms position=angle:deg command=goal:deg; repeat.",
         ),
     ] = None,
-    servo: Annotated[str | None, shared("--servo", "Where the log names none; default: servo.")] = None,
+    servo: Annotated[str | None, shared("--servo", "Where the log names none; default: servo.", metavar="NAME")] = None,
     walk: Annotated[int | None, typer.Option(help="Poppy: only this walk.")] = None,
     goal: Annotated[
         str | None,

@@ -41,9 +41,11 @@ def shipped_rigs() -> dict[str, str]:
 
 def _models() -> dict[str, str]:
     from axbridge.config.model import FOLDER
-    from axbridge.config.toml_tables import shipped_names
+    from axbridge.config.toml_tables import find_toml, load_table, shipped_names
+    from axbridge.errors import ProfileError
 
-    return dict.fromkeys(shipped_names(FOLDER), "")
+    files = {name: find_toml(name, FOLDER, ProfileError) for name in shipped_names(FOLDER)}
+    return {name: str(load_table(path, FOLDER, ProfileError)["description"]) for name, path in files.items()}
 
 
 def _profiles() -> dict[str, str]:
@@ -55,9 +57,10 @@ def _profiles() -> dict[str, str]:
 
 
 def _moves() -> dict[str, str]:
-    from axbridge.motion.files import samples
+    from axbridge.motion.files import load_move, samples
 
-    return {f"sample:{name}": "" for name in samples()}
+    moves = {f"sample:{name}": load_move(f"sample:{name}")[0] for name in samples()}
+    return {name: f"pages: {', '.join(move.pages)}" for name, move in moves.items()}
 
 
 def _samples() -> dict[str, str]:
@@ -70,7 +73,8 @@ def _experiments() -> dict[str, str]:
     from axbridge.motion.experiments import EXPERIMENTS, NAMES
 
     return {
-        **{name: _summary(EXPERIMENTS[name].motion) if name in EXPERIMENTS else "" for name in NAMES},
+        **{name: _summary(EXPERIMENTS[name].motion) for name in NAMES if name in EXPERIMENTS},
+        "replay": "Repeat the goals of a recording.",
         "protocol": "The set that a good identification needs, one file each.",
     }
 

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from axbridge.config.rig import Rig
+    from axbridge.config.rig_tables import ServoConfig
 
 
 def _known_backend(name: str) -> str:
@@ -40,6 +44,13 @@ def named_mcap(path: Path | None) -> Path | None:
     return path
 
 
+def names_rig(word: Path | None) -> bool:
+    """Whether a word in the place of a recording is a rig."""
+    if word is None or (word.is_file() and word.suffix != ".toml"):
+        return False
+    return ":" in word.name or word.suffix in {"", ".toml"}
+
+
 def separated(names: str) -> list[str]:
     """Names that are separated by commas."""
     return [name.strip() for name in names.split(",") if name.strip()]
@@ -54,6 +65,25 @@ def listed(text: str, known: Collection[str], what: str) -> list[str]:
         if name not in known:
             raise UsageError(f"there is no {what} {name!r}", f"there are: {', '.join(known)}")
     return names
+
+
+def servo_of(rig: Rig, servo: str) -> ServoConfig:
+    """The servo of a rig that is meant by its name, or by its bus id."""
+    from axbridge.errors import UnknownServo, UsageError
+
+    found = [one for one in rig.servos if one.name == servo] or [one for one in rig.servos if str(one.id) == servo]
+    if not found:
+        known = ", ".join(one.name if one.id is None else f"{one.name} ({one.id})" for one in rig.servos)
+        raise UnknownServo(servo, f"rig {rig.name} has no servo {servo!r}", f"it has: {known}")
+    if len(found) > 1:
+        raise UsageError(f"{' and '.join(one.name for one in found)} have id {servo}", "give a name")
+    return found[0]
+
+
+def servos_of(rig: Rig, servos: str) -> list[str]:
+    """Names of the servos that are meant by names or ids, separated by commas; all where none is."""
+    chosen = {servo_of(rig, one).name for one in separated(servos)}
+    return [one.name for one in rig.servos if not chosen or one.name in chosen]
 
 
 def print_table(rows: Sequence[Sequence[str]]) -> None:
@@ -95,6 +125,7 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         "Instead of a rig; ID=NAME:-1 where the servo turns against it; repeat.",
         {"metavar": "ID=NAME"},
     ),
+    "--html": ("Write a page.", {"metavar": "PAGE.html"}),
     "--joints": ("Only these joints, separated by commas; default: all.", {"metavar": "NAME,NAME"}),
     "--json": ("Print one JSON document on stdout, and nothing else.", {}),
     "--model": ("Servo model; `axbridge list models` names them.", {"metavar": "NAME|FILE.toml"}),
@@ -108,7 +139,7 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "--record": ("Record every sample.", {"metavar": "FILE.mcap", "callback": named_mcap}),
     "--rig": (_A_RIG, {"autocompletion": _rigs, "metavar": "RIG"}),
     "--seed": ("Seed of all random numbers.", {"min": 0}),
-    "--servo": ("Name of a servo.", {"metavar": "NAME"}),
+    "--servo": ("Which servo.", {"metavar": "ID|NAME"}),
     "--view": ("Show the robot live in the browser, see `axbridge view`.", {}),
     "--yes": ("Do not ask before changing anything.", {}),
 }

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from axbridge.cli.app import app
-from axbridge.cli.options import ForceOption, shared
+from axbridge.cli.app import app, emit_json
+from axbridge.cli.options import ForceOption, JsonOption, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 
@@ -19,6 +19,7 @@ def plot(
     *,
     out: Annotated[Path | None, shared("--out", "Default: FILE.html.", metavar="PAGE.html|PICTURE.png")] = None,
     force: ForceOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Draw a recording: goals, positions and how far they are apart, and what else was sampled."""
     from axbridge.comparison.comparison import following
@@ -31,11 +32,14 @@ def plot(
     if path.suffix not in {".html", ".png"}:
         raise UsageError(f"{path}: a plot is a page or a picture", "name it .html or .png")
     check_new(path, force=force, sources=(recording,))
-    with progress("reading") as show:
+    with progress("reading", quiet=json) as show:
         found = following(open_recording(recording), progress=show)
         show("drawing")
         if path.suffix == ".png":
             write_png(found, path)
         else:
             write_html(found, path, progress=show)
+    if json:
+        emit_json("plot-1", {"recording": str(recording), "out": str(path)})
+        return
     print(f"wrote {path}")

@@ -43,7 +43,7 @@ def record(
     amplitude: Annotated[
         float | None, typer.Option(help="Of periodic motions, degrees; default: 60, or less where a limit is nearer.")
     ] = None,
-    speed: Annotated[float, typer.Option(help="Highest speed of the approach, rad/s; 0 = any.")] = 0.0,
+    speed: Annotated[float, typer.Option(help="Highest speed of the approach, °/s; 0 = any.")] = 0.0,
     slope: Annotated[int, typer.Option(help="Compliance slope register for steps; 0 = as it is.")] = 0,
     period: Annotated[float, opt.shared("--period", "Of a sine.")] = 4.0,
     low: Annotated[float, typer.Option(help="Lowest frequency of a chirp, Hz.")] = 0.1,
@@ -72,16 +72,14 @@ def record(
         hint = nearest(experiment, [*NAMES, "protocol"])
         raise UsageError(f"there is no experiment {experiment!r}", f"{hint}experiments: {', '.join(NAMES)}, protocol")
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
-    if servo is not None and servo not in {config.name for config in loaded.servos}:
-        known = ", ".join(config.name for config in loaded.servos)
-        raise UsageError(f"rig {loaded.name} has no servo {servo!r}", f"it has: {known}")
-    if loaded.comes_along and loaded.name == "bench_arm" and backend != "sim":
+    servo = servo and opt.servo_of(loaded, servo).name
+    if loaded.comes_along and loaded.name == "bench_arm" and backend != "sim" and not (dry or _is_virtual(port)):
         typer.echo("note: rig bench_arm swings a bar; a servo that carries nothing is rig bare_horn", err=True)
     chosen = Options()
     options = Options(
         angles=tuple(math.radians(value) for value in angle) if angle else chosen.angles,
         amplitude=None if amplitude is None else math.radians(amplitude),
-        speed=speed,
+        speed=math.radians(speed),
         period=period,
         low=low,
         high=high,
@@ -116,6 +114,11 @@ def record(
             print(f"wrote {path}" + ("" if done.whole else " (the robot stopped before the end)"))
     if json:
         emit_json("record-1", {"recordings": written})
+
+
+def _is_virtual(port: str | None) -> bool:
+    """Whether a port is a pseudo-terminal, which moves no real servo."""
+    return port is not None and Path(port).resolve().parent == Path("/dev/pts")
 
 
 def _note_late(done: Conducted) -> None:

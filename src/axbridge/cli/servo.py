@@ -14,7 +14,7 @@ from axbridge.bus.protocols import v2
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
 from axbridge.cli.exit import motors_after, stopping
 from axbridge.cli.help import Verbs
-from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, YesOption, shared
+from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, YesOption, servo_of, shared
 from axbridge.cli.progress import progress
 from axbridge.config.instructions import Instruction
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, UsageError
@@ -121,9 +121,9 @@ def write(
             if register == "status_return_level" and value:
                 profile, mute = _identify(bus, number)
         if mute:
-            if register in _MOVERS:
-                print("the motor may have power now, and keeps it")
-            print(f"sent {register} = {value}; nothing is confirmed\n{_silence(bus, number, baud)}")
+            note = "the motor may have power now, and keeps it\n" if register in _MOVERS else ""
+            note += f"sent {register} = {value}; nothing is confirmed\n{_silence(bus, number, baud)}"
+            _say("write", note, json, id=number, register=register, value=value, eeprom_bytes=None)
             return
         worn = write_register(bus, number, profile, register, value)
         powered = register in _MOVERS and read_register(bus, number, profile.register("torque_enable"))
@@ -177,10 +177,16 @@ def set_id(
                 note = f": it answers PING there; nothing else is confirmed\n{_silence(bus, new, baud)}"
             else:
                 write_register(bus, number, profile, "id", new)
+    text = f"servo {number} is servo {new} now{note}"
+    _say("set-id", text, json, id=new, before=number, confirmed=not note)
+
+
+def _say(verb: str, text: str, json: bool, **facts: object) -> None:
+    """Print what a verb has done, for people or for programs."""
     if json:
-        emit_json("servo-set-id-1", {"id": new, "before": number, "confirmed": not note})
-        return
-    print(f"servo {number} is servo {new} now{note}")
+        emit_json(f"servo-{verb}-1", facts)
+    else:
+        print(text)
 
 
 def _refuse_beside_second(bus: SerialBus) -> None:
@@ -214,6 +220,7 @@ def set_baud(
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
     rig: OfRigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Change the baud rate of a servo, and see that it answers at the new one."""
     from axbridge.bus.commission import read_register, refuse_locked, write_blindly
@@ -244,7 +251,8 @@ def set_baud(
                     number, f"it does not answer at {new} baud; `axbridge scan --baud all` finds it"
                 ) from error
     made = round(baud_of(code, profile.units_name))
-    print(f"servo {number} talks at {new} baud now" + (f" ({made}, to be exact)" if made != new else ""))
+    text = f"servo {number} talks at {new} baud now" + (f" ({made}, to be exact)" if made != new else "")
+    _say("set-baud", text, json, id=number, baud=new, exactly=made)
 
 
 @servo.command()
@@ -257,6 +265,7 @@ def reset(
         str, typer.Option("--keep", metavar="id|id+baud", help="What stays as it is. Protocol 2.0 only.")
     ] = "",
     yes: YesOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Factory reset: every EEPROM register gets its default, the id becomes 1."""
     from axbridge.bus.commission import answers_ping
@@ -293,7 +302,8 @@ def reset(
                 f"servo {number} was told to reset, and should have id {new} at {default} baud now: "
                 "`axbridge scan --baud all` finds it",
             )
-    print(f"servo {number} is reset: it has id {new} and talks at {default} baud now")
+    text = f"servo {number} is reset: it has id {new} and talks at {default} baud now"
+    _say("reset", text, json, id=new, before=number, baud=default)
 
 
 @servo.command()
@@ -302,6 +312,7 @@ def reboot(
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
     rig: OfRigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Restart a servo: its torque goes off, and a shut-down after an overload or a fault is cleared."""
     from axbridge.bus.commission import answers_ping, read_register
@@ -322,11 +333,17 @@ def reboot(
         else:
             raise BusTimeout(number, f"servo {number} was told to reboot, and does not answer since")
         after = 0 if status is None else read_register(bus, number, status)
-    print(f"servo {number} has restarted" + (f"; it had: {HardwareError(before).describe()}" if before else ""))
+    had, has = (HardwareError(value).describe() if value else "" for value in (before, after))
+    _say(
+        "reboot",
+        f"servo {number} has restarted" + (f"; it had: {had}" if had else ""),
+        json,
+        id=number,
+        had=had,
+        has=has,
+    )
     if after:
-        raise BusError(
-            f"servo {number} still reports: {HardwareError(after).describe()}", "remove the cause, then reboot it again"
-        )
+        raise BusError(f"servo {number} still reports: {has}", "remove the cause, then reboot it again")
 
 
 @servo.command()
@@ -336,6 +353,7 @@ def torque(
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
     rig: OfRigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Switch torque on (holding the present position) or off. It stays on after this program has ended."""
     from axbridge.bus.commission import read_register, write_blindly, write_register
@@ -347,13 +365,14 @@ def torque(
         profile, mute = _identify(bus, number)
         if mute:
             write_blindly(bus, number, profile, "torque_enable", int(state == "on"))
-            print(f"sent torque {state} to servo {number}; nothing is confirmed\n{_silence(bus, number, baud)}")
+            text = f"sent torque {state} to servo {number}; nothing is confirmed\n{_silence(bus, number, baud)}"
+            _say("torque", text, json, id=number, torque=state, confirmed=False)
             return
         if state == "on":
             present = read_register(bus, number, profile.register("present_position"))
             write_register(bus, number, profile, "goal_position", present)
         write_register(bus, number, profile, "torque_enable", int(state == "on"))
-    print(f"torque of servo {number} is {state}")
+    _say("torque", f"torque of servo {number} is {state}", json, id=number, torque=state, confirmed=True)
 
 
 @servo.command(context_settings={"ignore_unknown_options": True})  # an angle may be negative
@@ -364,6 +383,7 @@ def goto(
     port: PortOption = None,
     baud: BaudOption = _USUAL_BAUD,
     duration: Annotated[float | None, shared("--duration", "Default: at 60°/s or slower.")] = None,
+    json: JsonOption = False,
 ) -> int:
     """Move one servo softly to an angle, then switch its motor off.
 
@@ -381,7 +401,7 @@ def goto(
     there = f"{alone.servos[0].name} is where it was"
     with (
         stopping(alone, lambda: there),
-        progress(f"{alone.servos[0].name} goes to {angle:g}°") as show,
+        progress(f"{alone.servos[0].name} goes to {angle:g}°", quiet=json) as show,
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", ControlWarning)  # all of it is an error here
@@ -411,10 +431,11 @@ def goto(
                     "give --duration more, or leave it out",
                 )
             arrived = one.goto(goal, duration or max(quickest, softly, _SHORTEST))
-            lost = robot.last_step.errors.get(one.name)
+            lost, end = robot.last_step.errors.get(one.name), one.position
     if lost is not None:
         raise lost
-    print(f"{there}; {motors_after(alone)}")
+    text = f"{there}; {motors_after(alone)}"
+    _say("goto", text, json, id=alone.servos[0].id, servo=one.name, position_rad=end, arrived=arrived)
     if arrived:
         return DONE
     print(f"it did not get to {angle:g}°: something holds it, or its load is too heavy", file=sys.stderr)
@@ -426,13 +447,7 @@ def _one_of_rig(name: str, servo: str) -> Rig:
     from axbridge.config.rig import Rig
 
     rig = Rig.load(name)
-    found = [one for one in rig.servos if one.name == servo] or [one for one in rig.servos if str(one.id) == servo]
-    if not found:
-        known = ", ".join(one.name if one.id is None else f"{one.name} ({one.id})" for one in rig.servos)
-        raise UsageError(f"rig {rig.name} has no servo {servo!r}", f"it has: {known}; an id alone needs no rig")
-    if len(found) > 1:
-        raise UsageError(f"{' and '.join(one.name for one in found)} have id {servo}", "give a name")
-    (chosen,) = found
+    chosen = servo_of(rig, servo)
     base, coupled, _ = chosen.name.partition("::")
     others = [one for one in rig.servos if coupled and one.name.startswith(f"{base}::") and one != chosen]
     lines = tuple(bus for bus in rig.buses if bus.name in {one.bus for one in (chosen, *others)})

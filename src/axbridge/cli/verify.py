@@ -18,7 +18,17 @@ from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.buses import buses_of
 from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.keys import AGAIN, BACK, QUIT, SKIP, YES, Ended, ask, pressed
-from axbridge.cli.options import EngineOption, ForceOption, JsonOption, PortOption, RigOption, listed, shared
+from axbridge.cli.options import (
+    EngineOption,
+    ForceOption,
+    JsonOption,
+    PortOption,
+    RigOption,
+    listed,
+    servo_of,
+    servos_of,
+    shared,
+)
 from axbridge.cli.progress import Show, progress
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
 
@@ -79,14 +89,13 @@ def verify(
     from axbridge.motion.gait import can_walk
 
     loaded = Rig.load(rig).with_engine(engine).overridden(LIMP)
-    names = [one.name for one in loaded.servos]
     wanted = listed(only, list(_STEPS), "step")
     queue = [name for name in _STEPS if name in (wanted or _STEPS)]
     folder = out or Path(f"verify-{loaded.name}")
-    turned = listed(joints, names, "servo") or names
-    task = Task(loaded, rig, port, buses_of(port, rig, 0), folder, turned, servo, quick)
+    servo = servo and servo_of(loaded, servo).name
+    task = Task(loaded, rig, port, buses_of(port, rig, 0), folder, servos_of(loaded, joints), servo, quick)
     if servo is not None:
-        suited(loaded, *listed(servo, names, "servo"))
+        suited(loaded, servo)
     kept = {} if force else load(folder / KEPT, loaded)
     if not kept:
         check_new(*(folder / file for file in (KEPT, PAGE, TEXT)), force=force)

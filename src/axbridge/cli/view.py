@@ -10,26 +10,28 @@ import typer
 
 from axbridge.cli.app import app
 from axbridge.cli.exit import stopping
-from axbridge.cli.options import BackendOption, EngineOption, PortOption, SeedOption, shared
+from axbridge.cli.options import BackendOption, EngineOption, PortOption, SeedOption, names_rig, shared
 from axbridge.cli.progress import progress
-from axbridge.errors import UsageError
+from axbridge.errors import PortError, UsageError
 
 if TYPE_CHECKING:
     from axbridge.recording.recording import Recording
+
+_SIMULATED = "`axbridge view bench_arm`"
 
 
 @app.command()
 def view(
     recording: Annotated[
-        Path | None, typer.Argument(metavar="RECORDING.mcap", help="See a recording again, not a robot.")
+        Path | None, typer.Argument(metavar="RECORDING.mcap|RIG", help="Play a recording again; or show a rig.")
     ] = None,
     other: Annotated[
-        Path | None, typer.Argument(metavar="OTHER.mcap", help="A second one, as a translucent ghost.")
+        Path | None, typer.Argument(metavar="OTHER.mcap|RIG", help="A second recording, or a rig: see --rig.")
     ] = None,
     *,
     rig: Annotated[
         str | None,
-        shared("--rig", "What is shown; with a recording: what it is simulated on, as its ghost."),
+        shared("--rig", "The robot to show; with a recording: simulate it on this rig, and show that as a ghost."),
     ] = None,
     model: Annotated[str | None, shared("--model", "Default: the rig's.")] = None,
     engine: EngineOption = None,
@@ -50,8 +52,10 @@ def view(
     A real robot stays limp until somebody switches it on. The space bar and the red button switch every motor off.
     With a recording: play it again, beside a second one or a simulation of it.
     """
-    if recording is not None and rig is None and other is None and recording.suffix != ".mcap":
-        recording, rig = None, str(recording)  # a rig may come first, as everywhere
+    if rig is None and other is None and names_rig(recording):  # as everywhere, it needs no --rig
+        recording, rig = None, str(recording)
+    if rig is None and names_rig(other):
+        other, rig = None, str(other)
     if recording is not None:
         _replay(recording, other, rig, model, engine, page_port, host, browser, duration or math.inf)
         return
@@ -60,13 +64,16 @@ def view(
     from axbridge.robot.open import open_robot
     from axbridge.view.attach import attach
 
-    if rig is None and port is None:
-        raise UsageError("nothing to show", "name a robot with --rig, a line with --port, or give a recording")
     if model is not None and backend == "real":
         raise UsageError("--model is of a simulation", "add --backend twin to see it beside the robot")
     if rig is None:
-        with progress("asking who is on the line"):
-            loaded, backend = rig_of_scan("what answers", port), "real"
+        try:
+            with progress("asking which servos are on the line"):
+                loaded, backend = rig_of_scan("what answers", port), "real"
+        except PortError as error:
+            if port is not None:
+                raise
+            raise PortError("auto", error.message, f"{error.hint}; or show a simulated robot: {_SIMULATED}") from error
     else:
         loaded = Rig.load(rig).with_engine(engine).with_model(model)
     realtime = True if backend == "sim" else None

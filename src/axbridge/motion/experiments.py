@@ -339,6 +339,7 @@ def _fall(run: ExperimentRun, arm: Driven, options: Options) -> None:
 
 
 def _sine(run: ExperimentRun, arm: Driven, options: Options) -> None:
+    """Swing to both sides, with one period."""
     duration, size = max(options.duration, 2 * options.period), options.swing(arm.servo)
     run.segment(
         "sine",
@@ -360,6 +361,7 @@ def _chirp(run: ExperimentRun, arm: Driven, options: Options) -> None:
 
 
 def _sin_time_square(run: ExperimentRun, arm: Driven, options: Options) -> None:
+    """Swing to both sides ever faster, as sin(t²)."""
     size = options.swing(arm.servo)
     run.segment("sin t²", max(options.duration, 6.0), lambda t: arm.goal(size * math.sin(t * t)), kind="sine")
 
