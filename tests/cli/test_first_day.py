@@ -5,7 +5,9 @@ import json
 import pytest
 
 from axbridge.bus.serial import SerialBus
-from axbridge.cli import compare, export, list_, off, plot, ports, record, rig, servo, verify, view, walk  # noqa: F401
+from axbridge.cli import (  # noqa: F401 - registers them
+    compare, demo, export, identify, list_, off, plot, ports, record, rig, servo, verify, view, walk,
+)  # fmt: skip
 from axbridge.cli.app import DONE, HARDWARE, MISUSE, run
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
@@ -197,15 +199,15 @@ def test_reset_and_reboot_say_in_json_what_they_did():
         assert json.loads(done.stdout)["id"] == 2
 
 
-@pytest.mark.parametrize("servo", ["1", "shoulder"])
-def test_a_servo_is_meant_by_id_or_name_and_a_rig_comes_with_or_without_its_word(servo, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("named", ["1", "shoulder"])
+def test_a_servo_is_meant_by_id_or_name_and_a_rig_comes_with_or_without_its_word(named, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    made = ["record", "step", "bench_arm", "--servo", servo, "--angle", "5", "--duration", "0.1"]
+    made = ["record", "step", "bench_arm", "--servo", named, "--angle", "5", "--duration", "0.1"]
     assert run(made) == DONE
     assert run([*made, "--rig=bench_arm"]) == MISUSE  # one rig is enough
-    assert run(["compare", "step.mcap", "bench_arm", "--servo", servo, "--html", "page.html"]) == DONE
+    assert run(["compare", "step.mcap", "bench_arm", "--servo", named, "--html", "page.html"]) == DONE
     assert "<html" in (tmp_path / "page.html").read_text()
-    assert run(["export", "bam", "bench_arm", "--servo", servo, "--out", "m.json", "--json"]) == DONE
+    assert run(["export", "bam", "bench_arm", "--servo", named, "--out", "m.json", "--json"]) == DONE
     capsys.readouterr()
     assert run(["plot", "step.mcap", "--json"]) == DONE
     assert json.loads(capsys.readouterr().out)["out"] == "step.html"
@@ -222,11 +224,11 @@ def test_a_servo_is_meant_by_id_or_name_and_a_rig_comes_with_or_without_its_word
     ],
     ids=lambda words: words[0],
 )
-@pytest.mark.parametrize("servo", ["elbow", "7"])
-def test_a_servo_that_a_rig_does_not_have_is_asked_back(words, servo, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("named", ["elbow", "7"])
+def test_a_servo_that_a_rig_does_not_have_is_asked_back(words, named, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert run([*words, "--servo", servo]) == MISUSE
-    assert f"rig bench_arm has no servo '{servo}'\nit has: shoulder (1)" in capsys.readouterr().err
+    assert run([*words, "--servo", named]) == MISUSE
+    assert f"rig bench_arm has no servo '{named}'\nit has: shoulder (1)" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
