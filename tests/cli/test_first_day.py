@@ -6,7 +6,20 @@ import pytest
 
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import (  # noqa: F401 - registers them
-    compare, demo, export, identify, list_, off, plot, ports, record, rig, servo, verify, view, walk,
+    compare,
+    demo,
+    export,
+    identify,
+    list_,
+    off,
+    plot,
+    ports,
+    record,
+    rig,
+    servo,
+    verify,
+    view,
+    walk,
 )  # fmt: skip
 from axbridge.cli.app import DONE, HARDWARE, MISUSE, run
 from axbridge.config.rig import Rig

@@ -69,6 +69,7 @@ def demo(
     from axbridge.motion.gait import can_walk
 
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
+    servo = servo_of(loaded, servo).name if servo else loaded.servos[0].name
     walks = port is None and can_walk(loaded)
     names = WALK_FILES.values() if walks else (*_recordings(port), *_FILES)
     check_new(*(out / name for name in names), force=force)
@@ -85,7 +86,7 @@ def _demo_arm(
     out: Path,
     engine: str | None,
     port: str | None,
-    servo: str | None,
+    name: str,
     seed: int,
     *,
     open_page: bool,
@@ -100,7 +101,6 @@ def _demo_arm(
     from axbridge.recording.stored import open_recording
     from axbridge.virtual.background import serving
 
-    name = servo_of(loaded, servo).name if servo else loaded.servos[0].name
     record = partial(_record, name, seed)
     alone = len(loaded.servos) == 1
     teaches = alone and COMPILED  # as plain Python a fit takes hours
