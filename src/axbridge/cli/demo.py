@@ -143,8 +143,8 @@ def _demo_arm(
         emit_json("demo-1", {**summary(before), **more, "files": {name: str(path) for name, path in files.items()}})
     else:
         _tell(before, after)
-        for name, path in files.items():
-            print(f"{name:<10} {path}")
+        for file, path in files.items():
+            print(f"{file:<10} {path}")
         if alone and not COMPILED:
             print("\nThe third act, a model identified from recordings, needs numba: pip install numba")
         _next(rig, files, kind, taught)
