@@ -75,7 +75,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
-    help="One Servo API for Dynamixel AX-12 servos: on the bus, or simulated down to their registers.",
+    help="Control, simulate and compare Dynamixel servos: the same program runs on a real bus and in simulation.",
 )
 
 

@@ -40,8 +40,8 @@ def calibrate(
     """Find ids, directions, zeros and limits of your robot by hand, and write them into its rig.
 
     First all motors go off, so hold the robot. Then you turn one joint after the other by hand. The LED of the servo
-    that is meant blinks, and the key w moves it a little. You see the changes before they are written. Comments in the
-    file stay. The motors are off at the end, however it ends.
+    that should move blinks, and the key w moves it a little. You see the changes before they are written. Comments in
+    the file stay. At the end the motors are off, also after an error or Ctrl-C.
     """
     from axbridge.cli.by_hand import KEYS, Hand
     from axbridge.config.rig import Rig
@@ -59,7 +59,7 @@ def calibrate(
         return f"stopped: {motors}; {loaded.path} is as it was"
 
     with redirect_stdout(sys.stderr) if json else nullcontext(), early_end(left, Ended):
-        with progress("asking who is on the line"):
+        with progress("asking which servos are on the line"):
             there = rig_of_bus(loaded, port)
         with open_robot(there, "real") as robot, pressed() as key:
             opened = there

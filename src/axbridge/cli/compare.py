@@ -40,10 +40,11 @@ def compare(
     ] = None,
     model: Annotated[
         list[str] | None,
-        shared("--model", "Default: the rig's; of walks, give two to see both."),
+        shared("--model", "Default: the rig's; for walks you can give two."),
     ] = None,
     beside: Annotated[
-        Path | None, typer.Option("--beside", metavar="THIRD.mcap", help="Of walks: a third one in the same pictures.")
+        Path | None,
+        typer.Option("--beside", metavar="THIRD.mcap", help="A third recording of a walk, for the same pictures."),
     ] = None,
     engine: EngineOption = None,
     servo: Annotated[str | None, shared("--servo", "Compare this one only.")] = None,
@@ -52,7 +53,7 @@ def compare(
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE.png", help="Write the picture.")] = None,
     fail_if: Annotated[
         list[str] | None,
-        shared("--fail-if", "rmse>2; then also if not all was compared."),
+        shared("--fail-if", "Example: rmse>2. Also 1 if something could not be compared."),
     ] = None,
     allow_partial: Annotated[
         bool, typer.Option("--allow-partial", help="With --fail-if: accept servos and parts that were not compared.")
@@ -60,7 +61,7 @@ def compare(
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> int:
-    """Say how far apart two motions are, in figures and in a report.
+    """Compare two motions: print how far apart they are, and write a page or a picture.
 
     --engine simulates the recorded goals with that engine, on the rig that was recorded unless --rig names one.
     """

@@ -17,15 +17,18 @@ if TYPE_CHECKING:
 @app.command()
 def doctor(
     port: PortOption = None,
-    rig: Annotated[str | None, shared("--rig", "Its servos should be there.")] = None,
+    rig: Annotated[str | None, shared("--rig", "Check that its servos answer.")] = None,
     baud: BaudOption = 1_000_000,
-    packets: Annotated[
-        int, typer.Option("--packets", min=1, help="How many reads measure the share of lost packets.")
-    ] = 1000,
-    udev_rule: Annotated[bool, typer.Option("--udev-rule", help="Print the udev rule for adapters, and end.")] = False,
+    packets: Annotated[int, typer.Option("--packets", min=1, help="Number of reads that measure packet loss.")] = 1000,
+    udev_rule: Annotated[
+        bool, typer.Option("--udev-rule", help="Print the udev rule for adapters, then exit.")
+    ] = False,
     json: JsonOption = False,
 ) -> int:
-    """Check adapter, line and servos, and say what mends them; nothing moves. Exit code 1 if it finds something."""
+    """Check adapter, line and servos, and print the command that repairs each fault. Nothing moves.
+
+    The exit code is 1 if it finds a fault.
+    """
     if udev_rule:
         from axbridge.config.toml_tables import shipped
 

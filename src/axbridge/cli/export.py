@@ -29,7 +29,7 @@ def mujoco(
 ) -> None:
     """Write a rig for MuJoCo, with a DC motor, gear, friction and position loop at each joint.
 
-    What MuJoCo cannot express is named.
+    It prints what MuJoCo cannot express.
     """
     from axbridge import __version__
     from axbridge.export.mjcf import left_out, to_mjcf

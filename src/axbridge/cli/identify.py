@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @app.command()
 @unharmed()
 def identify(
-    recordings: Annotated[list[Path], typer.Argument(metavar="REC.mcap...", help="What is fitted.")],
+    recordings: Annotated[list[Path], typer.Argument(metavar="REC.mcap...", help="Recordings to fit.")],
     *,
     rig: RigOption,
     model: Annotated[
@@ -50,10 +50,13 @@ def identify(
         list[Path] | None,
         typer.Option("--again", metavar="REC.mcap", help="Repeat of one held out: the least error there is; repeat."),
     ] = None,
-    starts: Annotated[int, typer.Option("--starts", min=1, help="Independent searches, at most.")] = 8,
+    starts: Annotated[int, typer.Option("--starts", min=1, help="Number of independent searches, at most.")] = 8,
     budget: Annotated[
         str,
-        typer.Option("--budget", help="How much to simulate: what two cores do in about 90s, 2m. No clock is asked."),
+        typer.Option(
+            "--budget",
+            help="How much to simulate: what two cores do in about this time, on any machine.",
+        ),
     ] = "150s",
     executor: Annotated[str | None, shared("--executor")] = None,
     ks_pairs: Annotated[

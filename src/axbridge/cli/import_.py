@@ -35,7 +35,7 @@ def import_(
         list[str] | None,
         typer.Option(
             metavar="FIELD=HEADER[:UNIT]",
-            help="Any other CSV: where a value stands, e.g. time=t:ms position=angle:deg command=goal:deg; repeat.",
+            help="Any other CSV: the column of a value, e.g. time=t:ms position=angle:deg command=goal:deg; repeat.",
         ),
     ] = None,
     servo: Annotated[str | None, shared("--servo", "Where the log names none; default: servo.", metavar="NAME")] = None,
@@ -74,7 +74,7 @@ def import_(
     end: Annotated[float | None, typer.Option("--to", metavar="S", help="Leave out what is after.")] = None,
     force: ForceOption = False,
 ) -> None:
-    """Turn a log into a recording for the other verbs, and say what is strange in it."""
+    """Convert a log into a recording for the other verbs, and print what looks wrong in it."""
     from axbridge.files import check_new
     from axbridge.recording.import_lerobot import import_dataset, is_dataset
     from axbridge.recording.import_logs import import_log, parse_columns

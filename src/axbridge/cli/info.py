@@ -23,7 +23,7 @@ def info(
     *,
     json: JsonOption = False,
 ) -> None:
-    """Say what is in a recording: servos, samples, segments, its source, and whether it is whole."""
+    """Print what a recording holds: servos, samples, segments, its source, and whether it is whole."""
     from axbridge.recording.stored import open_recording
 
     with progress("reading", quiet=json):

@@ -31,20 +31,20 @@ _LATEST = 5  # causes below the table
 @app.command()
 def monitor(
     port: PortOption = None,
-    rig: Annotated[str | None, shared("--rig", "Its servos are watched.")] = None,
-    model: Annotated[str | None, shared("--model", "Simulate the rig with it, and name causes.")] = None,
+    rig: Annotated[str | None, shared("--rig", "Read its servos.")] = None,
+    model: Annotated[str | None, shared("--model", "Simulate the rig with it, and print why servos differ.")] = None,
     engine: EngineOption = None,
     baud: BaudOption = 1_000_000,
     duration: Annotated[float, shared("--duration", "0: until Ctrl-C.", min=0.0)] = 0.0,
     json: JsonOption = False,
 ) -> int:
-    """Show all servos of a line live as a table of numbers, 50 times a second; writes nothing to them.
+    """Read all servos of a line 50 times a second and show them in a table. It writes nothing to them.
 
-    With --model it says why servos do not do as their model says, a line for each cause. The simulation gets the goals
-    that stand in the servos' registers.
+    With --model it simulates the goals in the servos' registers and prints a line for each reason why a servo differs
+    from its model.
 
-    In a pipe, or with --json, one picture after --duration (1 s if not given; with --model a pipe gets each cause at
-    once, until Ctrl-C). Exit code 3 when a servo is missing then.
+    In a pipe or with --json it prints one table after --duration (default: 1 s). With --model it prints each reason to
+    a pipe at once, until Ctrl-C. The exit code is 3 if a servo does not answer.
     """
     from axbridge.bus.cycle import Cycle, CycleServo
     from axbridge.bus.scan import scan

@@ -102,9 +102,9 @@ def optimise(
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Find the ways through a move's poses that take least electrical energy, within every limit.
+    """Find the motions through a move's poses that need the least electrical energy, within all limits.
 
-    The first and the last pose, and poses with a pause, are rests. The servos' models say what a way takes.
+    The first and the last pose, and poses with a pause, are rests. The servos' models give the energy.
     """
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError

@@ -22,13 +22,14 @@ _FREE = 5.0  # s in which the guard of a dead program lets the port go
 @app.command()
 def off(
     port: PortOption = None,
-    rig: Annotated[str | None, shared("--rig", "Its lines, and every servo of it must confirm.")] = None,
+    rig: Annotated[str | None, shared("--rig", "Use its lines; every servo of it must confirm.")] = None,
     baud: BaudOption = 1_000_000,
     json: JsonOption = False,
 ) -> int:
-    """Switch every motor on the line off, now: by broadcast in both protocols, then servo by servo.
+    """Switch off every motor on the line now: by broadcast in both protocols, then servo by servo.
 
-    It says which servos confirm that. Exit code 3 when one does not, or when nobody answers: then cut the supply.
+    It prints which servos confirm that. The exit code is 3 if one does not confirm, or if none answers. Then cut the
+    supply.
     """
     from axbridge.cli.buses import buses_of
 

@@ -122,7 +122,7 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "--force": ("Replace files that are already there.", {}),
     "--gui": ("Show the simulated world in a window.", {}),
     "--joint": (
-        "Instead of a rig; ID=NAME:-1 where the servo turns against it; repeat.",
+        "Use this table instead of a rig; write ID=NAME:-1 if the servo turns the other way; repeat.",
         {"metavar": "ID=NAME"},
     ),
     "--html": ("Write a page.", {"metavar": "PAGE.html"}),
@@ -130,7 +130,7 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "--json": ("Print one JSON document on stdout, and nothing else.", {}),
     "--model": ("Servo model; `axbridge list models` names them.", {"metavar": "NAME|FILE.toml"}),
     "--open/--no-open": ("Open the page in the browser.", {}),
-    "--out": ("What to write.", {}),
+    "--out": ("Where to write.", {}),
     "--period": ("Time of one cycle, s.", {}),
     "--port": (
         "Serial device or URL (socket://, rfc2217://); default: the rig's, or the only adapter plugged in.",

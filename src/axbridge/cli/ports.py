@@ -8,7 +8,7 @@ from axbridge.cli.options import JsonOption, print_table
 
 @app.command()
 def ports(*, json: JsonOption = False) -> int:
-    """List the serial adapters of this computer: what to give as --port. Exit code 3 when there is none."""
+    """List the serial adapters of this computer; --port takes their names. The exit code is 3 if there is none."""
     from serial.tools.list_ports import comports
 
     from axbridge.bus.adapter import connected

@@ -26,7 +26,7 @@ def record(
         str,
         typer.Argument(
             help="step, fall, sine, chirp, sin-time-square, lift-and-drop, duty, stall, torque-speed, replay, "
-            "or protocol: the set a good identification needs, one file each."
+            "or protocol: all that a good identification needs, one file for each experiment."
         ),
     ],
     *,
@@ -39,24 +39,25 @@ def record(
         str | None, opt.shared("--servo", "Default: the rig's first, in replay all that the source has.")
     ] = None,
     out: Annotated[Path | None, opt.shared("--out", "Default: EXPERIMENT.mcap.", metavar="FILE.mcap")] = None,
-    angle: Annotated[list[float] | None, typer.Option("--angle", help="Of steps and falls, degrees; repeat.")] = None,
-    amplitude: Annotated[
-        float | None, typer.Option(help="Of periodic motions, degrees; default: 60, or less where a limit is nearer.")
+    angle: Annotated[
+        list[float] | None, typer.Option("--angle", help="Angle of steps and falls, degrees; repeat.")
     ] = None,
-    speed: Annotated[float, typer.Option(help="Highest speed of the approach, °/s; 0 = any.")] = 0.0,
-    slope: Annotated[int, typer.Option(help="Compliance slope register for steps; 0 = as it is.")] = 0,
+    amplitude: Annotated[
+        float | None,
+        typer.Option(help="Amplitude of periodic motions, degrees; default: 60, or less if a limit is nearer."),
+    ] = None,
+    speed: Annotated[float, typer.Option(help="Highest speed of steps, °/s; 0: no limit.")] = 0.0,
+    slope: Annotated[int, typer.Option(help="Compliance slope register for steps; 0: do not change it.")] = 0,
     period: Annotated[float, opt.shared("--period", "Of a sine.")] = 4.0,
     low: Annotated[float, typer.Option(help="Lowest frequency of a chirp, Hz.")] = 0.1,
     high: Annotated[float, typer.Option(help="Highest frequency of a chirp, Hz.")] = 3.0,
     duration: Annotated[float, opt.shared("--duration", "The motion, or each part of it.")] = 1.5,
-    duty: Annotated[list[float] | None, typer.Option("--duty", help="0..1; repeat.")] = None,
+    duty: Annotated[list[float] | None, typer.Option("--duty", help="Duty of the motor, 0..1; repeat.")] = None,
     source: Annotated[Path | None, typer.Option("--source", help="Recording that replay repeats.")] = None,
     tick: Annotated[
         float | None, typer.Option("--tick", help="Control period, ms; default: the rig's basic_time_step_ms.")
     ] = None,
-    dry: Annotated[
-        bool, typer.Option("--dry-run", help="Move nothing: draw the goals it would give, as FILE.png.")
-    ] = False,
+    dry: Annotated[bool, typer.Option("--dry-run", help="Move nothing; draw the goals into FILE.png.")] = False,
     seed: opt.SeedOption = 0,
     force: opt.ForceOption = False,
     json: opt.JsonOption = False,

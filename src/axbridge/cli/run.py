@@ -28,7 +28,7 @@ _STEP_PATIENCE = 0.4  # s in which a controller that steps hears that it is to e
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def run(
     context: typer.Context,
-    script: Annotated[Path, typer.Argument(help="Controller script; what follows it are its arguments.")],
+    script: Annotated[Path, typer.Argument(help="The script; all words after it are its arguments.")],
     *,
     rig: Annotated[
         str | None,
@@ -41,10 +41,10 @@ def run(
     gui: opt.GuiOption = False,
     realtime: Annotated[
         bool,
-        typer.Option("--realtime", help="Pace the simulation by the wall clock, as a real robot is; --view does, too."),
+        typer.Option("--realtime", help="Run the simulation in real time; --view does so, too."),
     ] = False,
     duration: Annotated[
-        float | None, opt.shared("--duration", "In robot time; then the controller is asked to end.")
+        float | None, opt.shared("--duration", "In robot time; then the controller is told to end.")
     ] = None,
     record: Annotated[
         Path | None,
@@ -53,9 +53,9 @@ def run(
     view: opt.ViewOption = False,
     force: opt.ForceOption = False,
 ) -> int:
-    """Run a Webots controller, or any script that uses axbridge, as it is.
+    """Run a Webots controller, or any script that uses axbridge, without changing it.
 
-    A script that uses axbridge itself finds what was chosen in AXBRIDGE_BACKEND, AXBRIDGE_PORT, AXBRIDGE_ENGINE,
+    A script that uses axbridge itself gets these options in AXBRIDGE_BACKEND, AXBRIDGE_PORT, AXBRIDGE_ENGINE,
     AXBRIDGE_MODEL and AXBRIDGE_REALTIME.
     """
     from axbridge.config.rig import Rig

@@ -14,11 +14,11 @@ from axbridge.errors import UsageError
 @app.command()
 def scan(
     port: PortOption = None,
-    baud: Annotated[str, shared("--baud", "`all`: every rate of servos.")] = "1000000",
-    ids: Annotated[str, typer.Option("--ids", help="First and last id, as in 1-20, or one id.")] = "0-253",
+    baud: Annotated[str, shared("--baud", "`all` tries every rate that servos know.")] = "1000000",
+    ids: Annotated[str, typer.Option("--ids", help="Ask these ids: a range such as 1-20, or one id.")] = "0-253",
     json: JsonOption = False,
 ) -> int:
-    """List the servos that answer in Protocol 1.0 or 2.0, by baud rate. Exit code 3 when nobody does."""
+    """List the servos that answer in Protocol 1.0 or 2.0, by baud rate. The exit code is 3 if none answers."""
     from axbridge.bus.commission import unmute
     from axbridge.bus.handshake import profile_for
     from axbridge.bus.scan import BAUDS, scan_bauds

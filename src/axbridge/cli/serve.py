@@ -29,12 +29,13 @@ def serve(
     *,
     engine: EngineOption = None,
     link: Annotated[
-        Path | None, typer.Option("--link", help="Keep this symbolic link on the port (PATH-BUS when several).")
+        Path | None,
+        typer.Option("--link", help="Make this symbolic link to the port (PATH-BUS if the rig has several buses)."),
     ] = None,
     timing: Annotated[str, typer.Option("--timing", help="wire, or none: answer at once.")] = "wire",
     faults: Annotated[
         str,
-        typer.Option("--faults", help="What goes wrong: drop=0.01,late=0.01:40ms,echo,brownout@2s,overload:3@4s …"),
+        typer.Option("--faults", help="Faults to simulate: drop=0.01,late=0.01:40ms,echo,brownout@2s,overload:3@4s …"),
     ] = "",
     seed: SeedOption = 0,
     model: Annotated[str | None, shared("--model", "Default: ax12, where the firmware has its law.")] = None,
@@ -45,10 +46,10 @@ def serve(
         bool, typer.Option("--allow-remote", help="Let other machines reach --tcp, and move the robot.")
     ] = False,
 ) -> int:
-    """Put a rig's servos on a pseudo-terminal, as if it were the bus.
+    """Put a rig's virtual servos on a pseudo-terminal, which Dynamixel software opens like a serial port.
 
-    Prints a line `ready: PORT` once clients may connect; on a terminal also what it serves, and what to type next.
-    Lines on standard input set faults while it runs: a spec as for --faults, `none`, or `power-cycle`.
+    It prints `ready: PORT` when clients may connect. On a terminal it also prints its servos and a command to try. To
+    set faults while it runs, write a line to its standard input: a value of --faults, `none`, or `power-cycle`.
     """
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError

@@ -30,7 +30,7 @@ app.add_typer(servo, name="servo")
 
 _LAST_ID = 253
 ServoArgument = Annotated[str, typer.Argument(metavar="ID|NAME", help="Its bus id, or its name in the rig.")]
-OfRigOption = Annotated[str | None, shared("--rig", "It names the servo, its port and its baud rate.")]
+OfRigOption = Annotated[str | None, shared("--rig", "Take the servo's id, port and baud rate from it.")]
 _MOVERS = {"goal_position", "moving_speed", "torque_enable"}  # registers that may give the motor power
 _MOVERS |= {"goal_velocity", "goal_pwm", "goal_current"}
 _RATES = {1: "2000000/(n+1): 1000000, 500000, 200000, 115200, 57600, …", 2: "9600, 57600, 115200, or 1 to 4 million"}
@@ -102,7 +102,7 @@ def write(
     rig: OfRigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Set one register and check it; a value that is there already is not written again.
+    """Set one register and check it. A value that the register already has is not written again.
 
     A new goal position switches the motor on.
     """
@@ -222,7 +222,7 @@ def set_baud(
     rig: OfRigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Change the baud rate of a servo, and see that it answers at the new one."""
+    """Change the baud rate of a servo, and check that it answers at the new one."""
     from axbridge.bus.commission import read_register, refuse_locked, write_blindly
     from axbridge.units import baud_of, baud_register
 
@@ -262,7 +262,7 @@ def reset(
     baud: BaudOption = 1_000_000,
     rig: OfRigOption = None,
     keep: Annotated[
-        str, typer.Option("--keep", metavar="id|id+baud", help="What stays as it is. Protocol 2.0 only.")
+        str, typer.Option("--keep", metavar="id|id+baud", help="Keep these registers; Protocol 2.0 only.")
     ] = "",
     yes: YesOption = False,
     json: JsonOption = False,
@@ -349,13 +349,13 @@ def reboot(
 @servo.command()
 def torque(
     servo: ServoArgument,
-    state: Annotated[str, typer.Argument(metavar="on|off", help="Its motor.")],
+    state: Annotated[str, typer.Argument(metavar="on|off", help="What the motor shall be.")],
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
     rig: OfRigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Switch torque on (holding the present position) or off. It stays on after this program has ended."""
+    """Switch torque on or off. When on, the servo holds its position, also after this program has ended."""
     from axbridge.bus.commission import read_register, write_blindly, write_register
 
     number, port, baud = _address(servo, rig, port, baud)

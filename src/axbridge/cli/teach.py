@@ -32,13 +32,13 @@ def teach(
     engine: opt.EngineOption = None,
     model: opt.ModelOption = None,
     port: opt.PortOption = None,
-    joints: Annotated[str, opt.shared("--joints", "They go soft.")] = "",
+    joints: Annotated[str, opt.shared("--joints", "They become soft.")] = "",
     stiffness: Annotated[
         float, typer.Option("--stiffness", help="0 = limp; 0.3 = a soft joint carries itself with 30 % of its torque.")
     ] = 0.0,
     keyframes: Annotated[bool, typer.Option("--keyframes", help="Each key takes a pose; q ends.")] = False,
     way: Annotated[float, typer.Option("--way", help="Time from pose to pose with --keyframes, s.")] = 1.0,
-    duration: Annotated[float, opt.shared("--duration", "Then no keys are needed.")] = 0.0,
+    duration: Annotated[float, opt.shared("--duration", "Then you need no keys.")] = 0.0,
     smooth: Annotated[float, typer.Option("--smooth", help="Width of the smoothing, ms; 0 = none.")] = 60.0,
     seed: opt.SeedOption = 0,
     force: opt.ForceOption = False,

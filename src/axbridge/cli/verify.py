@@ -64,23 +64,23 @@ def verify(
     rig: RigOption,
     port: PortOption = None,
     out: Annotated[
-        Path | None, shared("--out", "A folder for all of it; default: verify-RIG.", metavar="FOLDER")
+        Path | None, shared("--out", "A folder for results and report; default: verify-RIG.", metavar="FOLDER")
     ] = None,
     only: Annotated[
-        str, typer.Option("--only", help=f"Only these steps, separated by commas: {', '.join(_STEPS)}.")
+        str, typer.Option("--only", help=f"Do only these steps, separated by commas: {', '.join(_STEPS)}.")
     ] = "",
-    joints: Annotated[str, shared("--joints", "They are turned by hand.")] = "",
-    servo: Annotated[str | None, shared("--servo", "It is compared with its model; default: the least loaded.")] = None,
+    joints: Annotated[str, shared("--joints", "You turn them by hand.")] = "",
+    servo: Annotated[str | None, shared("--servo", "Compare it with its model; default: the least loaded.")] = None,
     engine: EngineOption = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer reads, shorter motions: for a second look.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Read less and move less, to check again.")] = False,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> int:
-    """See step by step whether a robot is what its rig says, and whether axbridge keeps its promises on it.
+    """Check step by step that a real robot matches its rig, and that axbridge keeps its promises on it.
 
-    Each step says what will move, and waits for your yes. Keep a hand on the switch of the supply. You can leave steps
-    out and do them again; a later run in the same folder goes on where this one ended. The motors are off at the end,
-    however it ends. Exit code 1 if something is to be mended.
+    Each step says what will move and waits for your yes. Keep a hand on the switch of the supply. You can leave steps
+    out and repeat them. A later run in the same folder continues where this one ended. At the end the motors are off,
+    also after an error or Ctrl-C. The exit code is 1 if a step found a fault.
     """
     from axbridge.cli.verify_report import KEPT, PAGE, TEXT, judged, load
     from axbridge.cli.verify_steps import LIMP, Task, suited

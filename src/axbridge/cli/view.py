@@ -38,10 +38,11 @@ def view(
     backend: BackendOption = "sim",
     port: PortOption = None,
     page_port: Annotated[
-        int | None, typer.Option("--page-port", min=0, max=65535, help="Of the page; default: a free one from 8080 on.")
+        int | None,
+        typer.Option("--page-port", min=0, max=65535, help="Port of the page; default: the first free one from 8080."),
     ] = None,
     host: Annotated[
-        str, typer.Option("--host", help="Address to serve it on; any other than this machine's own needs a token.")
+        str, typer.Option("--host", help="Address of the page; an address that other machines reach needs a token.")
     ] = "127.0.0.1",
     browser: Annotated[bool, shared("--open/--no-open")] = True,
     duration: Annotated[float, shared("--duration", "0: until Ctrl-C.", min=0.0)] = 0.0,
@@ -49,8 +50,8 @@ def view(
 ) -> None:
     """Show a robot live in the browser and move it from there: sliders, poses, moves, registers, curves.
 
-    A real robot stays limp until somebody switches it on. The space bar and the red button switch every motor off.
-    With a recording: play it again, beside a second one or a simulation of it.
+    A real robot stays limp until you switch it on in the page. The space bar and the red button switch every motor off.
+    With a recording, the page plays it, beside a second one or a simulation of it.
     """
     if rig is None and other is None and names_rig(recording):  # as everywhere, it needs no --rig
         recording, rig = None, str(recording)

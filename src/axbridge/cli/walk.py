@@ -34,7 +34,7 @@ def walk(
     turn: Annotated[float, typer.Option("--turn", help="To the left, degrees in two steps.")] = 0.0,
     step_height: Annotated[float, typer.Option("--step-height", help="How high a foot is lifted, cm.")] = 1.6,
     feedback: Annotated[
-        float, typer.Option("--feedback", help="Share of the lean that the hips take back: 0.3.")
+        float, typer.Option("--feedback", help="Share of the measured lean that the hips correct, such as 0.3.")
     ] = 0.0,
     record: opt.RecordOption = None,
     gui: opt.GuiOption = False,

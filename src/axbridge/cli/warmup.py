@@ -16,9 +16,9 @@ _PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}  # backlash takes other
 
 @app.command()
 def warmup() -> None:
-    """Compile what simulations and fits need; once for a user, on each machine and Python.
+    """Compile the code that simulations and fits need, once for each user, machine and Python.
 
-    Without it that happens when it is needed first.
+    Without this verb it is compiled at the first use.
     """
     from axbridge.jit import COMPILED, cache_folder, kernels
     from axbridge.sim.engines.choice import installed
