@@ -118,5 +118,5 @@ def test_every_form_of_json_is_on_its_page():
     text = "".join(path.read_text() for path in (source / "cli").glob("*.py"))
     forms = set(re.findall(r'emit_json\(\s*"([^"]+)"', text))
     assert len(forms) > 10
-    page = (Path(__file__).parents[1] / "docs" / "format-json.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "formats.md").read_text()
     assert {form for form in forms if f"`axbridge-{form}`" not in page} == set()

@@ -91,7 +91,7 @@ def emit_json(form: str, document: Mapping[str, Any]) -> None:
     """Print one JSON document on stdout; not-a-number and infinity become null, as JSON has neither.
 
     Args:
-        form: Name and version of what is printed, as docs/format-json.md lists them; it is the key ``format``.
+        form: Name and version of what is printed, as docs/formats.md lists them; it is the key ``format``.
         document: The other keys.
     """
     print(json.dumps({"format": f"axbridge-{form}", **_finite(document)}, indent=2))
