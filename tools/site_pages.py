@@ -78,16 +78,23 @@ INSIDE = {
     "Physics engines": ("axbridge.sim.engine",),
     "Contract suites": ("axbridge.testing",),
 }
-LINK = re.compile(r"(\]\()(?:\.\./)*(?:docs/)?(README|CONTRIBUTING|CHANGELOG)\.md")
-_COPIES = {"README": "index", "CONTRIBUTING": "contributing", "CHANGELOG": "changelog"}
+LINK = re.compile(r"(\]\()(?:\.\./)*(?:docs/)?(README|CONTRIBUTING|CHANGELOG|benchmarks/RESULTS)\.md")
+_COPIES = {
+    "README": "index",
+    "CONTRIBUTING": "contributing",
+    "CHANGELOG": "changelog",
+    "benchmarks/RESULTS": "results",
+}
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Put pages of docs/ that mkdocs.yml does not place yet at the end, so that none is out of reach."""
+    """Put pages of docs/ that mkdocs.yml does not place at the end, so that none is out of reach."""
     placed = set(re.findall(r"[\w-]+\.md", str(config.nav)))
     others = sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name not in placed)
-    if others and config.nav is not None:
-        config.nav.append({"More": others})
+    registers = sorted(f"registers/{path.name}" for path in (ROOT / "docs" / "registers").glob("*.md"))
+    for title, pages in {"Registers": registers, "More": others}.items():
+        if pages and config.nav is not None:
+            config.nav.append({title: pages})
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
