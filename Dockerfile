@@ -1,4 +1,4 @@
-# One image for a lab without Python: the demo, and the live page on port 8080. docs/container.md says how to run it.
+# One image for a lab without Python: the demo, and the live page on port 8080. docs/install.md says how to run it.
 FROM python:3.11-slim AS wheel
 COPY . /source
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel /source

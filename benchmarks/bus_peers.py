@@ -1,4 +1,4 @@
-"""What four clients make of the same bad line: axbridge, dynamixel-sdk, pypot and rustypot; docs/peers.md's table.
+"""What four clients make of the same bad line: axbridge, dynamixel-sdk, pypot and rustypot; see RESULTS.md.
 
 Each reads two registers in turn, which hold different values, with an adapter that echoes and with one that delivers
 every tenth reply 60 ms late: an answer is right, wrong (another register's) or an error. Then each asks a servo that is

@@ -1,6 +1,6 @@
 """Both engines side by side on the same worlds, with an independent reference where there is one.
 
-Prints a table as Markdown; docs/engines.md shows it. `--full` lets the robot fall 100 times instead of 10.
+Prints a table as Markdown; docs/physics.md shows it. `--full` lets the robot fall 100 times instead of 10.
 """
 
 import argparse

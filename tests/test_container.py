@@ -18,7 +18,7 @@ else:
 
 ROOT = Path(__file__).parents[1]
 IMAGE = (ROOT / "Dockerfile").read_text()
-PAGE = (ROOT / "docs" / "container.md").read_text()
+PAGE = (ROOT / "docs" / "install.md").read_text()
 
 
 def listed(instruction):

@@ -1,7 +1,7 @@
 """What the documentation tells people to type works: every `$ axbridge …` and `$ python …` line, every Python block.
 
 It works for whoever has only the wheel: each page is followed in an empty folder, in an environment made from the
-wheel. The commands of README and of the first steps are run by `make test`, those of the other pages by `make long`. A block
+wheel. The commands of README and of the tutorial are run by `make test`, those of the other pages by `make long`. A block
 below a line `<!-- needs hardware -->` (or any other `<!-- needs … -->`) is not run; one below `<!-- file NAME -->` is
 saved under that name first. /dev/ttyUSB0 and /dev/pts/3 stand for the port of a served bench arm.
 """
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FIRST = {"README.md", "first-steps.md"}  # typed by everybody
+FIRST = {"README.md", "tutorial.md"}  # typed by everybody
 BLOCK = re.compile(
     r"^(?P<need><!-- needs [^\n]*-->\n)?(?:<!-- file (?P<file>\S+) -->\n)?```(?P<kind>\w+)\n(?P<body>.*?)^```",
     re.MULTILINE | re.DOTALL,

@@ -119,5 +119,5 @@ def test_every_form_of_json_is_on_its_page():
     forms = set(re.findall(r'emit_json\(\s*"([^"]+)"', text))
     forms |= {f"servo-{verb}-1" for verb in re.findall(r'_say\(\s*"([^"]+)"', text)}
     assert len(forms) > 30
-    page = (Path(__file__).parents[1] / "docs" / "format-json.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "formats.md").read_text()
     assert {form for form in forms if f"`axbridge-{form}`" not in page} == set()

@@ -65,7 +65,7 @@ def test_links_out_of_docs_lead_to_the_pages_of_the_site(pages):
         == "[this](contributing.md#a), [that](rigs.md)"
     )
     assert shown("index.md", "[a](examples/README.md)") == "[a](examples.md)"
-    assert shown("examples.md", "[a](../docs/gallery.md#bow)") == "[a](gallery.md#bow)"
+    assert shown("examples.md", "[a](../docs/motion.md#play)") == "[a](motion.md#play)"
     assert shown("index.md", "[a](docs/rigs.md) ![b](docs/images/demo.png)") == "[a](rigs.md) ![b](images/demo.png)"
 
 

@@ -1,9 +1,8 @@
-"""Draws the film strips of docs/gallery.md and writes its table: every motion played in the simulator.
+"""Draw the film strips of moves and walks for docs/, and print a table of them: every motion played in the simulator.
 
     python tools/make_gallery.py
 
-The strips show the rig's own servos, `ax12`, in the engine that the commands of the page use; the table has the
-servos of the paper, too.
+The strips show the rig's own servos, `ax12`; the table, which benchmarks/RESULTS.md holds, has those of the paper, too.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from axbridge.robot.robot import Robot
 from axbridge.rotations import LinkPose, roll_pitch_yaw
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE, IMAGES, EXAMPLES = ROOT / "docs" / "gallery.md", ROOT / "docs" / "images", ROOT / "examples"
+IMAGES, EXAMPLES = ROOT / "docs" / "images", ROOT / "examples"
 RIG = Rig.load("bioloid")
 UPRIGHT, LYING = (9, 1.05, 2.1), (6, 1.6, 1.5)  # pictures in a row, and inches of one
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One motion of the gallery.
+    """One motion that is shown.
 
     Attributes:
         name: Of its picture.
@@ -150,22 +149,15 @@ def row(entry: Entry, mine: Outcome, other: Outcome) -> str:
 
 
 def main() -> None:
-    """Draw all, and write the table between the page's marks."""
+    """Draw all, and print the table."""
     warnings.simplefilter("ignore")
     paper = RIG.with_model("lima2009")
-    lines = [
-        "| motion | time | energy, `ax12` | energy, `lima2009` | stands in the end | leans then |",
-        "|---|---|---|---|---|---|",
-    ]
+    print("| motion | time | energy, `ax12` | energy, `lima2009` | stands in the end | leans then |")
+    print("|---|---|---|---|---|---|", flush=True)
     for entry in ENTRIES:
         mine, other = outcome(entry, RIG), outcome(entry, paper)
         draw(entry, mine)
-        lines.append(row(entry, mine, other))
-        print(lines[-1], flush=True)
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition("<!-- table -->\n")
-    after = rest.partition("<!-- end -->")[2]
-    table = "\n".join(lines)
-    PAGE.write_text(f"{before}<!-- table -->\n{table}\n<!-- end -->{after}", encoding="utf-8")
+        print(row(entry, mine, other), flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tools")]  # the code of this checkout
+OWN = [str(ROOT / "src"), str(ROOT / "tools")]  # the code of this checkout
+sys.path[:0] = OWN
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -78,16 +79,24 @@ INSIDE = {
     "Physics engines": ("axbridge.sim.engine",),
     "Contract suites": ("axbridge.testing",),
 }
-LINK = re.compile(r"(\]\()(?:\.\./)*(?:docs/)?(README|CONTRIBUTING|CHANGELOG)\.md")
-_COPIES = {"README": "index", "CONTRIBUTING": "contributing", "CHANGELOG": "changelog"}
+LINK = re.compile(r"(\]\()(?:\.\./)*(?:docs/)?(README|CONTRIBUTING|CHANGELOG|benchmarks/RESULTS)\.md")
+_COPIES = {
+    "README": "index",
+    "CONTRIBUTING": "contributing",
+    "CHANGELOG": "changelog",
+    "benchmarks/RESULTS": "results",
+}
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Put pages of docs/ that mkdocs.yml does not place yet at the end, so that none is out of reach."""
+    """Put pages of docs/ that mkdocs.yml does not place at the end, so that none is out of reach."""
+    sys.path[:0] = OWN  # MkDocs has put its own path back after the import
     placed = set(re.findall(r"[\w-]+\.md", str(config.nav)))
     others = sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name not in placed)
-    if others and config.nav is not None:
-        config.nav.append({"More": others})
+    registers = sorted(f"registers/{path.name}" for path in (ROOT / "docs" / "registers").glob("*.md"))
+    for title, pages in {"Registers": registers, "More": others}.items():
+        if pages and config.nav is not None:
+            config.nav.append({title: pages})
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -1,7 +1,7 @@
-"""What each function and field of Webots' Servo, Motor and Robot pages does here: the table of docs/webots.md.
+"""What each function and field of Webots' Servo, Motor and Robot pages does here: docs/reference-webots.md.
 
 A row that rests on a capability takes its words from the drives' own capability tables, so it cannot say anything
-else. ``python -m tools.webots_coverage`` prints the table.
+else. `tools/reference_pages.py` writes the page.
 """
 
 from __future__ import annotations
@@ -215,7 +215,3 @@ def markdown() -> str:
         names = ", ".join(f"`{name}`" for name in row.seed.split(", "))
         lines.append(f"| {names} | {method} | {' | '.join(supports(row))} | {row.note} |")
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    print(markdown(), end="")

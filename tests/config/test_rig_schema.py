@@ -1,7 +1,4 @@
-"""The JSON schema of rig files: it takes what the loader takes, explains every key, and the documentation knows them all."""
-
-import re
-from pathlib import Path
+"""The JSON schema of rig files: it takes what the loader takes, and explains every key."""
 
 import pytest
 
@@ -10,7 +7,6 @@ from axbridge.config.rig_schema import rig_schema
 from axbridge.config.toml_tables import find_toml, read_toml, shipped_names
 from axbridge.errors import RigError
 
-PAGE = (Path(__file__).parents[2] / "docs" / "rigs.md").read_text()
 KINDS = {"string": str, "number": (int, float), "integer": int, "boolean": bool, "object": dict, "array": list}
 
 
@@ -67,12 +63,11 @@ def test_mistakes_are_found_and_a_base_makes_keys_optional(table, wrong):
     assert all(text.startswith(start) for text, start in zip(found, wrong, strict=True))
 
 
-def test_every_key_is_explained_to_the_editor_and_on_the_page():
+def test_every_key_is_explained():
     schema = rig_schema()
     for table in (schema, *schema["$defs"].values()):
         for key, field in table["properties"].items():
             assert field.get("description"), key
-            assert re.search(rf"[`[.]{key}[].`]", PAGE), f"docs/rigs.md does not explain {key}"
 
 
 def test_the_schema_speaks_of_files_and_not_of_the_program():

@@ -355,7 +355,7 @@ def test_overload_takes_the_torque_until_a_reboot(host):
     host.write("torque_enable", 1)
     host.world.bank.stall[:] = True
     host.write("goal_position", 4000)
-    host.wait(3.1)  # a real one held its load at full duty for so long (docs/x-series.md)
+    host.wait(3.1)  # a real one held its load at full duty for so long (docs/servos.md)
     assert host.read("hardware_error_status") == 0
     host.wait(2.5)
     assert host.read("hardware_error_status") == 0x20

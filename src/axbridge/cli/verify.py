@@ -278,7 +278,7 @@ class _Run:
         print(f"\nmotors are off; {'to mend: see ' + ', '.join(wrong) if wrong else 'nothing to mend'}")
         print(f"promises  {counted(self._outcomes)}")
         print(f"page      {self._task.folder / PAGE}")
-        print(f"to send   {self._task.folder / TEXT}: it says nothing of you; see docs/verify.md")
+        print(f"to send   {self._task.folder / TEXT}: it says nothing of you; see docs/bioloid.md")
         return FAILED_CHECK if wrong else DONE
 
     def _ask(self, what: str, keys: str = "") -> str:

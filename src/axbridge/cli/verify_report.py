@@ -73,7 +73,7 @@ def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
     return steps
 
 
-# ---- promises of docs/safety.md and docs/hardware.md, and the kinds of findings that break them
+# ---- promises of docs/, and the kinds of findings that break them
 
 
 class Promise(NamedTuple):
@@ -86,22 +86,22 @@ class Promise(NamedTuple):
     broken: str  # a kind of finding; a step names those that it cannot judge on this robot as "unjudged"
 
 
-_S, _H = "safety.md", "hardware.md"
+_S, _F, _T = "safety.md", "first-servo.md", "troubleshooting.md"
 PROMISES = (
     Promise(_S, "`close()`, end of the `with` block", "a program's end switches the motors off", "motion", "powered"),
     Promise(_S, "SIGINT (Ctrl-C), SIGTERM, SIGHUP", "SIGTERM switches the motors off", "endings", "SIGTERM"),
     Promise(_S, "SIGKILL, a crash", "after SIGKILL the guard process switches the motors off", "endings", "SIGKILL"),
     Promise(_S, "the goal is set to the present position, so nothing snaps", "nothing snaps when torque comes on",
             "endings", "snap"),
-    Promise(_H, "FTDI latency timer, 16 ms by default", "the adapter hands answers over at once", "line", "latency"),
-    Promise(_H, "axbridge notices that when it opens the port, and removes the echo", "an adapter's echo is removed",
+    Promise(_T, "FTDI latency timer, 16 ms by default", "the adapter hands answers over at once", "line", "latency"),
+    Promise(_T, "axbridge notices that when it opens the port, and removes the echo", "an adapter's echo is removed",
             "line", "echo"),
-    Promise(_H, "A reply counts only if its id, its length and its checksum are right", "no value is wrong", "line",
+    Promise(_T, "A reply counts only if its id, its length and its checksum are right", "no value is wrong", "line",
             "wrong"),
-    Promise(_H, "9 to 12 V (11.1 V is recommended)", "the servos get what they need", "line", "voltage"),
-    Promise(_H, "The status return level (register 16) decides what a servo answers",
+    Promise(_F, "9 to 12 V; 11.1 V is recommended", "the servos get what they need", "line", "voltage"),
+    Promise(_T, "The status return level (register 16) decides what a servo answers",
             "every servo answers reads and writes", "line", "status"),
-    Promise(_H, "a 50 Hz loop over 18 servos", "the control period is kept", "line", "late"),
+    Promise(_T, "a 50 Hz loop over 18 servos", "the control period is kept", "line", "late"),
 )  # fmt: skip
 
 

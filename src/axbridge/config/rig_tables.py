@@ -24,7 +24,7 @@ class BusConfig(toml_tables.TomlTable):
         name: Name the servos refer to.
         port: Device path, pyserial URL (``socket://``, ``rfc2217://``), or ``auto``.
         baud: Bits per second.
-        supply_voltage: Voltage of the supply, V (simulation; on copper the servos measure it).
+        supply_voltage: Voltage of the supply, V (simulation; real servos measure it).
         supply_resistance: Internal resistance of the supply, ohm (simulation).
         bus_timing: ``wire``: a transaction takes its time in the simulation, too; ``none``: it takes none.
     """

@@ -33,7 +33,7 @@ def linear_loop(model: ServoModel, command: Sequence[float], count: float, suppl
 
     The compliance law is full where margin and slope end; the line through the origin is full there, too. It has no
     margin, no punch and no lag. A winding whose resistance grows with the duty has that of full duty: most of a move
-    is made at full duty, and of an AX-12's step that leaves least (`docs/export.md` has the figures).
+    is made at full duty, and of an AX-12's step that leaves least (`benchmarks/RESULTS.md` has the figures).
     """
     law, motor = model.controller, model.motor
     cap = float(felt(min(command[Command.TORQUE_LIMIT], 1.0), motor.dead_duty)) * supply

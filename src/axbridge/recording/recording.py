@@ -160,7 +160,7 @@ class Recording(Mapping[str, Track]):
         tracks: By servo.
         events: In order of time.
         cycles: Timing of the control cycles: arrays of equal length, with ``time``; empty when not recorded.
-        metadata: Rig, profiles, parameters, versions, experiment; see docs/recordings.md.
+        metadata: Rig, profiles, parameters, versions, experiment; see docs/formats.md.
         complete: False when the file was cut off, or a part of it is damaged.
         lost: What is damaged, in words; the rest was read.
     """
