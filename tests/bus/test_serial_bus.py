@@ -248,6 +248,18 @@ def test_one_lost_reply_is_asked_for_again(line, bus):
     assert 1 <= counted.retries <= bus.retries  # a busy machine may answer the second one late, too
 
 
+@pytest.mark.parametrize("echo", [False, True])
+def test_what_many_ask_is_sent_once(echo):
+    with PtyLine((1, 2), echo=echo) as line, SerialBus(line.port) as bus:
+        bus.latency = 0.05
+        for _ in range(2):  # plainly, then with an answer owed
+            line.heard.clear()
+            first, absent, second = bus.read_many([(1, 36, 2), (9, 36, 2), (2, 36, 2)])
+            assert isinstance(absent, BusTimeout)
+            assert first.data == second.data == bytes(line.tables[1][36:38])
+            assert [id_ for id_, *_ in line.heard] == [1, 9, 2]
+
+
 def test_a_missing_servo_is_a_typed_timeout_that_says_what_to_do(bus):
     with pytest.raises(BusTimeout, match="servo 9 did not answer") as caught:
         bus.read(9, 36, 2)

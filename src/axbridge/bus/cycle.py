@@ -39,7 +39,6 @@ from axbridge.bus.stats import CycleTimes
 from axbridge.bus.watchdogs import Watchdogs
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError
 from axbridge.state import BusEvent
-from axbridge.units import signed_to_bits
 
 _FORGIVEN = 2  # consecutive losses before a servo counts as missing
 _OTHER_ROBOT = "connect the robot that was there when it was opened, or open it anew"
@@ -114,6 +113,11 @@ class RawState(NamedTuple):
     torque_limit: int | None = None
 
 
+def rows_of(samples: Iterable[RawState]) -> Rows:
+    """These samples as `RAW_ROW`."""
+    return np.array([(*sample[:7], _UNREAD) for sample in samples], RAW_ROW)
+
+
 @dataclass(frozen=True)
 class CycleResult:
     """Outcome of one cycle.
@@ -138,15 +142,12 @@ class CycleResult:
 
     @property
     def states(self) -> dict[str, RawState]:
-        """The fresh rows by name, as the registers have them."""
+        """The fresh rows by name."""
         states = {}
         for servo, row, fresh in zip(self.servos, self.rows.tolist(), self.fresh.tolist(), strict=True):
             if fresh:
-                time, position, speed, load, voltage, temperature, error, limit = row
-                if servo.protocol.sign_bits:
-                    speed, load = signed_to_bits(speed), signed_to_bits(load)
-                known = None if limit == _UNREAD else limit
-                states[servo.name] = RawState(time, position, speed, load, voltage, temperature, error, known)
+                state = RawState(*row)
+                states[servo.name] = state._replace(torque_limit=None) if state.torque_limit == _UNREAD else state
         return states
 
 

@@ -34,6 +34,7 @@ from axbridge.config.instructions import Instruction
 from axbridge.config.registers import Address
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
+_BUSY = 6  # `more_patience` with a virtual bus, whose computer may not get round to answer for a tenth of a second
 LATE_WINDOW = 0.25  # s: so long may a reply come after its question was given up and a later one answered
 _REMOTE_LATE_WINDOW = 2.0
 TWIN_WINDOW = 0.005  # s: so long may a reply be delivered once more after it came
@@ -73,6 +74,8 @@ class SerialBus(GroupReadingBus):
         self._byte = byte_seconds(baud)
         self.port = Port(self.port_name, baud)
         self.latency = self.port.latency
+        if self.port.adapter.kind == "pty":
+            self.more_patience = max(self.more_patience, _BUSY)
         self._late = LateReplies(_REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW)
         self._twins: dict[tuple[int, int], float] = {}  # until when a reply may come again, by id and length
         self._given: dict[int, int] = {}  # the length that an id gave last

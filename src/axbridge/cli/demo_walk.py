@@ -22,16 +22,7 @@ _STEPS = 6
 
 
 def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_page: bool, json: bool) -> None:
-    """Let a robot walk in the simulator; write its recording, and how it followed its goals as page and picture.
-
-    Args:
-        rig: With legs, see `axbridge.motion.gait.can_walk`.
-        name: How the user calls it.
-        out: Folder for the files, which is there.
-        seed: Of the simulation.
-        open_page: Show the page in the end.
-        json: Print the outcome as one JSON document.
-    """
+    """Let a robot walk in the simulator; write its recording, and how it followed its goals as page and picture."""
     from axbridge.comparison.comparison import following
     from axbridge.comparison.html import write_html
     from axbridge.comparison.png import write_png

@@ -94,8 +94,10 @@ class Verbs(typer.core.TyperGroup):
         for name, command in self.commands.items():
             command.help = _flowing(command.help)
             for option in command.params:
-                if option.name == "rig" and option.param_type_name == "option" and _may_omit(command):
-                    option.help += " You may leave the word --rig out."  # type: ignore[attr-defined]
+                if option.name == "rig" and option.param_type_name == "option":
+                    positional = any("RIG" in (one.metavar or "") for one in _arguments(command))
+                    free = "You may leave the word --rig out."
+                    option.help += f" {free if positional or _may_omit(command) else 'It needs the word --rig.'}"  # type: ignore[attr-defined]
             example = EXAMPLES.get(inside + name)
             if example is not None:
                 command.epilog = f"Example: {example}"

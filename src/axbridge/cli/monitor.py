@@ -145,8 +145,6 @@ def _watch(cycles: list[Cycle], causes: _Causes, seconds: float, *, live: bool) 
 
 
 def _rows(cycle: Cycle, result: CycleResult) -> list[tuple[str, ...]]:
-    from axbridge.units import bits_to_signed
-
     rows = []
     for servo in cycle.servos:
         loss = f"{_loss(cycle, servo.id):.2%}"
@@ -154,8 +152,7 @@ def _rows(cycle: Cycle, result: CycleResult) -> list[tuple[str, ...]]:
         if state is None:
             rows.append((servo.name, str(servo.id), *["-"] * 6, _brief(result.faults[servo.name]), loss))
             continue
-        speed, load = (value if servo.protocol.alarm else bits_to_signed(value) for value in (state.speed, state.load))
-        cells = (state.position, speed, load, f"{state.voltage / 10:.1f}")
+        cells = (state.position, state.speed, state.load, f"{state.voltage / 10:.1f}")
         limit = "-" if state.torque_limit is None else str(state.torque_limit)
         flags = servo.protocol.alarms(state.error).describe()
         rows.append((servo.name, str(servo.id), *map(str, cells), str(state.temperature), limit, flags, loss))

@@ -7,7 +7,7 @@ import logging
 import math
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from axbridge.bus.commission import apply_registers
-from axbridge.bus.cycle import Cycle, CycleServo, Goal, RawState
+from axbridge.bus.cycle import RAW_ROW, Cycle, CycleServo, Goal, Rows
 from axbridge.bus.handshake import Expected, Finding, handshake, require
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
@@ -33,32 +33,9 @@ from axbridge.robot.sensors.sensor import Sample, Sensor
 from axbridge.robot.sensors.simulated import SimulatedSensor
 from axbridge.robot.warn import warn
 from axbridge.state import BusEvent
-from axbridge.units import bits_to_signed
 
 _log = logging.getLogger(__name__)
 _STDERR = 2
-RAW_ROW = np.dtype(
-    [("time", "<f8")]
-    + [(name, "<i4") for name in ("position", "speed", "load", "voltage", "temperature", "error", "torque_limit")]
-)
-
-Rows = npt.NDArray[np.void]
-
-
-def raw_rows(drives: Sequence[DynamixelDrive], states: Mapping[str, RawState]) -> tuple[Rows, npt.NDArray[np.bool_]]:
-    """Samples by name as rows of signed counts, one a drive, and which of them there are."""
-    rows, fresh = [], []
-    for drive in drives:
-        state = states.get(drive.config.name)
-        fresh.append(state is not None)
-        if state is None:
-            rows.append((0.0, *[0] * 7))
-            continue
-        time, position, speed, load, voltage, temperature, error, _ = state
-        if drive.profile.protocol == 1:
-            speed, load, error = bits_to_signed(speed), bits_to_signed(load), error & 0x7F
-        rows.append((time, position, speed, load, voltage, temperature, error, -1))
-    return np.array(rows, RAW_ROW), np.array(fresh, dtype=bool)
 
 
 class Connection:
@@ -83,6 +60,7 @@ class Connection:
         self._threads: ThreadPoolExecutor | None = None
         self._lost_sensors: set[str] = set()
         self._lost_ports: set[str] = set()  # reasons that were said
+        self._places: dict[str, list[int]] = {}  # rows of the servos of each bus
         self._read_at = -math.inf  # when the last samples had come in, s on the backend's clock
         self._safety: Safety | None = None
         self._owner = os.getpid()
@@ -108,6 +86,7 @@ class Connection:
                 if servo is not None and config.bus == name:
                     here.append(self._with_rig_limits(servo))
             if here:
+                self._places[name] = [row for row, drive in enumerate(self.on_bus) if drive.config.bus == name]
                 self.cycles[name] = Cycle(bus, here, self.rig.safety.soft_start_ms / 1000)
         try:
             if len(self.cycles) > 1 and self.backend.mode:
@@ -178,16 +157,17 @@ class Connection:
     def receive(self) -> tuple[Rows, npt.NDArray[np.bool_], dict[str, BusError]]:
         """Read every servo: `RAW_ROW` of those on buses in the rig's order, which rows are new, and faults by name."""
         work = self._threads.map if self._threads else map
-        samples: dict[str, RawState] = {}
+        rows, fresh = np.zeros(len(self.on_bus), RAW_ROW), np.zeros(len(self.on_bus), dtype=bool)
         faults: dict[str, BusError] = {}
         self.events = ()
-        for result in work(Cycle.receive, self.cycles.values()):
-            samples.update(result.states)
+        for name, result in zip(self.cycles, work(Cycle.receive, self.cycles.values()), strict=True):
+            places = self._places[name]
+            rows[places], fresh[places] = result.rows, result.fresh
             faults.update(result.faults)
             self.events += result.events
         self._read_at = self.backend.clock.now()
         self._say_lost_ports(faults)
-        return (*raw_rows(self.on_bus, samples), faults)
+        return rows, fresh, faults
 
     def _say_lost_ports(self, faults: Mapping[str, BusError]) -> None:
         """Say why a port is lost and with whom, each reason once, and when all are back."""

@@ -549,7 +549,7 @@ class Robot(Mapping[str, Servo]):
                 world,
                 lambda name, time: self._sampling.state_by(
                     name,
-                    {name: world.sample(name, self._start + time)} if name in world.servos else {},
+                    world.sample(name, self._start + time) if name in world.servos else None,
                     self._start,
                 ),
                 lambda: {} if twin is None else twin.states(self._start),

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
-from axbridge.bus.cycle import RawState
-from axbridge.robot.connection import RAW_ROW, Rows, raw_rows
+from axbridge.bus.cycle import RAW_ROW, RawState, Rows, rows_of
 from axbridge.robot.drives.drive import Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.ideal import IdealDrive
@@ -217,7 +216,7 @@ class Sampling:
         self.frozen = True
         self._publish()
 
-    def state_by(self, name: str, states: Mapping[str, RawState], start: float) -> tuple[ServoState, float]:
+    def state_by(self, name: str, sample: RawState | None, start: float) -> tuple[ServoState, float]:
         """State and power, W, of a joint by a sample that is not kept; one without a bus is measured now."""
         (joint,) = (joint for joint in self._joints if joint.config.name == name)
         scales = self._alone.setdefault(name, Scales([joint.drive]))
@@ -226,7 +225,7 @@ class Sampling:
             others = np.full(1, math.nan, SERVO_ROW)
             for quantity, value in joint.drive.measure(start).items():
                 others[quantity] = value
-        raw, _ = raw_rows(scales.on_bus, states)
+        raw = rows_of([sample] if sample else [])
         table = Samples(scales, raw, raw["time"] - start, scales.powered(), others=others)
         return table[name], table.column("power").item(0)
 

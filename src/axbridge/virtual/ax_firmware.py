@@ -190,7 +190,8 @@ class AxFirmware(Firmware):
 
     def present(self) -> tuple[int, int, int, int, int]:
         """See `Firmware.present`."""
-        return PRESENT.unpack_from(self.table.data, _POSITION)
+        position, speed, load, voltage, temperature = PRESENT.unpack_from(self.table.data, _POSITION)
+        return position, bits_to_signed(speed), bits_to_signed(load), voltage, temperature
 
     def _speed_bits(self, position: int, speed: int) -> int:
         """Present Speed for a speed in counts, with what this firmware gets wrong about it."""

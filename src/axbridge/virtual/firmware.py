@@ -119,7 +119,7 @@ class Firmware(ABC):
 
     @abstractmethod
     def present(self) -> tuple[int, int, int, int, int]:
-        """Position, speed, load, voltage and temperature as they were refreshed last: register counts."""
+        """Position, speed, load, voltage and temperature as they were refreshed last: counts, speed and load signed."""
 
     def feed(self, time: float) -> bool:  # noqa: ARG002 - only a watchdog cares
         """A packet for it, or for all, has come; whether that has changed what the motor is to do."""

@@ -269,7 +269,7 @@ class VirtualServo:
         return self._delays[Instruction.READ] + self._return_delay
 
     def present(self, time: float) -> tuple[int, int, int, int, int]:
-        """Present position, speed, load, voltage and temperature at `time` (s): register counts."""
+        """Present position, speed, load, voltage and temperature at `time` (s): signed counts."""
         self.firmware.refresh(time)
         return self.firmware.present()
 

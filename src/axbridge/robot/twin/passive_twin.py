@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from axbridge.bus.base import Bus, Reply
-from axbridge.bus.cycle import RawState
+from axbridge.bus.cycle import RawState, rows_of
 from axbridge.config.registers import POSITION_MODES, Address, XAddress
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
-from axbridge.robot.connection import raw_rows
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.x_drive import XDrive
 from axbridge.robot.samples import Scales
@@ -72,6 +71,7 @@ _COMMANDS = {  # by version of the protocol
         positional=lambda mode: len(mode) == 2 and mode[1] in POSITION_MODES,  # Operating Mode
     ),
 }  # fmt: skip
+_NOBODY = RawState(0.0, 0, 0, 0, 0, 0, 0)
 
 
 class Onlooker:
@@ -98,7 +98,7 @@ class Onlooker:
         shadow.follow(now)
         blocks = self._read(states, lambda commands: commands.reads)
         goals = {name: self._copy(name, states[name], block) for name, block in blocks.items()}
-        raw, _ = raw_rows(self._scales.on_bus, states)
+        raw = rows_of(states.get(name, _NOBODY) for name in self._drives)
         tables = self._scales.table(raw, shadow.lag), shadow.table(self._scales, shadow.lag)
         measured, twins = ({name: table[name] for name in goals} for table in tables)
         for name, state in measured.items():

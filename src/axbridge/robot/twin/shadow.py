@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from axbridge.robot.connection import raw_rows
+from axbridge.bus.cycle import rows_of
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.samples import Samples, Scales
 from axbridge.virtual.world import World
@@ -33,8 +33,7 @@ class Shadow:
 
     def table(self, scales: Scales, start: float) -> Samples:
         """What the twins of these servos measure now; `start` is when time began, on the real servos' clock, s."""
-        raw, _ = raw_rows(scales.on_bus, {name: self.world.sample(name) for name in scales.servos})
-        return scales.table(raw, start - self.lag)
+        return scales.table(rows_of(map(self.world.sample, scales.servos)), start - self.lag)
 
     def follow_limp(self, drive: DynamixelDrive, position: float, twin: float) -> None:
         """Put the twin of a limp joint where that is (rad), if it is elsewhere: no model knows hands and gravity."""
