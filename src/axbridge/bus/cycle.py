@@ -314,7 +314,9 @@ class Cycle:
         for name, goal in goals.items():
             track = self._tracks[name]
             track.driven = True
-            if track.missing or track.limited or track.unsure or name in self.dark or name in self.taken:
+            if track.failures >= _FORGIVEN or track.limited or track.unsure:
+                continue
+            if name in self.dark or name in self.taken:
                 continue
             self._choose(track, goal, started, limits, blocks)
         heard = started
@@ -341,13 +343,17 @@ class Cycle:
             goal = goal._replace(position=int(self._rows["position"][track.row]))
             track.ramp = (now, now + self.soft_start)
             track.restart = False
-        torque = self._torque_now(track, goal.torque_limit, now)
+        torque = goal.torque_limit
+        if torque is not None or track.ramp is not None:
+            torque = self._torque_now(track, torque, now)
         if goal.place:
             value = goal.speed
             if goal.place == protocol.torque_limit:  # its duty is where the limit is otherwise
                 value, torque = value if torque is None else min(max(value, -torque), torque), None
             track.goal, place = None, goal.place
             block = value.to_bytes(protocol.goal_size(place), protocol.byteorder, signed=True)
+        elif goal == track.goal:
+            place, block = protocol.goal, track.block
         else:
             position, speed, place = goal.position, goal.speed, protocol.goal
             if not goal.wheel:
