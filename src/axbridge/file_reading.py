@@ -26,13 +26,6 @@ def reading(error: Callable[[str, str], AxBridgeError], hint: str) -> Iterator[N
 
     A reader names the mistakes that people make itself. What is left are files that are damaged or hostile: nested a
     thousand times, with numbers of a thousand digits. The libraries raise what they please about these.
-
-    Args:
-        error: Makes the error of a message and a hint; it knows the file: ``partial(RecordingError, path)``.
-        hint: What to do about a file whose content makes no sense.
-
-    Raises:
-        AxBridgeError: as the block raises it, or made by `error`.
     """
     try:
         yield

@@ -58,11 +58,7 @@ def replacing(path: Path | str) -> Iterator[Path]:
 
 
 def write_whole(path: Path | str, content: str | bytes) -> None:
-    """Write a file in one go, or leave what was there.
-
-    Raises:
-        OSError: it cannot be written; `filename` is `path`.
-    """
+    """Write a file in one go, or leave what was there."""
     data = content.encode() if isinstance(content, str) else content
     with replacing(path) as temporary:
         temporary.write_bytes(data)

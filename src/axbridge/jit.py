@@ -113,14 +113,7 @@ def as_tuple(named: T) -> T:
 
 
 def jit(function: F, *, nogil: bool = False, allocates: bool = False, exact: bool = False) -> F:
-    """Decorate a kernel: arrays and scalars in, arrays changed in place and scalars out; no Python objects.
-
-    Args:
-        function: The kernel.
-        nogil: Let other threads run meanwhile.
-        allocates: It makes arrays of its own.
-        exact: Round as Python does.
-    """
+    """Decorate a kernel: arrays and scalars in, arrays changed in place and scalars out; no Python objects."""
     if not COMPILED:
         return function
     options = {"error_model": "numpy", "fastmath": not exact and _FREEDOM, "nogil": nogil, "forceinline": True}

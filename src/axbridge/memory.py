@@ -32,11 +32,7 @@ def has(size: int) -> bool:
 
 
 def need(who: str, size: int, *, blas: bool = False) -> None:
-    """Call it before `who` is loaded, which takes `size` MB, and more with an OpenBLAS of its own.
-
-    Raises:
-        MemoryError: they are not to be had.
-    """
+    """Call it before `who` is loaded, which takes `size` MB, and more with an OpenBLAS of its own."""
     if blas:
         size += _A_CORE * min(_threads(), _CORES)
     if not has(size):

@@ -19,11 +19,7 @@ def way(share: float) -> float:
 
 
 def shortest(distance: float, top_speed: float) -> float:
-    """Time, s, that a distance (rad) needs at least when the speed (rad/s) may not exceed `top_speed`.
-
-    Raises:
-        UsageError: the top speed is not positive.
-    """
+    """Time, s, that a distance (rad) needs at least when the speed (rad/s) may not exceed `top_speed`."""
     if not top_speed > 0:
         raise UsageError(f"a joint that may turn at {top_speed:g} rad/s gets nowhere", "raise its max_velocity")
     return 0.0 if math.isinf(top_speed) else PEAK * abs(distance) / top_speed

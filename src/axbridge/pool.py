@@ -70,13 +70,6 @@ class Workers:
         """Apply a function to every job; the number of each job with its result, in the order in which they are done.
 
         Whoever stops asking gives up the rest: what is begun is finished, and thrown away.
-
-        Args:
-            function: To be importable in another process.
-            jobs: What it is applied to.
-
-        Raises:
-            AxBridgeError: what the function raised, or a task killed its workers again and again.
         """
         waiting, deaths, width = deque(range(len(jobs))), Counter[int](), self._width()
         pending: dict[Future[Result], int] = {}
@@ -147,20 +140,7 @@ def workers(
     prepare: Callable[[], None] | None = None,
     context: BaseContext | None = None,
 ) -> Iterator[Workers]:
-    """Processes that do what they are given, until the block ends.
-
-    Args:
-        where: ``dask://HOST:PORT``; None = a process for each core of this machine.
-        most: Processes of this machine, at most.
-        prepare: What each of them does first. Workers of a cluster have begun already.
-        context: `APART`, or by default one whose processes import the script that is running: what they are given may
-            be defined there.
-
-    Raises:
-        UnsupportedOperation: dask.distributed is not installed.
-        UsageError: no such kind of executor, or no cluster there.
-        AxBridgeError: a task killed the cluster's workers again and again, or its scheduler was lost.
-    """
+    """Processes that do what they are given, until the block ends."""
     if where is None:
         cores = os.cpu_count() or 1
         count = cores if most is None else max(1, min(cores, most))
@@ -260,11 +240,7 @@ def _silenced(*names: str) -> Iterator[None]:
 def results(
     function: Callable[[Job], Result], jobs: Sequence[Job], where: str | Workers | None = None
 ) -> Iterator[tuple[int, Result]]:
-    """What `Workers.results` gives, of processes that are begun for it, or run already.
-
-    Raises:
-        AxBridgeError: as `workers` and `Workers.results`.
-    """
+    """What `Workers.results` gives, of processes that are begun for it, or run already."""
     if isinstance(where, Workers):
         yield from where.results(function, jobs)
         return

@@ -79,11 +79,7 @@ def connected() -> list[str]:
 
 
 def find_port() -> str:
-    """The port meant by ``auto``: the only USB serial adapter there is (of a kind known for servos, if there is one).
-
-    Raises:
-        PortError: there is none, or there are several; the message lists them.
-    """
+    """The port meant by ``auto``: the only USB serial adapter there is, or the only one of a kind known for servos."""
     found = connected()
     if len(found) == 1:
         return found[0]

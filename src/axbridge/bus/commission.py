@@ -16,12 +16,7 @@ UNLOCK = "switch the supply of the servo off and on: nothing else ends the lock"
 
 
 def read_register(bus: Bus, id: int, register: Register) -> int:
-    """Value of one register.
-
-    Raises:
-        ServoFault: the servo refused the read.
-        BusTimeout, CorruptPacket, PortError: as `Bus.read`.
-    """
+    """Value of one register."""
     reply = bus.read(id, register.address, register.size)
     if len(reply.data) != register.size:
         error = bus.protocol(id).error(reply.error)
@@ -30,11 +25,7 @@ def read_register(bus: Bus, id: int, register: Register) -> int:
 
 
 def answers_ping(bus: Bus, id: int) -> bool:
-    """Whether servo `id` is there.
-
-    Raises:
-        PortError: the line is gone.
-    """
+    """Whether servo `id` is there."""
     try:
         bus.ping(id)
     except (BusTimeout, CorruptPacket):
@@ -43,11 +34,7 @@ def answers_ping(bus: Bus, id: int) -> bool:
 
 
 def try_protocol(bus: Bus, id: int, protocol: Protocol) -> tuple[int, int] | None:
-    """Model and firmware of a servo that tells them to a PING in this protocol, which the bus then speaks; else None.
-
-    Raises:
-        CorruptPacket, PortError: as `Bus.ping`.
-    """
+    """Model and firmware that a servo answers to a PING in this protocol, which the bus then speaks; else None."""
     if id > protocol.max_id:
         return None
     known = bus.protocol(id)
@@ -61,11 +48,7 @@ def try_protocol(bus: Bus, id: int, protocol: Protocol) -> tuple[int, int] | Non
 
 
 def answers_reads(bus: Bus, id: int) -> bool:
-    """Whether servo `id` answers READs: not at status return level 0.
-
-    Raises:
-        PortError: the line is gone.
-    """
+    """Whether servo `id` answers READs: not at status return level 0."""
     try:
         return _read_patiently(bus, id, bus.protocol(id).id_place, 1) is not None
     except (BusTimeout, CorruptPacket):
@@ -73,11 +56,7 @@ def answers_reads(bus: Bus, id: int) -> bool:
 
 
 def read_start(bus: Bus, id: int, length: int) -> bytes | None:
-    """The first `length` bytes of a servo's table; None when it answers PING and no READ: status return level 0.
-
-    Raises:
-        BusTimeout, CorruptPacket, PortError: as `Bus.read`.
-    """
+    """The first `length` bytes of a servo's table; None when it answers PING and no READ: status return level 0."""
     return _read_patiently(bus, id, 0, length)
 
 
@@ -100,14 +79,7 @@ def unmute(id: int, where: str = "") -> str:
 
 
 def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value: int) -> int:
-    """Set one register if it differs, and verify; returns the EEPROM bytes sent (0: nothing to do, or RAM).
-
-    Raises:
-        ProfileError: this model has no such register.
-        UsageError: the register cannot be written, or not with this value.
-        ServoFault: the servo is locked, refused the write, or holds another value afterwards.
-        BusTimeout, CorruptPacket, PortError: as `Bus.write`.
-    """
+    """Set one register if it differs, and verify; returns the EEPROM bytes sent (0: nothing to do, or RAM)."""
     register = _writable(profile, name, value)
     if read_register(bus, id, register) == value:
         return 0
@@ -152,13 +124,7 @@ def _unsure(id: int, name: str, value: int) -> BusTimeout:
 
 
 def write_blindly(bus: Bus, id: int, profile: FirmwareProfile, name: str, value: int) -> None:
-    """Send one register to a servo that answers PING alone; of the write nothing is verified.
-
-    Raises:
-        ProfileError, UsageError: as `write_register`.
-        BusTimeout, CorruptPacket: it does not answer PING afterwards, under its new id if that was written.
-        PortError: the line is gone.
-    """
+    """Send one register to a servo that answers PING alone; of the write nothing is verified."""
     register = _writable(profile, name, value)
     data = _encoded(register, value)
     bus.write(id, register.address, data, answered=False, deaf=_deaf(profile, register))
@@ -167,12 +133,7 @@ def write_blindly(bus: Bus, id: int, profile: FirmwareProfile, name: str, value:
 
 
 def refuse_locked(bus: Bus, id: int, profile: FirmwareProfile, name: str) -> None:
-    """Refuse to write a register that the servo's lock protects.
-
-    Raises:
-        ServoFault: it is locked.
-        BusTimeout, CorruptPacket, PortError: as `Bus.read`.
-    """
+    """Refuse to write a register that the servo's lock protects."""
     register = profile.register(name)
     if profile.behaviour.locks(register.address, register.size) and name != "lock" and _is_locked(bus, id, profile):
         raise ServoFault(id, 0, UNLOCK, f"is locked: {name} cannot be written")
@@ -204,15 +165,7 @@ def _deaf(profile: FirmwareProfile, register: Register) -> float:
 def apply_registers(
     bus: Bus, id: int, profile: FirmwareProfile, values: Mapping[str, int]
 ) -> tuple[int, dict[str, BusError]]:
-    """Set several registers as `write_register` does, whatever fails on the way.
-
-    Returns:
-        EEPROM bytes sent, and the registers that failed, by name.
-
-    Raises:
-        ProfileError, UsageError: as `write_register`; nothing was written then.
-        PortError: the line is gone.
-    """
+    """Set several registers as `write_register` does, whatever fails on the way."""
     for name, value in values.items():
         _writable(profile, name, value)
     before = bus.eeprom_writes

@@ -258,11 +258,7 @@ class Cycle:
         self._events: list[BusEvent] = []
 
     def remember(self) -> None:
-        """Read the EEPROM of every servo. A lost port is used again only when all that answer are the same servos.
-
-        Raises:
-            BusError: a servo does not answer.
-        """
+        """Read the EEPROM of every servo. A lost port is used again only when all that answer are the same servos."""
         for track in self._all:
             track.eeprom = self.bus.read(track.servo.id, *track.protocol.identity).data
 
@@ -272,11 +268,7 @@ class Cycle:
         return self.receive()
 
     def soften(self, names: Iterable[str], seconds: float) -> None:
-        """Write a tenth of the full torque limit to these servos now; `send` lets it rise within `seconds`.
-
-        Raises:
-            PortError: the line is gone.
-        """
+        """Write a tenth of the full torque limit to these servos now; `send` lets it rise within `seconds`."""
         now = self.bus.clock.now()
         limits: _Writes = {}
         for name in names:
@@ -296,9 +288,6 @@ class Cycle:
         down gets nothing until `recover`, and a missing one nothing before it is back: when its power comes back it
         must not jump to an old goal. So after a pause in which one may have lost its power, all are read first. Changed
         torque limits go out before goals, in a packet of their own. `receive` reports a lost port.
-
-        Returns:
-            When the servos had their goals, s on the bus's clock: bytes that a port has taken are still to go out.
         """
         with self.bus.turn, self.bus.turn.lock:  # or a policy could come between a goal's choice and its way out
             return self._send(goals)
@@ -613,13 +602,7 @@ class Cycle:
         return off and self.watchdogs.was_reset(track.servo.id)
 
     def _judge(self, track: _Track, *, on: bool, forgot: bool) -> None:
-        """Note whose torque is off although it has goals, and why: it was without power, or somebody has seen to it.
-
-        Args:
-            track: The servo.
-            on: Whether its torque is on.
-            forgot: Whether it was without power, if it is off.
-        """
+        """Note whose torque is off although it has goals, and why: it was without power, or somebody has seen to it."""
         name = track.servo.name
         if on and name in self.taken:
             self.taken.discard(name)
@@ -762,11 +745,7 @@ class Cycle:
         return True
 
     def _recognise_all(self) -> None:
-        """Look who answers on a port that is back.
-
-        Raises:
-            PortError: another servo than before.
-        """
+        """Look who answers on a port that is back."""
         known = [track for track in self._all if track.eeprom]
         asked = [(track.servo.id, *track.protocol.identity) for track in known]
         for track, answer in zip(known, self.bus.read_many(asked), strict=True):

@@ -56,17 +56,7 @@ def diagnose(
     packets: int = 1000,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
-    """Examine an open bus; nothing is moved and nothing is written to a servo.
-
-    Args:
-        bus: The bus.
-        expected: The servos of a rig on it; empty = whoever answers.
-        packets: Reads for the measurement of the loss.
-        progress: Called with what is being done.
-
-    Raises:
-        PortError: the line is gone.
-    """
+    """Examine an open bus; nothing is moved and nothing is written to a servo."""
     where = f" --port {bus.port_name}"
     facts: dict[str, Any] = {"port": bus.port_name, "baud": bus.baud}
     findings = look_at_adapter(bus, facts)
@@ -217,14 +207,7 @@ def _supply_and_heat(
 
 
 def look_at_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts: dict[str, Any]) -> list[Finding]:
-    """Ask the servos in turn for what they always say, and count the answers that are missing or wrong.
-
-    Args:
-        bus: Their bus.
-        servos: What to call them, by id.
-        packets: Questions altogether.
-        facts: Gets the share lost by id (``loss``), and how many answers were wrong.
-    """
+    """Ask the servos in turn for what they always say, and count the answers that are missing or wrong."""
     ids = list(servos)
     lost: dict[int, int] = {}
     asked = dict.fromkeys(ids, 0)

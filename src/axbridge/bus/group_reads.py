@@ -29,20 +29,7 @@ class GroupReadingBus(Bus):
 
     @abstractmethod
     def _gather(self, protocol: Protocol, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
-        """Send `frame`; what is heard until as many status packets came, or their time is over.
-
-        Args:
-            protocol: Of the servos asked.
-            frame: The question.
-            answers: Status packets.
-            size: Bytes of all of them, at most.
-
-        Returns:
-            What was heard, and when the servos had the question.
-
-        Raises:
-            PortError: the line is gone.
-        """
+        """Send `frame`; what is heard until as many status packets came, or their time is over."""
 
     def _same_room(
         self,
@@ -76,11 +63,7 @@ class GroupReadingBus(Bus):
         return answers
 
     def knows_best(self, id: int) -> bool:
-        """Whether a servo knows the best question of its protocol to several. If it does not answer, that stays open.
-
-        Raises:
-            PortError: the line is gone.
-        """
+        """Whether a servo knows the best question of its protocol to several; open as long as it does not answer."""
         return self._group_code(id) in self.protocol(id).group_reads[:1]
 
     def _group_code(self, id: int) -> int | None:

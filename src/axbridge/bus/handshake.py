@@ -57,11 +57,7 @@ class ExpectedBus:
     servos: tuple[Expected, ...] = ()
 
     def open(self) -> SerialBus:
-        """Open the port; the bus knows which servo speaks which protocol.
-
-        Raises:
-            PortError: the port cannot be opened.
-        """
+        """Open the port; the bus knows which servo speaks which protocol."""
         bus = SerialBus(self.port, self.baud)
         for servo in self.servos:
             bus.speak(servo.id, servo.protocol)
@@ -94,19 +90,7 @@ class Finding:
 
 
 def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[Finding]:
-    """Ask every servo who it is; note which of them stay silent on a write; measure the adapter's latency.
-
-    Args:
-        bus: The bus they are on.
-        servos: Who should be there.
-        port: How the commands of the fixes name the port.
-
-    Returns:
-        What is wrong, worst first; empty when all is well.
-
-    Raises:
-        PortError: the line is gone.
-    """
+    """Ask every servo who it is; note which of them stay silent on a write; measure the adapter's latency."""
     where = f" --port {port}" if port else ""
     findings: list[Finding] = []
     present = []
@@ -172,11 +156,7 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
 
 
 def counting(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str, int]:
-    """What says from where and which way a servo counts its position, of one that has such registers.
-
-    Raises:
-        BusError: as of `read_register`.
-    """
+    """What says from where and which way a servo counts its position, of one that has such registers."""
     names = ("homing_offset", "drive_mode")
     return {name: read_register(bus, id, profile.registers[name]) for name in names if name in profile.registers}
 
@@ -211,11 +191,7 @@ def _identity(servo: Expected, label: str, model: int, firmware: int, where: str
 
 
 def is_shared(bus: Bus, id: int) -> bool:
-    """Whether two servos have this id. They answer at the same time, and their calibration and positions differ.
-
-    Raises:
-        PortError: the line is gone.
-    """
+    """Whether two servos have this id. They answer at the same time, and their calibration and positions differ."""
     whole, unlike = bus.protocol(id).whole, bus.protocol(id).unlike
     for _ in range(_LOOKS):
         if isinstance(bus.read_many([(id, *whole)])[0], CorruptPacket):
@@ -256,12 +232,7 @@ def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> flo
 
 
 def require(findings: Sequence[Finding], port: str) -> None:
-    """Refuse to go on when a finding is fatal.
-
-    Raises:
-        BusTimeout: one servo does not answer, and that is all.
-        BusError: all fatal findings in one line, and the first one's fix.
-    """
+    """Refuse to go on when a finding is fatal."""
     fatal = [finding for finding in findings if finding.fatal]
     if not fatal:
         return

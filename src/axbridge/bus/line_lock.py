@@ -45,13 +45,7 @@ class Turn:
         self._calls.append(call)
 
     def reserve(self, thread: int | None, why: str | None = None) -> None:
-        """From now on this thread alone may write; None: every thread again.
-
-        Args:
-            thread: Its identity.
-            why: Others get `RobotStopped` with this text; None: they wait, until the line is closed. Whoever has it to
-                close it keeps it.
-        """
+        """From now on this thread alone may write; None: every thread again."""
         if why is None or self._only is None or self._why is not None:
             self._only, self._why = thread, why
 
@@ -61,11 +55,7 @@ class Turn:
         return self._why is not None and not self._may_write()
 
     def wait_to_write(self) -> None:
-        """Wait until this thread may write; call it in a transaction, which others can come into meanwhile.
-
-        Raises:
-            RobotStopped: it is refused.
-        """
+        """Wait until this thread may write; call it in a transaction, which others can come into meanwhile."""
         while self._only is not None and not self._may_write():
             if self._why is not None:
                 raise RobotStopped(self._why, "the main thread may go on; others when Robot.resume() is called")
@@ -73,11 +63,7 @@ class Turn:
 
     @contextmanager
     def held(self, patience: float) -> Iterator[None]:
-        """Keep other threads off the line, and write, whomever it is reserved for.
-
-        Raises:
-            BusError: another thread does not leave it within `patience` seconds.
-        """
+        """Keep other threads off the line, and write, whomever it is reserved for."""
         with self:
             if not self.lock.acquire(timeout=patience):
                 raise BusError("another thread does not leave the line", "cut the servo supply")

@@ -35,11 +35,7 @@ _FD_SETSIZE = 1024  # descriptors `select` can name
 
 
 def check_sdk(port: str) -> None:
-    """Refuse a dynamixel-sdk that is too old or was overwritten by another package's copy.
-
-    Raises:
-        PortError: with the command that repairs the installation.
-    """
+    """Refuse a dynamixel-sdk that is too old or was overwritten by another package's copy."""
     repair = "run `pip install --force-reinstall 'dynamixel-sdk>=4.0.5'`"
     distribution = metadata.distribution("dynamixel-sdk")
     version = tuple(int(part) for part in distribution.version.split(".")[:3] if part.isdigit())
@@ -88,11 +84,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         return self._poll
 
     def send(self, frame: bytes) -> None:
-        """Hand `frame` to the driver; never flushes what was sent before.
-
-        Raises:
-            PortError: the port is closed or lost.
-        """
+        """Hand `frame` to the driver; never flushes what was sent before."""
         if self._fd is None:
             self._send_slowly(frame)
             return
@@ -113,11 +105,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
                 raise self._lost(failure) from failure
 
     def receive(self, deadline: float) -> bytes:
-        """Wait for bytes until `deadline` (`time.monotonic`); return what there is, or nothing when it passed.
-
-        Raises:
-            PortError: the port is closed or lost.
-        """
+        """Wait for bytes until `deadline` (`time.monotonic`); return what there is, or nothing when it passed."""
         if self._fd is None:
             return self._receive_slowly(deadline)
         left = deadline - time.monotonic()

@@ -28,9 +28,6 @@ def line_behind(name: str) -> frozenset[str]:
 
     A link that `axbridge serve` keeps is its own mark, whoever serves it now. A pseudo-terminal is known by the
     processes that hold its other end, a USB adapter by its maker, product and serial number. Empty: nothing is known.
-
-    Raises:
-        PortError: a link of a server that has ended.
     """
     if is_remote(name):
         return frozenset()

@@ -50,14 +50,6 @@ def scan(bus: SerialBus, ids: Iterable[int] = range(254), *, first: bool = True)
     An answer carries its servo's id, so the next ping leaves as soon as the line must be free again; an answer that an
     adapter holds back is credited to its servo whenever it comes. Where something else came, two servos may share the
     id: it is asked once more, patiently.
-
-    Args:
-        bus: Open bus.
-        ids: Ids to try.
-        first: Whether to look for Protocol 1.0, too: 2.0 takes two packets, 1.0 two for each id.
-
-    Raises:
-        PortError: the line is gone.
     """
     wanted = list(ids)
     second = [one for one in ping_all(bus) if one.id in wanted]
@@ -83,11 +75,7 @@ def scan(bus: SerialBus, ids: Iterable[int] = range(254), *, first: bool = True)
 
 
 def ping_all(bus: SerialBus) -> list[FoundServo]:
-    """Who speaks Protocol 2.0: one PING to all, twice. They answer by id, each in its own time.
-
-    Raises:
-        PortError: the line is gone.
-    """
+    """Who speaks Protocol 2.0: one PING to all, twice. They answer by id, each in its own time."""
     found: dict[int, FoundServo] = {}
     frame, byte = v2.encode(BROADCAST, Instruction.PING), byte_seconds(bus.baud)
     for _ in range(_PASSES):
@@ -171,17 +159,7 @@ def _identify(bus: SerialBus, id: int) -> FoundServo:
 def scan_bauds(
     bus: SerialBus, bauds: Iterable[int], ids: Iterable[int] = range(254), progress: Callable[[int], None] | None = None
 ) -> dict[int, list[FoundServo]]:
-    """`scan` at several rates; the bus is at its own rate again afterwards.
-
-    Args:
-        bus: Open bus.
-        bauds: Rates to try; those the driver cannot make are left out of the result.
-        ids: Ids to try at each.
-        progress: Called with each rate before it is tried.
-
-    Raises:
-        PortError: the line is gone.
-    """
+    """`scan` at several rates; the bus is at its own rate again afterwards."""
     wanted, rates, before = list(ids), list(bauds), bus.baud
     found: dict[int, list[FoundServo]] = {}
     try:

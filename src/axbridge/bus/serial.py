@@ -445,11 +445,7 @@ class SerialBus(GroupReadingBus):
         return self.stats.overhear(rest.replace(frame, b"") if self.echo else rest) if rest else 0
 
     def _wait_out(self, id: int) -> None:
-        """Wait until no late reply of servo `id` can come any more.
-
-        Raises:
-            BusTimeout, CorruptPacket: nobody has answered since, nor does it answer a PING now.
-        """
+        """Wait until no late reply of servo `id` can come any more."""
         if self._late.silent and self._late.latest(id):
             protocol = self.protocol(id)
             self._converse(protocol.encode(id, Instruction.PING, b""), id, protocol.ping_length)

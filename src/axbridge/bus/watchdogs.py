@@ -37,11 +37,7 @@ class Watchdogs:
         self._doubt = False
 
     def arm(self, ids: Collection[int]) -> None:
-        """Arm those of them that are not, also where one has expired; what does not confirm it is armed the next time.
-
-        Raises:
-            PortError: the line is gone.
-        """
+        """Arm those that are not, also where one has expired; what does not confirm it is armed the next time."""
         new = [id_ for id_ in ids if id_ not in self.armed and self._bus.protocol(id_).watchdog is not None]
         if not new:
             return
@@ -59,11 +55,7 @@ class Watchdogs:
         self._reset -= set(ids)
 
     def was_reset(self, id: int) -> bool:
-        """Whether this one was armed, and is not any more: it has lost its power since.
-
-        Raises:
-            PortError: the line is gone.
-        """
+        """Whether this one was armed, and is not any more: it has lost its power since."""
         return id in self._reset or (id in self.armed and self._read([id]) == [(id, _OFF)])
 
     def heard(self) -> None:
@@ -84,11 +76,7 @@ class Watchdogs:
         return bool(self.armed) and (self._doubt or self._silence(self._bus.clock.now()) > PERIOD / 2)
 
     def look(self) -> list[int]:
-        """Ask all that are armed, which feeds them; the ids of those that have expired.
-
-        Raises:
-            PortError: the line is gone.
-        """
+        """Ask all that are armed, which feeds them; the ids of those that have expired."""
         found = self._read(sorted(self.armed))
         self._doubt, self._spoken_at = False, self._bus.clock.now()
         off = {id_ for id_, value in found if value == _OFF}

@@ -99,11 +99,7 @@ def serve(
 
 
 def served(rig: Rig, model: str | None = None) -> Rig:
-    """The rig as it is served: with this model, else with the measured one, because a server stands for hardware.
-
-    Raises:
-        RigError, ProfileError: as `Rig.with_model`.
-    """
+    """The rig as it is served: with this model, else with the measured one, because a server stands for hardware."""
     from axbridge.errors import RigError
 
     if model is not None:

@@ -86,11 +86,7 @@ def baseline(track: Track, lag: Lag) -> Baseline:
 
 
 def lags(recording: Recording) -> dict[str, Lag]:
-    """Delay and lag of each joint of a recording that was told to move by 2° or more.
-
-    Raises:
-        RecordingError: none was.
-    """
+    """Delay and lag of each joint of a recording that was told to move by 2° or more."""
     tracks = {name: _known(track) for name, track in recording.items()}
     moving = {name: [track] for name, track in tracks.items() if len(track) > 20 and np.ptp(track.command) > _STILL}
     if not moving:

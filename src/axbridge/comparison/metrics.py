@@ -72,13 +72,7 @@ class FrequencyResponse:
 
 
 def resample(time: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
-    """Linear interpolation at times `at`; NaN outside the samples, NaN samples are left out.
-
-    Args:
-        time: Sample times (n,), strictly increasing.
-        values: Samples (n,).
-        at: Wanted times (m,).
-    """
+    """Linear interpolation at times `at`; NaN outside the samples, NaN samples are left out."""
     known = ~np.isnan(values)
     if not known.any():
         return np.full(len(at), np.nan)
@@ -111,12 +105,6 @@ def best_shift(time: FloatArray, reference: FloatArray, other: FloatArray, limit
 
     A grid of 2 ms first, then a parabola through the best three. None when no shift within the limit is the best: the
     error is least at an end of the range, or the motions do not overlap, are too short, or hardly move.
-
-    Args:
-        time: Common sample times (n,).
-        reference: (n,).
-        other: (n,).
-        limit: Largest shift tried, s.
     """
     if len(time) < 3 or not moves(reference):
         return None
@@ -138,14 +126,7 @@ def best_shift(time: FloatArray, reference: FloatArray, other: FloatArray, limit
 
 
 def step_response(time: FloatArray, position: FloatArray, target: float, commanded: float) -> StepResponse:
-    """Figures of the response to a goal set once.
-
-    Args:
-        time: Sample times (n,), s.
-        position: rad, (n,).
-        target: The goal, rad.
-        commanded: When the goal was set, s.
-    """
+    """Figures of the response to a goal set once."""
     known = ~np.isnan(position)
     time, position = time[known], position[known]
     if len(time) < 5:
@@ -175,15 +156,7 @@ def step_response(time: FloatArray, position: FloatArray, target: float, command
 def frequency_response(
     time: FloatArray, command: FloatArray, position: FloatArray, low: float, high: float
 ) -> FrequencyResponse:
-    """Gain and phase between `low` and `high` Hz, from cross spectra (Welch) of a chirp.
-
-    Args:
-        time: Sample times (n,), s.
-        command: rad, (n,).
-        position: rad, (n,).
-        low: Lowest frequency, Hz.
-        high: Highest frequency, Hz.
-    """
+    """Gain and phase between `low` and `high` Hz, from cross spectra (Welch) of a chirp."""
     from scipy.signal import csd, welch
 
     if len(time) < 16:
@@ -219,13 +192,7 @@ def _crossing(time: FloatArray, values: FloatArray, level: float) -> float:
 
 
 def fall_time(time: FloatArray, position: FloatArray, released: float) -> float:
-    """From the release until the arm first comes within `_HANGING` of hanging down (0 rad), s; NaN if it never does.
-
-    Args:
-        time: Sample times (n,), s.
-        position: rad, (n,).
-        released: When torque went off, s.
-    """
+    """From the release until the arm first comes within `_HANGING` of hanging down (0 rad), s; NaN if it never does."""
     chosen = (time >= released) & ~np.isnan(position)
     return _crossing(time[chosen], -np.abs(position[chosen]), -_HANGING) - released
 

@@ -36,11 +36,6 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     one servo of a robot (`comparison.joint_load`); likewise supply voltage and registers. Times of samples whose
     stamps are known to be coarse are restored (`axbridge.recording.coarse_clock`). While an arm that turns endlessly is
     where its sensor cannot see it, the run is `Regime.FOLLOWED`: there is nothing to compare.
-
-    Raises:
-        RecordingError: more than one servo in a recording, or another than the rig's, no commands, or fewer than two
-            samples.
-        RigError: the rig is not one arm on a fixed base.
     """
     servo = rig.servos[0]
     side, count = servo.direction, rig.profile_of(servo).units.position  # goals arrive in whole counts
@@ -125,11 +120,7 @@ def packed(model: ServoModel, rig: Rig) -> FloatArray:
 
 
 def only_track(recording: Recording, rig: Rig) -> Track:
-    """The track of the rig's only servo, from the first sample whose position is known.
-
-    Raises:
-        RecordingError: it has none, or more than one, or another servo's, or nothing that can be simulated.
-    """
+    """The track of the rig's only servo, from the first sample whose position is known."""
     if not len(recording):
         raise RecordingError(recording.path, "holds no samples", "record it again")
     if len(recording) != 1:

@@ -107,11 +107,7 @@ def _in_closed_form(recording: Recording, rig: Rig, chosen_model: str | None) ->
 
 
 def _start(rig: Rig, servo: ServoConfig, started: Mapping[str, float]) -> float:
-    """Where a joint is put, rad: where it was seen first; but a real one that rests on its stop may read as beyond it.
-
-    Raises:
-        RigError: the rig's URDF is wrong.
-    """
+    """Where a joint is put, rad: where it was seen first, but not beyond the stop on which a real one may rest."""
     if servo.name not in started:
         return servo.position
     low, high = (-math.inf, math.inf) if rig.world is None else stops_of(rig, servo)

@@ -51,11 +51,7 @@ class Mesh:
 
 
 def read_mesh(path: Path) -> Mesh:
-    """Read a mesh: ``.stl`` (binary or text) or ``.obj``.
-
-    Raises:
-        RigError: another kind, unreadable, too large, or no triangles in it.
-    """
+    """Read a mesh: ``.stl`` (binary or text) or ``.obj``."""
     kind = path.suffix.lower()
     if kind not in _KINDS:
         known = "Collada is not read" if kind == ".dae" else "no such kind of mesh is known"

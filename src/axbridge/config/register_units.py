@@ -22,13 +22,7 @@ def compliance_slope(written: int) -> int:
 
 
 def in_units(profile: FirmwareProfile, name: str, values: Mapping[str, int]) -> str:
-    """A register's value with its unit; "" for a plain number. Angles count from position 0, as in ROBOTIS' manual.
-
-    Args:
-        profile: The servo's.
-        name: Which register.
-        values: Counts by register; where both angle limits are 0 the servo turns as a wheel.
-    """
+    """A register's value with its unit; "" for a plain number. Angles count from position 0, as in ROBOTIS' manual."""
     value, unit, units = values[name], profile.registers[name].unit, profile.units
     wheel = values.get("cw_angle_limit") == values.get("ccw_angle_limit") == 0
     if name == "moving_speed" and wheel and profile.units_name == "ax":

@@ -42,11 +42,7 @@ def servo_model(fit: Fit, name: str) -> ServoModel:
 
 
 def write_params(fit: Fit, path: Path | str) -> None:
-    """Write the parameters as TOML, for ``model = "…"`` in a rig and ``--model``; intervals stand as comments.
-
-    Raises:
-        RecordingError: it cannot be written; what was at `path` stays.
-    """
+    """Write the parameters as TOML, for ``model = "…"`` in a rig and ``--model``; intervals stand as comments."""
     path = Path(path)
     model = servo_model(fit, path.stem)
     lines = toml_lines(model, {estimate.unknown.name: _interval(fit, estimate) for estimate in fit.estimates})

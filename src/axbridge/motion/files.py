@@ -18,19 +18,7 @@ _SAMPLE = 0.02  # s between the rows of a curved way in a .motion file
 
 
 def load_move(path: str | Path, joints: JointTable | None = None) -> tuple[Move, list[str]]:
-    """Read a move of any kind.
-
-    Args:
-        path: The file; or ``sample:NAME``, a move that comes with axbridge.
-        joints: Whose ids a `.mtn` file has, and whose aliases a `.motion` file may use.
-
-    Returns:
-        The move, and notes on what was odd or could not be kept.
-
-    Raises:
-        MoveError, RecordingError: the file cannot be read.
-        UsageError: another ending, no such sample, or a `.mtn` without a table of joints.
-    """
+    """Read a move of any kind."""
     if str(path).startswith(_SHIPPED):
         path = _sample(str(path).removeprefix(_SHIPPED))
     kind = Path(path).suffix.lower()

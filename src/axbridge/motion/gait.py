@@ -520,16 +520,7 @@ def _stepping(body: _Biped, feet: Mapping[str, FloatArray], centre: FloatArray, 
 def _leads(
     rig: Rig, body: _Biped, way: _Stepping, feet: Mapping[str, FloatArray], gait: Gait, high: float
 ) -> FloatArray:
-    """How far ahead of the legs' joints the goals of their servos have to be, rad, (n, joints).
-
-    Args:
-        rig: With the servos.
-        body: Of the robot.
-        way: Of its joints.
-        feet: Of its feet.
-        gait: How it walks.
-        high: The torso's origin above the floor, m.
-    """
+    """How far ahead of the legs' joints the goals of their servos have to be, rad, (n, joints)."""
     joints = (way.positions, *_rates(way.positions))
     speed, faster = joints[1:]
     spin, spinning = (np.pad(rate, ((0, 0), (2, 0))) for rate in _rates(way.turned[:, None]))

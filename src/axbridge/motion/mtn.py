@@ -538,12 +538,7 @@ def _steps(name: str, page: Page, every: tuple[str, ...], joints: JointTable) ->
 
 
 def _thinned(times: FloatArray, rows: FloatArray) -> list[int]:
-    """Rows, ascending, between which straight lines stay within the tolerance of all others (Douglas and Peucker 1973).
-
-    Args:
-        times: (n,), s.
-        rows: (n, ids), counts.
-    """
+    """Rows, ascending, between which straight lines stay near all others (Douglas and Peucker 1973)."""
     kept = {0, len(times) - 1}
     open_ = [(0, len(times) - 1)]
     while open_:

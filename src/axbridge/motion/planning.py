@@ -166,21 +166,7 @@ def plan(
     ending: bool = False,
     tick: float = 0.02,
 ) -> Plan:
-    """Plan from `start` to the end, or to where the pages lead back.
-
-    Args:
-        move: The pages.
-        start: First page.
-        here: Where every joint of the move is, rad.
-        bounds: What every joint may do.
-        pace: Times are divided by it.
-        ease: Go to the first pose as from rest, slowly, in this time (s) at least; None = as the page says.
-        ending: Somebody asked for the end: go on by `exit` instead of `next`, each page once.
-        tick: Shortest way, s.
-
-    Raises:
-        UsageError: none of the pages has a pose.
-    """
+    """Plan from `start` to the end, or to where the pages lead back."""
     names = list(move.chain(start, "exit")[0] if ending else move.rounds(start))
     loop = None if ending else move.chain(start)[1]
     steps = [step for name in names for step in _steps(name, move.pages[name], bounds, pace)]

@@ -197,12 +197,7 @@ def _within(robot: Robot, joint: str, angle: float) -> float:
 
 
 def _moving(rows: FloatArray, margin: int) -> tuple[int, int]:
-    """The samples (first, end) in which something moves, with so many more on both sides.
-
-    Args:
-        rows: (n, joints), rad.
-        margin: Samples.
-    """
+    """The samples (first, end) in which something moves, with so many more on both sides."""
     started = np.abs(rows - rows[0]).max(axis=1) > _REST
     unfinished = np.abs(rows - rows[-1]).max(axis=1) > _REST
     if not started.any():
@@ -213,12 +208,7 @@ def _moving(rows: FloatArray, margin: int) -> tuple[int, int]:
 
 
 def _smooth(rows: FloatArray, width: float) -> FloatArray:
-    """Each column weighed with a Gaussian; both ends stay where they are.
-
-    Args:
-        rows: (n, joints), rad.
-        width: Standard deviation, samples.
-    """
+    """Each column weighed with a Gaussian; both ends stay where they are."""
     reach = min(math.ceil(3 * width), len(rows) - 1)
     weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
     weights /= weights.sum()

@@ -24,16 +24,7 @@ _PATIENCE = 2.0  # s for git: a folder on a slow disk is recorded without its re
 def describe(
     rig: Rig | None = None, *, backend: str = "", seed: int | None = None, experiment: str = "", **more: Any
 ) -> dict[str, Any]:
-    """Metadata of a recording.
-
-    Args:
-        rig: Its servos' profiles and models are recorded with a hash of each; the whole rig, too, and the git revision
-            of its folder, where it has one.
-        backend: ``real``, ``sim``, ``imported``, …
-        seed: Of the simulation.
-        experiment: What was done.
-        **more: Further JSON values (``calibration``, ``registers``, ``source``, ``pendulum``, …).
-    """
+    """Metadata of a recording."""
     facts: dict[str, Any] = {
         "backend": backend,
         "experiment": experiment,

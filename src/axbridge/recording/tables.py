@@ -71,16 +71,6 @@ def wide_table(
     Measurements are interpolated between neighbours, but not over a gap (more than 2.5 times the usual spacing) nor
     past the ends. Goals and settings are held until the next. Error bits count from one row to the next:
     none is lost.
-
-    Args:
-        servos: Of each its ``time``, s, (n,), strictly increasing, and columns (n,) named as those of a track.
-        rate: Rows a second; None: a row at each time of any servo, nothing interpolated.
-
-    Returns:
-        time (m,), s, and columns (m,) by servo and name, NaN where nothing is known.
-
-    Raises:
-        UsageError: a rate that is not positive.
     """
     times = [columns["time"] for columns in servos.values()]
     at = every_time(times) if rate is None else even_times([(t[0], t[-1]) for t in times if len(t)], rate)
@@ -103,11 +93,7 @@ def every_time(times: Iterable[FloatArray]) -> FloatArray:
 
 
 def even_times(spans: Sequence[tuple[float, float]], rate: float) -> FloatArray:
-    """`rate` times a second from the first to the last of all, s, (m,).
-
-    Raises:
-        UsageError: a rate that is not positive, or makes more rows than anybody reads.
-    """
+    """`rate` times a second from the first to the last of all, s, (m,)."""
     if not 0 < rate < math.inf:
         raise UsageError(f"a rate of {rate:g} rows a second makes no table", "give a positive rate, as 50")
     if not spans:
@@ -155,11 +141,7 @@ def _with_every_bit(time: FloatArray, values: FloatArray, at: FloatArray, held: 
 
 
 def with_pandas() -> ModuleType:
-    """pandas, which axbridge does not install.
-
-    Raises:
-        UnsupportedOperation: it is not there.
-    """
+    """pandas, which axbridge does not install."""
     try:
         import pandas as pd
     except ImportError as failure:

@@ -69,11 +69,7 @@ def rig_of_bus(rig: Rig, port: str | None = None) -> Rig:
 
 
 def rig_of_scan(name: str, port: str | None = None, baud: int = 1_000_000) -> Rig:
-    """A rig of all servos that answer on a port: no body, and 0 rad is the middle of each servo's range.
-
-    Raises:
-        PortError, BusError: as of `rig_of_bus`.
-    """
+    """A rig of all servos that answer on a port: no body, and 0 rad is the middle of each servo's range."""
     nobody = {"name": "nobody", "joint": "nobody", "id": 0}  # a rig has a servo; which ones answer is found out
     line = {"name": "main", "port": port or "auto", "baud": baud}
     there = rig_of_bus(Rig.model_validate({"name": name, "bus": [line], "servo": [nobody]}), port)

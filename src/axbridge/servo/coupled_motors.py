@@ -51,15 +51,7 @@ def scaled(command: float, multiplier: float) -> float:
 def sibling_limits(
     limits: Mapping[str, Limits], multipliers: Mapping[str, float]
 ) -> tuple[dict[str, Limits], list[str]]:
-    """Rewrite the limits of a coupling so that they are the first motor's, scaled.
-
-    Args:
-        limits: As the rig has them, the first motor first.
-        multipliers: By motor, none 0.
-
-    Returns:
-        The limits to use, and a warning for each that differs from what the rig says.
-    """
+    """Rewrite the limits of a coupling so that they are the first motor's, scaled."""
     first, *others = limits
     leader = limits[first]
     result = {first: leader}

@@ -27,14 +27,6 @@ def lead(
 
     Left out are the latency, which makes all joints late alike, current limits, backlash, and the I and D gains of a
     pid loop.
-
-    Args:
-        model: Motor, friction and position loop.
-        profile: Its registers.
-        supply: V.
-        speed: That the shaft is to have, rad/s, (n,).
-        acceleration: Likewise, rad/s², (n,).
-        load: Torque that the joint takes, N·m, (n,).
     """
     motor, law = model.motor, model.controller
     servo = SteadyServo.of(pack(model, profile.units.position))
@@ -58,13 +50,7 @@ def lead(
 
 
 def volts_per_radian(model: ServoModel, profile: FirmwareProfile, supply: float) -> float:
-    """What the position loop adds to the voltage for each radian off the goal, V, with factory registers.
-
-    Args:
-        model: Its position loop.
-        profile: Its registers.
-        supply: V.
-    """
+    """What the position loop adds to the voltage for each radian off the goal, V, with factory registers."""
     law, units, registers = model.controller, profile.units, profile.registers
     if law.law == "state_feedback":
         return law.k_theta

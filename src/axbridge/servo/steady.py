@@ -92,13 +92,7 @@ class SteadyServo:
         return found
 
     def current(self, duty: T, volts: T, speed: T) -> T:
-        """Current in the winding, A, towards positive torque.
-
-        Args:
-            duty: -1..1.
-            volts: Of the supply, V.
-            speed: rad/s.
-        """
+        """Current in the winding, A, towards positive torque."""
         motor, felt = self.motor, self.felt(duty)
         free = (felt * volts - motor.constant * speed) / self.resistance(duty)
         on = 1.0 + (motor.supply_side != 0.0) * (_clipped(abs(felt), _LEAST_DUTY, 1.0) - 1.0)  # share of the time
@@ -135,13 +129,7 @@ class SteadyServo:
         return found
 
     def needed(self, torque: T, speed: T, direction: T) -> T:
-        """Torque before friction with which the load takes `torque`, N·m.
-
-        Args:
-            torque: N·m.
-            speed: rad/s.
-            direction: Of friction, -1..1.
-        """
+        """Torque before friction with which the load takes `torque`, N·m."""
         at_rest, (p1, q1, p2, q2) = self._shares(speed)
         against = torque + self.viscous * speed + direction * self._without_load(speed, at_rest)
         drive = against

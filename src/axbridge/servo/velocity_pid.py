@@ -46,15 +46,7 @@ class VelocityController:
         self.speed = 0.0
 
     def step(self, target: float, position: float, velocity: float, acceleration: float, h: float) -> float:
-        """The velocity for the step that begins now.
-
-        Args:
-            target: Target position; infinite = velocity control.
-            position: Present position.
-            velocity: Limit of the speed; in velocity control the set-point itself, signed.
-            acceleration: Limit of the change of speed, -1 = none.
-            h: Length of the step, s.
-        """
+        """The velocity for the step that begins now."""
         wanted = velocity if math.isinf(target) else self._positional(target - position, abs(velocity), h)
         self.speed = wanted if acceleration == -1 else towards(self.speed, wanted, acceleration * h)
         return self.speed
@@ -71,14 +63,6 @@ class VelocityController:
         """The mean velocity of a joint without mass for the step that begins now: no PID, no braking ramp.
 
         It stops dead on its target; in velocity control at its soft limits.
-
-        Args:
-            target: As in `step`.
-            position: As in `step`.
-            velocity: As in `step`.
-            acceleration: Of the joint; never -1.
-            limits: Lowest and highest position in velocity control.
-            h: As in `step`.
         """
         if target == position:
             self.speed = 0.0

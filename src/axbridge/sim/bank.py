@@ -223,11 +223,7 @@ class ServoBank:
         state[State.ANGLE], state[State.READING] = true, joint[Joint.SEEN]
 
     def advance(self, until: float) -> None:
-        """Run loops, motors and the engine up to `until` (s), in whole steps of the engine.
-
-        Raises:
-            SimulationDiverged: a joint's motion left the finite range; names joint and time.
-        """
+        """Run loops, motors and the engine up to `until` (s), in whole steps of the engine."""
         self.before()
         last = int(until / self._h + 1e-6)
         while self._tick < last:

@@ -94,11 +94,7 @@ class RemoteBank:
         self.set_command(index, row, time)
 
     def advance(self, until: float) -> None:
-        """Time passes by itself; this says what the time is now.
-
-        Raises:
-            AxBridgeError: the simulation has stopped; says why.
-        """
+        """Time passes by itself; this says what the time is now."""
         self.time = until
         if self.behind > _BEHIND:  # this machine is too slow, or was suspended
             self._lost += self.behind

@@ -149,16 +149,7 @@ class _Lanes(NamedTuple):
 
 
 def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
-    """Positions read by the servo at the recorded times.
-
-    Args:
-        params: Parameter sets (k, len(Param)).
-        runs: m recordings of l samples in all.
-        step: h, s; steps end early, or a little late, where a command acts.
-
-    Returns:
-        (k, l), rad. A motion that left the finite range is held at ±1e3.
-    """
+    """Positions read by the servo at the recorded times."""
     out = np.empty((len(params), len(runs.time)))
     fades = params[:, [Param.STRIBECK, Param.LOAD_STRIBECK, Param.LOAD_EXTERNAL_STRIBECK]].max(axis=1) > 0.0
     curved = fades & (params[:, Param.STRIBECK_EXPONENT] != 1.0)

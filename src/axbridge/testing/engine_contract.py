@@ -103,11 +103,7 @@ def _ahead(
     friction: float = 0.0,
     backlash: float = 0.0,
 ) -> float:
-    """Let servos that give this torque, 1 N·m at most, drive every joint for so long, in whole steps.
-
-    Returns:
-        What the first one and dry friction together gave its joint in the last step, N·m.
-    """
+    """Let servos that give this torque, 1 N·m at most, drive every joint for so long, in whole steps."""
     motor = MotorParams(
         resistance=1e-5, inductance=0.0, torque_constant=1e-6, gear_ratio=1.0, armature=armature, backlash=backlash,
         thermal_resistance=0.0,

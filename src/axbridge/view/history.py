@@ -65,17 +65,7 @@ class History:
     def of(
         self, servo: str, quantities: Sequence[str], seconds: float, most: int
     ) -> tuple[FloatArray, list[FloatArray]]:
-        """The last `seconds` of some quantities of a servo.
-
-        Args:
-            servo: Its name.
-            quantities: Of `QUANTITIES`.
-            seconds: How far back.
-            most: Rows at most; beyond that only every second, third, … is given.
-
-        Returns:
-            Times (n,), s before now (negative), and one array (n,) a quantity.
-        """
+        """The last `seconds` of some quantities of a servo."""
         place = self._places[servo]
         columns = [QUANTITIES.index(quantity) for quantity in quantities]
         with self._lock:

@@ -22,9 +22,6 @@ def build_bank(rig: Rig, *, seed: int = 0, ideal: IdealBank | None = None) -> Se
     """The bank of a rig's Dynamixels in its world; `ideal` are the joints that have none.
 
     Without a world every Dynamixel swings a pendulum of its own.
-
-    Raises:
-        RigError, ProfileError: something the rig names is wrong, or ideal joints have no world.
     """
     names = [bus.name for bus in rig.buses]
     configs = rig.dynamixels

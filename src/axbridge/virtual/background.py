@@ -18,9 +18,6 @@ def serving(rig: str | Path, *options: str) -> Iterator[str]:
     """Run ``axbridge serve RIG OPTIONS``; yield the port (of the first bus) once clients may connect.
 
     What the server warns of at its end goes to standard error.
-
-    Raises:
-        PortError: the server ended instead of getting ready; the message is what it said.
     """
     command = [sys.executable, "-m", "axbridge", "serve", str(rig), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:

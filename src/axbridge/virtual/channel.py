@@ -258,11 +258,7 @@ class PtyChannel:
 
 
 def _lock_now(file: int) -> None:
-    """Lock it; clients lock it for a moment to find out whether the server runs.
-
-    Raises:
-        BlockingIOError: another server has locked it.
-    """
+    """Lock it; clients lock it for a moment to find out whether the server runs."""
     for attempt in range(_CLAIMS):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -301,11 +297,7 @@ def _set_baud(descriptor: int, baud: int) -> None:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """``HOST:PORT`` into its parts; an IPv6 host stands in brackets.
-
-    Raises:
-        UsageError: it is something else.
-    """
+    """``HOST:PORT`` into its parts; an IPv6 host stands in brackets."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdigit() or int(port) > 65535:
         raise UsageError(f"{text!r} is no TCP address", "write HOST:PORT, as in 127.0.0.1:7000")

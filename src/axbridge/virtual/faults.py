@@ -282,15 +282,7 @@ def table() -> str:
 
 
 def parse_faults(spec: str) -> tuple[Fault, ...]:
-    """Read a fault spec.
-
-    Args:
-        spec: Items separated by commas: ``NAME=SHARE[:TIME]``, ``echo``, ``none``, ``NAME[:ID][:DURATION][@TIME]``.
-            Times are seconds, or carry ``ms`` or ``s``.
-
-    Raises:
-        UsageError: an item is none of these; names the item and the valid choices.
-    """
+    """Read a fault spec."""
     return tuple(_parse_item(item.strip()) for item in spec.split(",") if item.strip())
 
 

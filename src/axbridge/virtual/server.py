@@ -93,9 +93,6 @@ def serve(
 
     The world's time becomes wall time from now on. `ready` is called once clients may connect to the channels, by bus
     name. A person may set faults at the console meanwhile.
-
-    Raises:
-        AxBridgeError: the simulation has stopped.
     """
     wake_on_time()
     gc.collect()

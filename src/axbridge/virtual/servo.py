@@ -571,13 +571,7 @@ _KEPT: Mapping[v2.Scope, tuple[str, ...]] = {  # by a factory reset
 
 
 def loop_row(profile: FirmwareProfile, zero: int, written: Mapping[str, int]) -> list[float]:
-    """One row of `Command` after power-on, driven.
-
-    Args:
-        profile: The servo's.
-        zero: Its position count at 0 rad.
-        written: Registers that differ from the factory's; those that the model does not have are left out.
-    """
+    """One row of `Command` after power-on, driven."""
     table = ControlTable(profile)
     for name, value in written.items():
         if name in table:

@@ -25,11 +25,7 @@ def checksum(body: bytes) -> int:
 
 
 def encode(id: int, code: int, params: bytes = b"") -> bytes:
-    """Build a packet (instruction or status).
-
-    Raises:
-        UsageError: `id` outside 0..254, or more parameters than a length byte can say.
-    """
+    """Build a packet (instruction or status)."""
     if not 0 <= id <= BROADCAST:
         raise UsageError(f"id {id} is outside 0..{BROADCAST}")
     if len(params) > 0xFF - 2:
@@ -39,11 +35,7 @@ def encode(id: int, code: int, params: bytes = b"") -> bytes:
 
 
 def sync_write_params(address: int, data: Mapping[int, bytes]) -> bytes:
-    """Parameters of a SYNC_WRITE of equally long `data` per id.
-
-    Raises:
-        UsageError: no data, or data of different lengths.
-    """
+    """Parameters of a SYNC_WRITE of equally long `data` per id."""
     length = same_length(data)
     return bytes((address, length)) + b"".join(bytes((id_,)) + block for id_, block in data.items())
 

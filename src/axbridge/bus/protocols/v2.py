@@ -69,20 +69,12 @@ def crc(data: Iterable[int], value: int = 0) -> int:
 
 
 def encode(id: int, code: int, params: bytes = b"") -> bytes:
-    """Build an instruction packet.
-
-    Raises:
-        UsageError: `id` is neither 0..252 nor 254, or the packet is too long.
-    """
+    """Build an instruction packet."""
     return _frame(id, _stuffed(bytes((code,)) + params))
 
 
 def encode_status(id: int, error: int, params: bytes = b"") -> bytes:
-    """Build a status packet.
-
-    Raises:
-        UsageError: as `encode`.
-    """
+    """Build a status packet."""
     return _frame(id, _stuffed(bytes((STATUS, error)) + params))
 
 
@@ -99,12 +91,7 @@ def encode_fast_status(blocks: Sequence[Block]) -> bytes:
 
 
 def fast_blocks(packet: Packet, lengths: Sequence[int]) -> list[Block]:
-    """The servos' parts of the answer to a fast read, as far as they are whole.
-
-    Args:
-        packet: The answer.
-        lengths: Register bytes of each servo, in the order asked.
-    """
+    """The servos' parts of the answer to a fast read, as far as they are whole."""
     raw = bytes((packet.code,)) + packet.params
     head = HEADER + bytes((0, BROADCAST)) + (len(raw) + 3).to_bytes(2, "little") + bytes((STATUS,))
     value, blocks, place = crc(head), [], 0
@@ -140,11 +127,7 @@ def sync_read_params(address: int, length: int, ids: Iterable[int]) -> bytes:
 
 
 def sync_write_params(address: int, data: Mapping[int, bytes]) -> bytes:
-    """Parameters of a SYNC_WRITE of equally long `data` per id.
-
-    Raises:
-        UsageError: no data, or data of different lengths.
-    """
+    """Parameters of a SYNC_WRITE of equally long `data` per id."""
     length = same_length(data)
     return read_params(address, length) + b"".join(bytes((id_,)) + block for id_, block in data.items())
 

@@ -109,11 +109,7 @@ class Safety:
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def arm(self) -> None:
-        """Take over signals and the interpreter's exit, start watchdog and guard; may be called twice.
-
-        Raises:
-            BusError: the guard does not start, and warnings are errors; nothing is taken over then.
-        """
+        """Take over signals and the interpreter's exit, start watchdog and guard; may be called twice."""
         if self._armed:
             return
         self._armed = True

@@ -48,11 +48,7 @@ def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError
 
 
 def disarm(cycle: Cycle, but: Container[str] = ()) -> None:
-    """Write 0 to the Bus Watchdog of every servo that may be armed, and look that it is there; not of those named.
-
-    Raises:
-        PortError: the line is gone.
-    """
+    """Write 0 to the Bus Watchdog of every servo that may be armed, and look that it is there; not of those named."""
     touched = cycle.watchdogs.touched
     ids = [servo.id for servo in cycle.servos if servo.id in touched and servo.name not in but]
     cycle.watchdogs.forget(ids)
@@ -153,9 +149,6 @@ def park(
 
     The caller limps afterwards, whatever went wrong on the way. Only powered joints move: a goal would switch a limp
     one on, and would send a wheel round and round.
-
-    Raises:
-        PortError: the line is gone.
     """
     clock = cycle.bus.clock
     due = clock.now()

@@ -41,13 +41,6 @@ def carried(
     """Let a robot stand on the floor, on one leg or two.
 
     All that moves takes a push of the floor. The legs share it by where the zero-moment point is between them.
-
-    Args:
-        tree: The robot.
-        taken: What its motion takes, as if its base were held.
-        place: Of its base, m, (n, 3).
-        legs: The two.
-        floor: Its height, m.
     """
     force, moment = taken.force, taken.moment + cross(place, taken.force)  # of the floor, about the world's origin
     zmp = np.column_stack((floor * force[:, 0] - moment[:, 1], floor * force[:, 1] + moment[:, 0]))

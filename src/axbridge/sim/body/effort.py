@@ -57,15 +57,7 @@ class Body:
 
     @classmethod
     def of(cls, rig: Rig, positions: dict[str, float]) -> Body:
-        """The body of a rig.
-
-        Args:
-            rig: The robot.
-            positions: Of its joints at the start, rad: there both feet stand.
-
-        Raises:
-            RigError: no world, or it stands free on no two feet with boxes for soles.
-        """
+        """The body of a rig."""
         tree, world = rig.tree(), rig.world
         assert world is not None  # else it had no tree
         gravity = np.array(world.gravity)

@@ -57,19 +57,7 @@ def wrenches(
     gravity: FloatArray,
     base: BaseMotion | None = None,
 ) -> Wrenches:
-    """Forces and moments along a motion in which nothing touches the robot but at its base.
-
-    Args:
-        tree: The robot.
-        position: Of its joints, rad or m, (n, joints).
-        speed: rad/s or m/s, (n, joints).
-        acceleration: rad/s² or m/s², (n, joints).
-        gravity: m/s², (3,) or (n, 3).
-        base: How the base moves; None = it stands still, its axes those of the world.
-
-    Raises:
-        UsageError: MuJoCo is not installed.
-    """
+    """Forces and moments along a motion in which nothing touches the robot but at its base."""
     try:
         import mujoco
     except ImportError as failure:

@@ -21,17 +21,7 @@ def new_spec() -> mujoco.MjSpec:
 def add_links(
     spec: mujoco.MjSpec, tree: Tree, place: FloatArray, *, free: bool
 ) -> tuple[list[mujoco.MjsBody], list[mujoco.MjsJoint]]:
-    """Put a robot into a spec.
-
-    Args:
-        spec: From `new_spec`.
-        tree: The robot.
-        place: Of its base link, m, (3,).
-        free: Whether the base moves; its six degrees of freedom come first then.
-
-    Returns:
-        What stands for each link, and for each joint of the tree.
-    """
+    """Put a robot into a spec."""
     bodies: list[mujoco.MjsBody] = []
     joints: dict[int, mujoco.MjsJoint] = {}
     for index, (parent, dof) in enumerate(zip(tree.parent, tree.dof.tolist(), strict=True)):

@@ -30,13 +30,7 @@ class Posed(NamedTuple):
 
 
 def posed(tree: Tree, positions: FloatArray, base: tuple[FloatArray, FloatArray] | None = None) -> Posed:
-    """Put a robot into poses.
-
-    Args:
-        tree: The robot.
-        positions: Of its joints, rad or m, (n, joints).
-        base: Where its base link is, m, (n, 3), and its axes, (n, 3, 3); None = at the origin, not turned.
-    """
+    """Put a robot into poses."""
     n, links = len(positions), len(tree.links)
     place, axis, centres = np.zeros((3, links, n, 3))
     turn = np.empty((links, n, 3, 3))

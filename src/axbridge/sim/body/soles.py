@@ -57,16 +57,7 @@ class Sole(NamedTuple):
 
 
 def soles_of(rig: Rig, tree: Tree, stands: Mapping[str, float] | None = None) -> list[Sole]:
-    """The links whose box is lowest, as far as their undersides are level.
-
-    Args:
-        rig: The robot.
-        tree: Its links.
-        stands: Positions of its joints in which it stands, rad; by default where the rig starts.
-
-    Raises:
-        RigError: its shapes are wrong.
-    """
+    """The links whose box is lowest, as far as their undersides are level."""
     places = posed(tree, tree.pose(rig.start if stands is None else stands)[None]).place[:, 0]
     boxes: list[tuple[float, Sole]] = []
     for shape in rig.shapes("collision"):

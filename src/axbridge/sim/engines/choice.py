@@ -21,11 +21,7 @@ def installed() -> list[Literal["bullet", "mujoco"]]:
 
 
 def chosen(name: EngineName, *, ideal: bool = False) -> Literal["bullet", "mujoco"]:
-    """The engine meant: for ``auto`` Bullet where it is installed, else MuJoCo; MuJoCo for `ideal` joints.
-
-    Raises:
-        UsageError: it is not installed.
-    """
+    """The engine meant: for ``auto`` Bullet where it is installed, else MuJoCo; MuJoCo for `ideal` joints."""
     if ideal and name == "auto":
         name = "mujoco"
     if name != "auto":
@@ -38,12 +34,7 @@ def chosen(name: EngineName, *, ideal: bool = False) -> Literal["bullet", "mujoc
 
 
 def build_engine(name: EngineName, scene: Scene) -> Engine:
-    """A world with the engine of that name; see `chosen`.
-
-    Raises:
-        UsageError: it is not installed, or there is no display for `gui`.
-        RigError: the URDF is wrong.
-    """
+    """A world with the engine of that name; see `chosen`."""
     if chosen(name, ideal=bool(scene.ideal)) == "mujoco":
         from axbridge.sim.engines.mujoco.engine import MujocoEngine
 

@@ -37,11 +37,7 @@ from axbridge.sim.engines.bullet.tree_dynamics import BASE, CONTACT, Base, Conta
 
 @contextmanager
 def _quiet(descriptor: int) -> Iterator[None]:
-    """Silence C code, which prints past Python's own streams, for the length of a block.
-
-    Args:
-        descriptor: 1 (standard output) or 2 (standard error); a process without it (a daemon) has nothing to silence.
-    """
+    """Silence C code, which prints past Python's own streams, for the length of a block."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
@@ -242,16 +238,7 @@ class BulletEngine(AheadEngine):
         )  # fmt: skip
 
     def _step(self, speed: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Advance one physics step at joint speeds `speed` as far as torques between `low` and `high` can hold them.
-
-        Args:
-            speed: Mean speed of the step, of all joints, (m,).
-            low: Lowest torque that may be applied, N·m or N, (m,).
-            high: Highest.
-
-        Returns:
-            Torques applied, (m,).
-        """
+        """Advance one physics step at joint speeds `speed` as far as torques between `low` and `high` can hold them."""
         applied = np.empty(len(speed))
         near = 0.0 if self._touching else self.physics_step * _SUDDEN
         share(speed, low, high, self._positions, self._stops, near, FIRM / self.physics_step, self._orders, applied)

@@ -103,18 +103,6 @@ def joint_dynamics(
     On a floating base the base's own motion is eliminated: `inertia` is what the joints feel with the base free.
     A contact counts as a heavy point along each axis that it holds, so a leg on the ground carries and feels the whole
     robot; along an axis that it slips on, it is a force.
-
-    Args:
-        chain: The robot's links; this and the next two by `as_tuple`.
-        root: How its base link moves.
-        touched: What the links touch.
-        position: (n,), rad or m.
-        speed: (n,), rad/s or m/s.
-        inertia: Result, (n, n).
-        load: Result, (n,).
-
-    Returns:
-        How many contacts hold their link.
     """
     links, base, contacts = Links(*chain), Base(*root), Contacts(*touched)
     count, dof = links.parent.shape[0], links.dof

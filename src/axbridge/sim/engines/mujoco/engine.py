@@ -247,11 +247,7 @@ class MujocoEngine:
         self._q[self._qpos] += 0.5 * self.time_step * gained[self._dof]  # the joints themselves do not jump
 
     def _solve(self, targets: FloatArray) -> None:
-        """Accelerations now, with all that acts.
-
-        Args:
-            targets: Speeds that friction is to bring each degree of freedom to, (nv,).
-        """
+        """Accelerations now, with all that acts."""
         model, data = self.model, self.data
         mujoco.mj_fwdPosition(model, data)
         mujoco.mj_fwdVelocity(model, data)

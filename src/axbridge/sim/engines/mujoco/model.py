@@ -44,11 +44,7 @@ class Built(NamedTuple):
 
 
 def build_model(scene: Scene, arrangement: Arrangement, step: float) -> Built:
-    """Build a scene for steps of `step` seconds.
-
-    Raises:
-        RigError: a shape that MuJoCo cannot take.
-    """
+    """Build a scene for steps of `step` seconds."""
     tree = arrangement.tree
     spec = new_spec()
     _set_options(spec, scene, step)
