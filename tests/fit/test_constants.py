@@ -43,8 +43,7 @@ def test_intervals_allow_for_a_winding_that_is_not_the_models(factor):
     assert wide.low[torque] <= (known.low[torque] + truth[Param.EFFICIENCY]) / 2
     assert wide.high[torque] >= (known.high[torque] + truth[Param.EFFICIENCY]) / 2
     friction = names.index("friction.coulomb")  # the fall tells it, and a limp motor has no winding
-    grown = wide.high[friction] - wide.low[friction] - (narrow.high[friction] - narrow.low[friction])
-    assert grown < 0.003 * truth[Param.COULOMB]
+    assert wide.high[friction] - wide.low[friction] < 1.1 * (narrow.high[friction] - narrow.low[friction])
 
 
 def test_a_constant_that_lowers_the_error_may_be_off_by_all_of_it_though_a_parabola_dips_before():

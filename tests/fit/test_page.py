@@ -1,13 +1,17 @@
-"""The page and the picture of a fit show every recording, and what the fit leaves of it."""
+"""The page of a fit shows every recording, and what the fit leaves of it; its JSON has null where nothing is known."""
 
+import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from axbridge.cli.app import emit_json
 from axbridge.config.rig import Rig
 from axbridge.fit import identify
 from axbridge.fit.html import residual_panel, trace_panels, write_page
+from axbridge.fit.params_file import summary
 from axbridge.sim.runs import Regime
 from tests.fit.test_identify import ax12_data, ax12_truth
 from tests.support.made_once import made_once
@@ -55,3 +59,19 @@ def test_the_page_has_every_recording_and_its_residual(fit, tmp_path):
     page = (tmp_path / "fit.html").read_text()
     assert page.count("residual, °") == 14
     assert "<figcaption>unseen: " in page
+
+
+def test_json_has_null_where_a_score_is_not_known(fit, capsys):
+    scores = [
+        replace(score, chance=math.nan, perfect=math.nan, lagging=math.nan, floor=math.nan) for score in fit.scores
+    ]
+    emit_json("identify-1", summary(replace(fit, scores=tuple(scores))))
+
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    for found, score in zip(
+        json.loads(capsys.readouterr().out, parse_constant=refuse)["recordings"], fit.scores, strict=True
+    ):
+        assert found["mae"] == score.mae
+        assert [found[key] for key in ("chance", "perfect", "lagging", "floor")] == [None] * 4

@@ -1,4 +1,4 @@
-"""Play between gear and joint: its width, its energy, and its motion against an integration of its own."""
+"""Play between gear and joint, friction on either side of it: width, energy, motion against own integrations."""
 
 import math
 
@@ -30,16 +30,28 @@ PROFILE = FirmwareProfile.load("ax-12a")
 PLAY, ARMATURE, SUPPLY = math.radians(1.0), 0.004, 9.6
 
 
-def bank_on(world, joints=("shaft",), **friction):
-    motor = {"armature": ARMATURE, "backlash": PLAY}
+def bank_on(world, joints=("shaft",), play=PLAY, **friction):
+    motor = {"armature": ARMATURE, "backlash": play}
     model = ServoModel.load("lima2009", PROFILE, {"motor": motor, "friction": {"coulomb": 0.0, **friction}})
     servos = [BankServo(joint, model, 1, PROFILE.units.position, 0) for joint in joints]
     return ServoBank(world, servos, [SUPPLY])
 
 
-def pendulum(tmp_path, inertia, weight, time_step, start=0.0, gravity=(0.0, 0.0, -9.81), **friction):
+def pendulum(tmp_path, inertia, weight, time_step, start=0.0, gravity=(0.0, 0.0, -9.81), **kinds):
     urdf = write_pendulum(tmp_path / "p.urdf", inertia, weight)
-    return bank_on(BulletEngine(Scene(urdf, time_step=time_step, start={"shaft": start}, gravity=gravity)), **friction)
+    return bank_on(BulletEngine(Scene(urdf, time_step=time_step, start={"shaft": start}, gravity=gravity)), **kinds)
+
+
+def driven(bank, goal, until=0.8):
+    """Times and angles on the way to a goal, or in a fall; the bank is closed then."""
+    order(bank, goal)
+    times, angles = [0.0], [bank.positions[0]]
+    while bank.time < until:
+        bank.advance(bank.time + 1.001e-3)
+        times.append(bank.time)
+        angles.append(bank.positions[0])
+    bank.close()
+    return np.array(times), np.array(angles)
 
 
 def order(bank, goal, index=0):
@@ -78,16 +90,53 @@ def two_bodies(inertia, weight, goal, start, times, stiffness=3000.0):
 @pytest.mark.parametrize(("inertia", "weight"), [(1e-5, 1e-3), (7.2e-4, 0.081), (5e-3, 0.3)])
 @pytest.mark.parametrize(("goal", "start"), [(1.5, 0.0), (None, 1.5)])
 def test_steps_and_falls_follow_two_bodies_with_a_gap(tmp_path, inertia, weight, time_step, goal, start):
-    bank = pendulum(tmp_path, inertia, weight, time_step, start)
-    order(bank, goal)
-    times, angles = [0.0], [start]
-    while bank.time < 0.8:
-        bank.advance(bank.time + 1.001e-3)
-        times.append(bank.time)
-        angles.append(bank.positions[0])
-    bank.close()
-    error = np.degrees(np.array(angles) - two_bodies(inertia, weight, lambda _: goal, start, np.array(times)))
+    times, angles = driven(pendulum(tmp_path, inertia, weight, time_step, start), goal)
+    error = np.degrees(angles - two_bodies(inertia, weight, lambda _: goal, start, times))
     assert math.sqrt(np.mean(error**2)) <= 0.2
+
+
+def rubbed(speed, torque, inertia, friction, step):
+    """The speed after a step under a torque, and dry friction that at most stops it."""
+    free = speed + step * torque / inertia
+    return math.copysign(max(0.0, abs(free) - step * friction / inertia), free)
+
+
+def two_rubbed_bodies(inertia, weight, goal, start, times, *, gear, output, step=1e-5, stiffness=3000.0):
+    """Angles of the joint: as `two_bodies`, by small steps, with dry friction of the rotor and of the joint, N·m."""
+    damping = 2 * math.sqrt(stiffness * inertia * ARMATURE / (inertia + ARMATURE))
+    angle, rotor, speed, turning, current, path = start, start, 0.0, 0.0, 0.0, []
+    for _ in range(round(times[-1] / step) + 1):
+        path.append(angle)
+        beyond, force = abs(rotor - angle) - PLAY / 2, 0.0
+        if beyond > 0:
+            side = math.copysign(1, rotor - angle)
+            force = side * max(0.0, stiffness * beyond + damping * side * (turning - speed))
+        if goal is not None:
+            volts = min(max(K_THETA * (goal - angle) - K_OMEGA * speed, -SUPPLY), SUPPLY)
+            current += step * (volts - K * turning - R * current) / L
+        speed = rubbed(speed, force - weight * math.sin(angle), inertia, output, step)
+        turning = rubbed(turning, K * current - BV * turning - force, ARMATURE, gear, step)
+        angle, rotor = angle + step * speed, rotor + step * turning
+    return np.interp(times, step * np.arange(len(path)), path)
+
+
+@pytest.mark.parametrize(("gear", "output"), [(0.0, 0.03), (0.03, 0.0), (0.02, 0.03)])
+@pytest.mark.parametrize(("inertia", "weight"), [(1e-4, 0.005), (7.2e-4, 0.081)])
+@pytest.mark.parametrize(("goal", "start"), [(1.5, 0.0), (None, 1.5)])
+def test_friction_acts_on_its_own_side_of_the_play(tmp_path, inertia, weight, goal, start, gear, output):
+    times, angles = driven(pendulum(tmp_path, inertia, weight, 1e-3, start, coulomb=gear, output=output), goal)
+    expected = two_rubbed_bodies(inertia, weight, goal, start, times, gear=gear, output=output)
+    assert np.degrees(np.abs(angles - expected)).max() <= 0.1
+
+
+def test_without_play_it_does_not_matter_on_which_side_friction_is(tmp_path):
+    kinds = ({"coulomb": 0.03}, {"output": 0.03}, {}, {"output": 0.0})
+    gear, output, none, zero = (
+        driven(pendulum(tmp_path, 7.2e-4, 0.081, 1e-3, 0.3, play=0.0, **kind), 1.5)[1] for kind in kinds
+    )
+    assert np.abs(gear - output).max() < 1e-9
+    assert (none == zero).all()
+    assert np.degrees(np.abs(gear - none)).max() > 0.1
 
 
 @pytest.mark.parametrize(("inertia", "push"), [(1e-4, 2e-4), (1e-3, 2e-3)])
@@ -159,10 +208,11 @@ def test_a_play_that_cannot_be_is_refused(motor, words):
         ServoModel.load("lima2009", PROFILE, {"motor": motor})
 
 
-def test_the_closed_form_and_the_simulator_agree_and_play_shows(tmp_path):
-    motor = {"armature": ARMATURE, "backlash": 2 * PLAY}
+@pytest.mark.parametrize("output", [0.0, 0.03])
+def test_the_closed_form_and_the_simulator_agree_and_play_shows(tmp_path, output):
+    motor, friction = {"armature": ARMATURE, "backlash": 2 * PLAY}, {"output": output}
     recordings, rigs = [], []
-    for params in ({"motor": motor}, {"motor": {"armature": ARMATURE}}):
+    for params in ({"motor": motor, "friction": friction}, {"motor": {"armature": ARMATURE}, "friction": friction}):
         rig = Rig.load("bench_arm")
         rig = rig.model_copy(update={"servos": (rig.servos[0].model_copy(update={"params": params}),)})
         path = tmp_path / "fall.mcap"

@@ -74,7 +74,7 @@ def reaching(sure: Uncertainty, space: Space, point: FloatArray, other: FloatArr
     return replace(sure, low=low, high=high, share=share, flat=flat_of(space, share))
 
 
-def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
+def uncertainty(space: Space, runs: Runs, point: FloatArray, spread: Mapper = map) -> Uncertainty:
     """Intervals of the unknowns at a point (len(space),) where a fit of these runs ended."""
     error = residuals(space, runs, point[None])[0]
     coarser = error - residuals(space, runs, point[None], FINE / 2)[0]
@@ -88,7 +88,7 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
     covariance, inverse = _covariance(runs, slope, error)
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-16))
     correlation = covariance / np.outer(deviation, deviation)
-    deviation = np.maximum(deviation, _jackknife(runs, slope, error, inverse))
+    deviation = np.maximum(deviation, _jackknife(space, runs, point, spread))
     rounding, reading = shared(space, runs)
     rounding = np.degrees(rounding) * weights(space, runs)
     deviation = np.maximum(deviation, _of_shared(slope, rounding, reading, inverse))
@@ -137,23 +137,28 @@ def _inverse(normal: FloatArray) -> FloatArray:
     return result
 
 
-def _jackknife(runs: Runs, slope: FloatArray, error: FloatArray, inverse: FloatArray) -> FloatArray:
-    """Standard errors from what the estimates do when each group of recordings counts a little less, (n,).
+def _jackknife(space: Space, runs: Runs, point: FloatArray, spread: Mapper) -> FloatArray:
+    """Standard errors from what the estimates do when each group of recordings in turn is left out, (n,).
 
-    Groups are of neighbours: recordings given one after the other are often alike, and then err alike. The jackknife is
-    the infinitesimal one: what a group alone tells is lost without it, and a linear problem then leads anywhere.
+    Groups are of neighbours: recordings given one after the other are often alike, and then err alike.
     Scaled so that `QUANTILE` of them is Student's interval for so few groups. 0 for a single recording.
     """
     from scipy.special import stdtrit  # scipy.stats has it, too, but takes half a second to import
 
-    count = min(GROUPS, runs.recordings)
+    groups = np.array_split(np.arange(runs.recordings), min(GROUPS, runs.recordings))
+    count = len(groups)
     if count < 2:
-        return np.zeros(slope.shape[1])
-    first = [runs.start[group[0]] for group in np.array_split(np.arange(runs.recordings), count)]
-    moves = np.add.reduceat(slope * error[:, None], first, axis=0) @ inverse
-    deviation = np.sqrt(count / (count - 1) * np.sum((moves - moves.mean(axis=0)) ** 2, axis=0))
+        return np.zeros(len(space))
+    left = [[int(k) for other in groups if other is not group for k in other] for group in groups]
+    points = np.array(list(spread(partial(_without, space, runs, point), left)))
+    deviation = np.sqrt((count - 1) / count * np.sum((points - points.mean(axis=0)) ** 2, axis=0))
     result: FloatArray = deviation * float(stdtrit(count - 1, 0.975)) / QUANTILE
     return result
+
+
+def _without(space: Space, runs: Runs, point: FloatArray, kept: list[int]) -> FloatArray:
+    """Where the estimates (n,) go from a point with these recordings alone."""
+    return polish(space, runs.only(kept), point, rounds=3)
 
 
 def _delayed(space: Space, runs: Runs, point: FloatArray) -> FloatArray:

@@ -56,7 +56,7 @@ def write_params(fit: Fit, path: Path | str) -> None:
 
 
 def summary(fit: Fit) -> dict[str, Any]:
-    """The fit as one JSON document."""
+    """The fit as one document for `emit_json`, which writes what is not known, NaN, as null."""
     held = [score for score in fit.scores if score.held_out]
     fitted = [score for score in fit.scores if not score.held_out]
     names = [estimate.unknown.name for estimate in fit.estimates]
@@ -72,7 +72,7 @@ def summary(fit: Fit) -> dict[str, Any]:
         },
         "mae_deg": float(np.mean([score.mae for score in fitted])),
         "held_out_mae_deg": float(np.mean([score.mae for score in held])) if held else None,
-        "recordings": [vars(score) | {"chance": _known(score.chance)} for score in fit.scores],
+        "recordings": [vars(score) for score in fit.scores],
         "correlations": {
             name: dict(zip(names, map(float, row), strict=True))
             for name, row in zip(names, fit.uncertainty.correlation, strict=True)
@@ -82,7 +82,7 @@ def summary(fit: Fit) -> dict[str, Any]:
         "friction_allowed": fit.allowed,
         "warnings": list(fit.warnings),
         "starts": list(fit.starts),
-        "ends": [{"mae_deg": end.fitted, "held_out_mae_deg": _known(end.held_out)} for end in fit.ends],
+        "ends": [{"mae_deg": end.fitted, "held_out_mae_deg": end.held_out} for end in fit.ends],
         "rollouts": fit.rollouts,
         "seconds": fit.seconds,
         "seed": fit.seed,
@@ -95,18 +95,14 @@ def summary(fit: Fit) -> dict[str, Any]:
     )
 
 
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
 def _laws(laws: LawComparison) -> list[dict[str, Any]]:
     return [
         {
             "law": score.law,
             "parameters": score.parameters,
             "mae_deg": score.fitted,
-            "held_out_mae_deg": _known(score.held_out),
-            "behind_deg": _known(score.behind),
+            "held_out_mae_deg": score.held_out,
+            "behind_deg": score.behind,
             "behind_standard_error_deg": score.error,
             "bic": score.bic,
             "chosen": score.law == laws.chosen,

@@ -124,7 +124,7 @@ def judge(
     space, runs, point = solution.space, problem.runs, solution.point
 
     def intervals() -> Uncertainty:
-        return reaching(uncertainty(space, runs, point), space, point, solution.free)
+        return reaching(uncertainty(space, runs, point, running), space, point, solution.free)
 
     report("intervals", None)
     sure = intervals()

@@ -79,7 +79,7 @@ def richer_law(
     best = max(gains, key=lambda name: gains[name])
     if gains[best] <= 0:
         return None
-    return Richer(best, spaces[best], uncertainty(spaces[best], runs, ends[best]))
+    return Richer(best, spaces[best], uncertainty(spaces[best], runs, ends[best], spread))
 
 
 def widened(sure: Uncertainty, space: Space, richer: Richer) -> Uncertainty:

@@ -7,7 +7,7 @@ linear joint. A value that is no number raises UsageError.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, SupportsFloat
+from typing import NamedTuple, SupportsFloat, cast
 
 from axbridge.errors import UsageError
 
@@ -27,8 +27,8 @@ class Checked(NamedTuple):
 def number(value: object, what: str) -> float:
     """A set-point as a float; text, a complex number, None and what no float can hold raise UsageError."""
     try:
-        if isinstance(value, SupportsFloat) and not isinstance(value, complex):
-            return float(value)
+        if hasattr(value, "__float__") and not isinstance(value, complex):  # to ask for SupportsFloat takes 20 µs
+            return float(cast(SupportsFloat, value))
     except (TypeError, ValueError, OverflowError):
         pass
     raise UsageError(f"{what} must be a number, not {repr(value)[:40]}", "nothing was sent")
