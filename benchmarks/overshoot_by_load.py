@@ -33,12 +33,13 @@ STEPS = Path(__file__).parents[1] / "docs" / "real" / "ax12a_steps"
 RIG = Rig.load("bare_horn")
 NAMES = [f"AX12A_{kind}_{k}" for kind in ("NOLOAD", "LOAD2") for k in (1, 2, 3)]
 LOADS = (2e-7, 1.019e-3, 4.0e-3)  # kg·m²: horn, the bar, a heavier one
-HELD = ("motor.efficiency", "friction.coulomb", "friction.viscous")
+HELD = ("motor.efficiency", "motor.max_current", "friction.coulomb", "friction.viscous")
 FROM, TO = (1 - 512) * AX.position, (500 - 512) * AX.position
 NOISE = 0.12  # degrees: of a reading, with its rounding
 BASE = packed(base_model(RIG, "ax12"), RIG)
+BASE[Param.MAX_CURRENT] = 0.0  # what its limit does is one of the explanations
 EXPLANATIONS = {
-    "ax12": {},
+    "ax12 without a limit": {},
     **{
         f"loop every {ms} ms": {Param.PERIOD: ms * 1e-3, Param.LAG: max(0.001, 0.0126 - ms * 5e-4)}
         for ms in (4, 8, 12, 16)
@@ -92,7 +93,7 @@ def overshoots(row, runs):
 
 
 def on_a_spring(inertia, stiffness, step=1e-4):
-    """Overshoot, degrees, of the shipped `ax12` whose bar is on a lightly damped spring; None = stiff."""
+    """Overshoot, degrees, of `ax12` without a limit, whose bar is on a lightly damped spring; None = stiff."""
     model = RIG.model_of(RIG.servos[0], "ax12")
     motor, constant, lag = model.motor, model.motor.output_constant, model.sensor.lag_ms * 1e-3
     damping = 0.04 * math.sqrt((stiffness or 0) * inertia)

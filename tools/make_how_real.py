@@ -39,7 +39,7 @@ PAGE = ROOT / "docs" / "how-real.md"
 RIG = Rig.load("bare_horn")
 BAR = "bar:0.088,0.37227,0.01915"
 FREE, LOADED = (tuple(f"AX12A_{kind}_{k}" for k in (1, 2, 3)) for kind in ("NOLOAD", "LOAD2"))
-HELD = ("motor.efficiency", "friction.coulomb", "friction.viscous")
+HELD = ("motor.efficiency", "motor.max_current", "friction.coulomb", "friction.viscous")
 BEFORE, AFTER = 0.15, 0.85  # s around the first motion that errors are taken over
 FINE = 0.0005  # s
 

@@ -63,7 +63,7 @@ def sets(model, law, count, **values):
 @pytest.mark.parametrize("law", FRICTION_LAWS)
 @pytest.mark.parametrize("model", ["lima2009", "ax12", "pendulum-servo"])
 def test_a_limit_that_is_never_reached_changes_nothing(model, law):
-    runs, params = recordings(), sets(model, law, 3)
+    runs, params = recordings(), sets(model, law, 3, MAX_CURRENT=0.0)
     limited = params.copy()
     limited[:, Param.MAX_CURRENT] = 1e6
     assert np.abs(rollouts(params, runs) - rollouts(limited, runs)).max() < 1e-9
