@@ -243,7 +243,8 @@ def beside_others(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...
     found = list(scores[:count])
     for score, recording, floor in zip(scores[count:], problem.held_out, problem.floors, strict=True):
         track = next(iter(recording.values()))
-        if lag is None or np.isnan(track.command).all():
+        driven = track.enabled & ~np.isnan(track.command) & ~np.isnan(track.position)
+        if lag is None or not driven.any():  # a limp joint goes nowhere by a goal
             found.append(replace(score, floor=floor))
         else:
             errors = baseline(track, lag)
