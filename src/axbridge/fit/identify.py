@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from axbridge.comparison.joint_load import joint_of_robot
+from axbridge.comparison.recorded_runs import runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, UsageError
 from axbridge.fit.excitation import excitation
@@ -97,6 +98,8 @@ def identify(
     line = None if ks_pairs is None else ks_line(ks_pairs)
     by_grid = _by_grid(model, method, friction)
     law = None if friction == COMPARE else friction
+    if held:
+        runs_of(held, rig)  # what is wrong with them is said before anything else
     if before is not None:
         before((*known, *excitation(prepare(fitted, rig, model, friction=law))))
     try:
