@@ -378,7 +378,7 @@ def test_optimise_writes_a_move_that_takes_less_and_can_be_played(tmp_path, caps
     assert app.run(["move", "optimise", str(path), str(out), "--rig", "bench_arm", "--json"]) == app.DONE
     said = json.loads(capsys.readouterr().out)
     assert said["energy"] < 0.95 * said["minimum_jerk"]
-    assert said["seconds"] == said["asked"] == 1.0
+    assert said["seconds"] == 1.0
     assert app.run(["play", str(out), "--rig", "bench_arm"]) == app.DONE
     assert "takes" not in capsys.readouterr().err  # no joint has to be spared
     assert app.run(["move", "optimise", str(path), str(out), "--rig", "bench_arm"]) == app.MISUSE

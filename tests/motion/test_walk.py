@@ -117,6 +117,7 @@ def test_the_command_records_every_servo_and_the_way_of_the_base(tmp_path, capsy
     assert recording.metadata["gait"] == asdict(Gait(steps=2))  # the options' defaults are the gait's
 
 
+@pytest.mark.filterwarnings("ignore:servo 'right_knee' has no torque:axbridge.errors.ControlWarning")
 @pytest.mark.parametrize(("fault", "said"), [("dead:13@2.5s", "missing"), ("overload:13@2.5s", "fault")])
 def test_a_servo_that_fails_under_way_ends_the_walk(fault, said):
     with axbridge.open("bioloid") as robot:

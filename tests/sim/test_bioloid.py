@@ -10,7 +10,7 @@ import pybullet
 import pytest
 
 import axbridge
-from tests.support.humanoid import NO_LOAD, Humanoid
+from tests.support.humanoid import FAST, NO_LOAD, Humanoid
 
 pytestmark = pytest.mark.slow
 
@@ -112,4 +112,4 @@ def test_falls_end_at_rest_within_the_stops(robot, seed):
     fall = robot.drop(seed)
     assert fall.rest < 5.0
     assert fall.past_stop < 2.0
-    assert fall.fast_alone == 0.0, f"twice the no-load speed is {2 * NO_LOAD:.1f} rad/s"
+    assert fall.fast_alone == 0.0, f"{FAST:g} times the no-load speed is {FAST * NO_LOAD:.1f} rad/s"

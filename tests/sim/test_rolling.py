@@ -54,7 +54,7 @@ def test_a_skid_that_drags_costs_what_its_friction_does(tmp_path):
     """However slowly it is dragged: it slips, and does not hold."""
     free, _, _ = drive(write_cart(tmp_path / "free.urdf", friction=0.0), 0.2)
     urdf = write_cart(tmp_path / "cart.urdf", friction=0.5)
-    for duty in (0.1, 0.2):
+    for duty in (0.12, 0.2):
         turned, torque, gone = drive(urdf, duty)
         # Half of the friction of a third of the weight on each wheel; to drag it ahead lightens it.
         assert torque == pytest.approx(0.5 * 0.5 * 2.0 * RADIUS, abs=0.007)

@@ -79,7 +79,6 @@ def test_a_recording_of_no_robot_says_what_to_give(recording, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "name a robot with --rig"),
         (["a.mcap", "b.mcap", "--rig", "bench_arm"], "both a second recording and --rig"),
         (["a.mcap", "--model", "p.toml"], "--model needs the rig"),
         (["missing.mcap"], "missing.mcap"),

@@ -185,7 +185,7 @@ def test_a_simulation_in_real_time_tells_how_late_the_controller_is():
     with axbridge.open("bench_arm", realtime=True) as robot:
         assert robot.step(20) < 20
         time.sleep(0.2)
-        assert 100 < robot.step(20) < 2000
+        assert 50 < robot.step(20) < 2000  # of what is missed, 0.1 s is made good at most
         assert robot.time == 0.04
 
 
