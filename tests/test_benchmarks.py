@@ -50,7 +50,7 @@ SMALLEST = {
     "learn_spread.py": ("--seeds", "1", "--spreads", "0.1", "--generations", "1", "--episodes", "1", "--robots", "1"),
     "line_soak.py": ("--transactions", "500"),
     "minimum_energy.py": ("--moves", "arm", "--models", "lima2009"),
-    "overshoot_by_load.py": ("--only", "ax12"),
+    "overshoot_by_load.py": ("--only", "ax12 without a limit"),
     "plant_cost.py": ("--turns", "2"),
     "plant_couplings.py": ("--quick",),
     "plant_humanoid.py": ("--falls", "1"),
