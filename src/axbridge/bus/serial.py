@@ -9,7 +9,7 @@ When no length is left, the bus sends PINGs until one is answered. Then every ea
 A reply may also come twice, the second time while the next question waits. So a servo that has just answered is asked
 for another length, too, until `TWIN_WINDOW` is over. (That is a control cycle of 18 servos: most never notice.)
 Some lines hold such a reply back until the next one comes, however long that takes. So once any reply has come unasked,
-no servo is asked for the length that it gave last.
+no servo is asked for the two lengths that it gave last.
 An acknowledgement has a fixed length. While an old one may come, a write is confirmed by reading it back.
 """
 
@@ -40,6 +40,7 @@ _REMOTE_LATE_WINDOW = 2.0
 TWIN_WINDOW = 0.005  # s: so long may a reply be delivered once more after it came
 _QUIET = 0.001  # s: a pause that ends a damaged reply
 _CLOSING = 2.0  # s to wait for the end of another thread's transaction
+_REMEMBERED = 1  # lengths before the last one that may still be held back: so many answers can overtake a reply
 _LONGEST_TAG = 24  # bytes a question may be lengthened by; at 1 Mbps that many questions last longer than TWIN_WINDOW
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no servo answers a broadcast READ
 
@@ -78,7 +79,7 @@ class SerialBus(GroupReadingBus):
             self.more_patience = max(self.more_patience, _BUSY)
         self._late = LateReplies(_REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW)
         self._twins: dict[tuple[int, int], float] = {}  # until when a reply may come again, by id and length
-        self._given: dict[int, int] = {}  # the length that an id gave last
+        self._given: dict[int, tuple[int, ...]] = {}  # the lengths that an id gave last
         try:
             self._start()
         except BaseException:
@@ -258,7 +259,7 @@ class SerialBus(GroupReadingBus):
             counts.asked += 1
             counts.last_seen = sampled = asked + len(frame) * byte
             self._twins[id_, question[2]] = over
-            self._given[id_] = question[2]
+            self._given[id_] = (*self._given.get(id_, ())[-_REMEMBERED:], question[2])
             skipped = 5 + address - question[1]
             answers.append(Reply(answer[4], answer[skipped : skipped + length], sampled))
         if began:
@@ -322,14 +323,14 @@ class SerialBus(GroupReadingBus):
         It has more registers in front (or behind) where an old answer would fit.
         """
         twins, late = self._twins, self._late
-        given = self._given.get(id) if self.stats.unasked else None
+        given = self._given.get(id, ()) if self.stats.unasked else ()
         ready = twins.get((id, length), 0.0)
-        if length != given and ready <= now and not late.owes(id, length):  # as a rule
+        if length not in given and ready <= now and not late.owes(id, length):  # as a rule
             twins[id, length] = now + TWIN_WINDOW
             return (id, address, length), ready
         begin, end = self.protocol(id).read_room(address, length)
         count, most = length, length + min(_LONGEST_TAG, max(address - begin, end - address - length))
-        while count <= most and (count == given or twins.get((id, count), 0.0) > now or late.owes(id, count)):
+        while count <= most and (count in given or twins.get((id, count), 0.0) > now or late.owes(id, count)):
             count += 1
         if count > most:
             if all(late.owes(id, count) for count in range(length, most + 1)):
@@ -349,7 +350,7 @@ class SerialBus(GroupReadingBus):
         most = length + min(_LONGEST_TAG, max(address - begin, end - address - length))
         for count in range(length, most + 1):
             asked = [(id_, count) for id_ in ids] + [(BROADCAST, len(ids) * (count + 4))]
-            given = self.stats.unasked and any(self._given.get(id_) == count for id_ in ids)
+            given = self.stats.unasked and any(count in self._given.get(id_, ()) for id_ in ids)
             if not given and not any(twins.get(one, 0.0) > now or late.owes(*one) for one in asked):
                 return address - (count - length) if address - begin >= count - length else address, count
         return None
@@ -362,7 +363,7 @@ class SerialBus(GroupReadingBus):
             counts.asked += 1
             counts.last_seen = now
             self._twins[id_, count] = self._twins[BROADCAST, count] = over
-            self._given[id_] = count
+            self._given[id_] = (*self._given.get(id_, ())[-_REMEMBERED:], count)
         for id_ in missing:
             self._late.add(id_, count)
 
@@ -415,7 +416,7 @@ class SerialBus(GroupReadingBus):
                 self._late.heard()
                 counts.last_seen = sampled
                 self._twins[id, length] = time.monotonic() + TWIN_WINDOW
-                self._given[id] = length
+                self._given[id] = (*self._given.get(id, ())[-_REMEMBERED:], length)
                 if protocol.garbled(found.packet.code):  # not an answer: the question was damaged on its way
                     counts.corrupt += 1
                     raise CorruptPacket(id, heard)
