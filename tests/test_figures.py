@@ -1,4 +1,4 @@
-"""The figures and the data-sheet table of docs/motor-model.md, and the walk's figure, are what this code gives."""
+"""The figures and the data-sheet table of docs/physics.md, and the walk's figure, are what this code gives."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "motor-model.md").read_text()
+PAGE = (ROOT / "docs" / "physics.md").read_text()
 TABLE = PAGE.partition("<!-- table -->\n")[2].partition("\n<!-- end -->")[0]
 
 

@@ -1,4 +1,4 @@
-"""Draw the figures of docs/motor-model.md: those of Lima et al. 2009 (5, 7, 9, 11, 12), and the walk's, from this code.
+"""Draw the figures of docs/physics.md: those of Lima et al. 2009 (5, 7, 9, 11, 12), and the walk's, from this code.
 
 `--tutorial` makes the pictures of docs/tutorial.md instead, by its own commands, with a virtual AX-12 on a
 pseudo-terminal: some six minutes, on a machine that does nothing else.
@@ -172,7 +172,7 @@ def at_full_duty(name: str, supply: float, mass: float, stop: float) -> np.ndarr
 
 
 def data_sheet() -> str:
-    """The data sheet's figures as simulated: rows of a table for docs/motor-model.md."""
+    """The data sheet's figures as simulated: rows of a table for docs/physics.md."""
     lines = [
         "| V | no-load, rpm: lima2009 | ax12 | sheet | stall, A | sheet | stall, N·m: lima2009 | ax12 | sheet |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -255,7 +255,7 @@ def main() -> None:
         tutorial()
         return
     OUT.mkdir(parents=True, exist_ok=True)
-    page = OUT.parent / "motor-model.md"
+    page = OUT.parent / "physics.md"
     if page.exists():
         before, _, rest = page.read_text(encoding="utf-8").partition("<!-- table -->\n")
         after = rest.partition("<!-- end -->")[2]
