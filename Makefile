@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.10 python3.12 python3.13 python3.1
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo "$$p" && break; done)
 BIN = .venv/bin
 
-# Tests begin hundreds of interpreters; without its bytecode each would compile everything anew.
+# Tests begin hundreds of interpreters; without its bytecode each would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test collected side-by-side long check quick lint style types kernels wheel site bench figures clean

@@ -1,6 +1,6 @@
 """Virtual servos without physics on a pseudo-terminal, in a process of its own: what the bus benchmarks talk to.
 
-`python benchmarks/bus_line.py COUNT wire|none [FAULTS [SEED [PROFILE …]]]` serves ids 1..COUNT until it is told to end
+`python benchmarks/bus_line.py COUNT wire|none [FAULTS [SEED [PROFILE …]]]` serves ids 1..COUNT until it is asked to end
 and prints the port. The servos have these profiles in turn, or `ax-12a`. With `wire-steady` the servos' 1 kHz
 interrupt, which holds up every seventh reply or so, is left out.
 """

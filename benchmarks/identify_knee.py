@@ -1,4 +1,4 @@
-"""Is a knee with twice the friction and slope told from a healthy one? A walk, or the knee alone. Prints JSON.
+"""Is a knee with twice the friction and slope identified beside a healthy one? A walk, or the knee alone. Prints JSON.
 
 A Bioloid in MuJoCo at 1 ms, all its servos `ax12` models. The left knee is healthy, or has twice the friction and a
 compliance slope twice as wide. Either the robot walks (`--motion walk`: 12 steps), or it hangs by its body, its

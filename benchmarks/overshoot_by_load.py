@@ -2,7 +2,7 @@
 
     python benchmarks/overshoot_by_load.py [--only NAME ...]
 
-Each explanation is one change of `ax12`. Torque constant, armature, dead duty and lag are fitted to the six steps anew
+Each explanation is one change of `ax12`. Torque constant, armature, dead duty and lag are fitted to the six steps again
 (restored times), then steps with heavier bars are simulated. Printed are how far each overshoots, and the difference of
 the steps' log-likelihood from that of `ax12`: of the motion alone, with a count's rounding and the times' own error.
 The last rows have the bar on a torsion spring, in an integration of its own that shares no code with the simulator.

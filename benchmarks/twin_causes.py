@@ -4,7 +4,7 @@
 
 Each run serves an arm, moves its twin from pose to pose, and notes what is named until the time is over. A hit is the
 right cause within a second of the moment from which it can be seen: the first command, or the fault. `stale model` is
-what is left when three seconds of motion fit no other cause, so it cannot be named within a second. At last the right
+what is left when three seconds of motion fit no other cause, so it cannot be named within a second. Last, the right
 model moves at random for M minutes, where every alarm is a false one. Do not run it on a busy machine: a served arm
 that stands still for a moment differs from its twin.
 """

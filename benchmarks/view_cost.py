@@ -1,4 +1,4 @@
-"""What the live page costs the loop that it watches: 18 served servos at 50 Hz, on copper and beside a simulation.
+"""What the live page costs the loop that it watches: 18 served servos at 50 Hz, on a real line and beside a simulation.
 
     python benchmarks/view_cost.py [--minutes M] [--short S] [--json]
 

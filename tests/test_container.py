@@ -1,4 +1,4 @@
-"""The container: no test builds it, but what its image runs works for whoever has the wheel alone."""
+"""The container: no test builds it, but what its image runs works for people who have the wheel alone."""
 
 import json
 import re

@@ -1,6 +1,6 @@
 """What the documentation tells people to type works: every `$ axbridge …` and `$ python …` line, every Python block.
 
-It works for whoever has only the wheel: each page is followed in an empty folder, in an environment made from the
+It works for people who have only the wheel: each page is followed in an empty folder, in an environment made from the
 wheel. The commands of README and of the tutorial are run by `make test`, those of the other pages by `make long`. A block
 below a line `<!-- needs hardware -->` (or any other `<!-- needs … -->`) is not run; one below `<!-- file NAME -->` is
 saved under that name first. /dev/ttyUSB0 and /dev/pts/3 stand for the port of a served bench arm.

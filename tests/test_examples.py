@@ -1,4 +1,4 @@
-"""The programs in examples/: each on the simulator, and on a virtual bus behind a pseudo-terminal as if on copper."""
+"""The programs in examples/: each on the simulator, and on a virtual bus behind a pseudo-terminal as if it were a real one."""
 
 import os
 import runpy

@@ -1,4 +1,4 @@
-"""Time as the bus and the robot see it: wall time on copper, simulated time in the simulator."""
+"""Time as the bus and the robot see it: wall time on a real line, simulated time in the simulator."""
 
 from __future__ import annotations
 

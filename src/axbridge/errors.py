@@ -219,7 +219,7 @@ class CorruptPacket(BusError):
 class ServoFault(BusError):
     """The servo refused; carries `id` and `flags`; `message` says what it refused.
 
-    `flags` are `ErrorFlag`, `HardwareError` or a `StatusError`; a plain integer stands for the first.
+    `flags` are `ErrorFlag`, `HardwareError` or a `StatusError`; a plain integer is taken for the first.
     """
 
     def __init__(self, id: int, flags: int, hint: str = "", message: str = "") -> None:

@@ -57,7 +57,7 @@ def _nonsense(failure: Exception) -> str:
 
 
 def regular(path: Path | str) -> Path:
-    """The path of a file that ends: whoever reads a pipe, a socket or a device may wait for ever."""
+    """The path of a file that ends: to read a pipe, a socket or a device may take for ever."""
     mode = Path(path).stat().st_mode
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"

@@ -70,7 +70,7 @@ def make_folder(path: Path | str) -> None:
 
 
 def claim(path: Path | str, opened: IO[bytes] | None = None) -> int:
-    """Take a file or a folder for whoever asks, until the descriptor that is returned is given to `release`.
+    """Take a file or a folder for the caller, until the descriptor that is returned is given to `release`.
 
     -1 where the system knows no such locks. Windows needs none for a file: nobody can replace one that is open.
     """

@@ -12,7 +12,7 @@ import sys
 
 _TAKES = {"numpy": 90, "scipy": 90, "pybullet": 130, "mujoco": 130}  # MB until they have done something
 _WITH_BLAS, _A_CORE, _CORES = {"numpy", "scipy"}, 40, 64  # MB more that these take for each of so many cores
-_PIECE = 32  # MB that it asks for at once; whoever asks for all at once is refused where memory is merely scarce
+_PIECE = 32  # MB that it asks for at once; who asks for all at once is refused where memory is merely scarce
 
 
 def has(size: int) -> bool:

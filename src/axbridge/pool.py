@@ -69,7 +69,7 @@ class Workers:
     def results(self, function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tuple[int, Result]]:
         """Apply a function to every job; the number of each job with its result, in the order in which they are done.
 
-        Whoever stops asking gives up the rest: what is begun is finished, and thrown away.
+        A caller that stops asking gives up the rest: what is begun is finished, and thrown away.
         """
         waiting, deaths, width = deque(range(len(jobs))), Counter[int](), self._width()
         pending: dict[Future[Result], int] = {}
@@ -225,7 +225,7 @@ def _lost(address: str) -> AxBridgeError:
 
 @contextmanager
 def _silenced(*names: str) -> Iterator[None]:
-    """Log nothing of these for a while: whoever waits for the work gets what matters as an error."""
+    """Log nothing of these for a while: the caller gets what matters as an error."""
     loggers = [logging.getLogger(name) for name in names]
     before = [logger.level for logger in loggers]
     for logger in loggers:

@@ -156,7 +156,7 @@ Cause = Literal[
 class BusEvent(NamedTuple):
     """What changed: a servo went missing, came back, reports a fault, left its limits; the port likewise (name "").
 
-    Also a `Cause` why it does not do what it is told: it was without power, or somebody has switched its torque off;
+    Also a `Cause` why it does not follow its command: it was without power, or somebody has switched its torque off;
     beside a simulated twin, why it does not do as its model says.
     """
 

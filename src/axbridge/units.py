@@ -28,8 +28,8 @@ class Units:
         speed: rad/s per count of Moving and Present Speed.
         counts: Highest position count (inclusive).
         voltage: V per count of Present Voltage and the voltage limits.
-        full_scale: Count that stands for 100 % duty or torque limit.
-        full_load: Count of Present Load that stands for 100 %.
+        full_scale: Count of 100 % duty or torque limit.
+        full_load: Count of Present Load that means 100 %.
         top_speed: Highest count of a speed limit.
     """
 

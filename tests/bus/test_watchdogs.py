@@ -1,4 +1,4 @@
-"""Bus Watchdogs of X servos on a line in simulated time: armed with goals, fed by whoever asks, and never forgotten."""
+"""Bus Watchdogs of X servos on a line in simulated time: armed with goals, fed by each question, and never forgotten."""
 
 import pytest
 

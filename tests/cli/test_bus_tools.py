@@ -67,7 +67,7 @@ def test_a_servo_that_refuses_every_read_is_named_with_its_error(line, capsys, a
 
 def test_doctor_is_content_with_a_healthy_line(line, capsys):
     assert 0 in (run(line, "doctor", "--packets", "50") for _ in range(5))  # a busy machine may cost it its rate
-    assert capsys.readouterr().out.endswith("nothing to mend\n")
+    assert capsys.readouterr().out.endswith("nothing to repair\n")
 
 
 def test_doctor_lists_findings_with_their_commands_and_fails(line, capsys):

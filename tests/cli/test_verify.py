@@ -213,7 +213,7 @@ def test_a_servo_of_2_0_that_is_set_up_otherwise_is_found(tmp_path):
     real, out = changed(tmp_path, "head_gripper", "gripper", quick, other), tmp_path / "out"
     with led(real) as (port, tell), Person("head_gripper", real, port, tell, out, "--only", "line") as person:
         assert person.follow() == FAILED_CHECK, person.said + person.err
-    why = "the rig does not say registers = { homing_offset = 300 }, as `axbridge calibrate` would"
+    why = "its rig lacks registers = { homing_offset = 300 }, as `axbridge calibrate` would"
     assert [(kind, problem) for _, kind, problem, _ in findings(out)] == [
         ("homing_offset", "counts from elsewhere, by its homing_offset 300; " + why),
         ("torque", "gives at most 50% of its torque: pwm_limit is 442"),
@@ -251,7 +251,7 @@ def test_mirrored_servos_are_found_by_hand_and_by_a_nudge_and_nothing_is_moved_t
         assert problem == f"turns the other way: its direction should be {-ways[name]}"
         assert "axbridge calibrate --rig my_bioloid --joints right_knee,left_knee --port" in fix
     assert "! left_knee (id 14): turns the other way" in shown
-    assert "left out: first mend what was found: joints" in shown
+    assert "left out: first repair what was found: joints" in shown
 
 
 def test_swapped_ids_are_found_as_one_fault(tmp_path):

@@ -1,4 +1,4 @@
-"""What `axbridge verify` measures and makes of it: each fault is named with its servo and the command that mends it."""
+"""What `axbridge verify` measures and makes of it: each fault is named with its servo and the command that repairs it."""
 
 import getpass
 import itertools

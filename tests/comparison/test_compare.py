@@ -97,8 +97,8 @@ def test_a_shift_beyond_the_range_is_not_found(lag, tmp_path):
     assert shift_text(found, pair) == "not found within ±200 ms"
     assert "not found within ±200 ms" in deviation_table(found).rows[0]
     assert json.loads(json.dumps(summary(found)["servos"]["knee"]["shift_s"])) is None
-    assert check(found, "aligned_rmse>100") == ["knee: aligned_rmse cannot be told: shift not found within ±200 ms"]
-    assert check(found, "shift>0.1") == ["knee: shift cannot be told: shift not found within ±200 ms"]
+    assert check(found, "aligned_rmse>100") == ["knee: aligned_rmse is not known: shift not found within ±200 ms"]
+    assert check(found, "shift>0.1") == ["knee: shift is not known: shift not found within ±200 ms"]
     write_html(found, tmp_path / "a.html")
     assert "not found within ±200 ms" in (tmp_path / "a.html").read_text()
     write_png(found, tmp_path / "a.png")

@@ -17,14 +17,14 @@ def test_a_fall_tells_friction_and_nothing_of_the_loop():
     sampled, *lines = excitation(prepare([fall], RIG, "ax12"))
     told = {line.partition(":")[0]: line for line in lines}
     assert sampled.startswith("1 recordings, 1 s, 100 samples a second, gaps: 0")
-    assert "told well" in told["friction.coulomb"]
-    assert "told not" in told["controller.slope"]
-    assert "what would tell: steps of several sizes" in told["controller.slope"]
+    assert "well identified" in told["friction.coulomb"]
+    assert "not identified" in told["controller.slope"]
+    assert "; record steps of several sizes" in told["controller.slope"]
 
 
 def test_steps_tell_the_loop():
     lines = excitation(prepare(ax12_data(ax12_truth()), RIG, "ax12"))
-    assert any(line.startswith("controller.slope: told well") for line in lines)
+    assert any(line.startswith("controller.slope: well identified") for line in lines)
 
 
 def test_a_held_out_recording_stands_beside_simpler_models_and_its_repeat():

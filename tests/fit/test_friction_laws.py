@@ -104,7 +104,7 @@ def test_the_simplest_law_that_chance_does_not_rule_out_is_chosen(scores, chosen
 
 def test_laws_that_cannot_be_told_apart_are_named():
     tied = LawComparison((score("M1", 7, 0.21, 0.01, 0.02), score("M4", 11, 0.20, 0.0, 0.0)), "M1", "")
-    assert tied.note.startswith("the held-out recordings do not tell M1 from M4; what would: ")
+    assert tied.note.startswith("the held-out recordings do not separate M1 from M4; hold out ")
     clear = LawComparison((score("M1", 7, 0.30, 0.10, 0.02), score("M4", 11, 0.20, 0.0, 0.0)), "M4", "")
     assert not clear.note
 

@@ -131,7 +131,7 @@ def test_a_fit_that_is_worse_than_asked_for_fails_the_check():
     assert check(fit, "mae>=0.4") == ["a.mcap: mae = 0.4", "b.mcap: mae = 1.4"]
     assert check(fit, "held_out_mae>2") == []
     assert check(SimpleNamespace(scores=scores[:1]), "held_out_mae>2") == [
-        "held_out_mae cannot be told: no recording is held out"
+        "held_out_mae is not known: no recording is held out"
     ]
     with pytest.raises(UsageError, match="is no condition"):
         check(fit, "shift>1")

@@ -155,7 +155,7 @@ def test_a_controller_sees_a_wheel_turn_on_through_the_dead_zone(wheel_rig, mode
     assert sensor.getValue() == servo.turned == servo.position  # a joint again, which knows of no turns
     motor.setPosition(math.inf)
     robot.step(20)
-    assert servo.turned == pytest.approx(servo.position, abs=0.1)  # counted anew
+    assert servo.turned == pytest.approx(servo.position, abs=0.1)  # counted again
     session.close()
     uninstall()
 

@@ -1,4 +1,4 @@
-"""Before a whole robot moves on copper: what its servos report must be a pose that its rig allows."""
+"""Before a whole robot moves on a real line: what its servos report must be a pose that its rig allows."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""A servo that was a wheel is a joint again, however the program ends, or it is said how to mend it."""
+"""A servo that was a wheel is a joint again, however the program ends, or it is said how to repair it."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""BAM's pendulum bench as its paper and documentation describe it, written anew: what its figures are measured with.
+"""BAM's pendulum bench as its paper and documentation describe it, written again: what its figures are measured with.
 
 Logs are put on an even 5 ms grid, goals between two samples on the line between them. A step: duty = gain · kp · error;
 torque = kt·(U - kt·ω)/R; the friction budget, with the viscous part in it, stops the arm or slows it; semi-implicit Euler.

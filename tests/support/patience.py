@@ -1,11 +1,11 @@
 """A bus that waits for a busy computer.
 
 Where many processes share few cores, a served bus answers tens of milliseconds late now and then: later than a question
-that is asked three times waits on copper. Most tests are not about that. In theirs, and in the processes of
+that is asked three times waits on a real line. Most tests are not about that. In theirs, and in the processes of
 `tests/support/warm.py`, the third question waits for a tenth of a second. Programs of their own are as impatient as
 they come.
 
-Servos of copper wait for no processor. So those of tests get one whenever they want it, where Linux lets us: for root.
+Real servos wait for no processor. So those of tests get one whenever they want it, where Linux lets us: for root.
 """
 
 import os

@@ -203,7 +203,7 @@ def test_every_fault_is_read_in_the_form_the_docs_show_and_heals():
         world.inject([Fault(name, 1.0 if kind.form != "event" else 0.0, id=1 if kind.of_servo else None)])
         world.sleep_until(0.05)
         world.inject("none")
-        world.sleep_until(0.3)  # a servo that was without power starts anew
+        world.sleep_until(0.3)  # a servo that was without power restarts
         world.inject("none")
         alarms = ErrorFlag.OVERLOAD if name == "overload" else 0  # that one lasts until the host writes a torque limit
         assert VirtualBus(world).ping(1).error == alarms, name

@@ -300,7 +300,7 @@ def test_remote_tcp_says_what_it_means(rig):
     with server(rig, "--tcp", "0.0.0.0:0", "--allow-remote") as served:
         assert served.address.startswith("socket://0.0.0.0:")
         assert served.stop() == 0
-    assert "whoever reaches" in served.said
+    assert "everybody who reaches" in served.said
 
 
 def test_no_fault_makes_the_serial_bus_answer_wrongly(tmp_path):

@@ -1,4 +1,4 @@
-"""`axbridge run --record`: what a script did, in a recording, whoever opened the robot."""
+"""`axbridge run --record`: what a script did, in a recording, also where the script opened the robot."""
 
 import signal
 

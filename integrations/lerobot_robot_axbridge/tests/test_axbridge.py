@@ -1,4 +1,4 @@
-"""A rig as a robot of LeRobot: simulated, and on a served bus that stands for copper."""
+"""A rig as a robot of LeRobot: simulated, and on a served bus in the place of a real one."""
 
 import math
 import subprocess

@@ -67,7 +67,7 @@ class Bus(ABC):
 
     @cached_property
     def turn(self) -> Turn:
-        """The lock of a transaction. Whoever takes it for several in a row keeps other threads off the line."""
+        """The lock of a transaction. A thread that takes it for several in a row keeps other threads off the line."""
         return Turn()
 
     @cached_property

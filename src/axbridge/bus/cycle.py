@@ -14,7 +14,7 @@ the alarm is a register of its own, it is read when the error byte has changed; 
 
 Torque Enable is read of each servo that gets goals, too, twice a second and after each silence. Where it is off, the
 servo was without power (it was away, or has forgotten what was written), or somebody has switched it off. Neither gets
-goals: the first until its owner has set it up anew (`Cycle.revived`), the other until its torque is on again.
+goals: the first until its owner has set it up again (`Cycle.revived`), the other until its torque is on again.
 
 Values are register counts; the Robot knows radians. Time is the bus's clock, so a cycle on a virtual bus runs in
 simulated time.
@@ -41,7 +41,7 @@ from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError
 from axbridge.state import BusEvent
 
 _FORGIVEN = 2  # consecutive losses before a servo counts as missing
-_OTHER_ROBOT = "connect the robot that was there when it was opened, or open it anew"
+_OTHER_ROBOT = "connect the robot that was there when it was opened, or open it again"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
 _BOOT = 0.1  # s: no servo starts faster, so one that has just answered has had power since
 _AGAIN = 10.0  # s: one whose torque is gone again so soon, and that was heard meanwhile, was not without power twice
@@ -407,7 +407,7 @@ class Cycle:
                 self.dark.add(track.servo.name)
 
     def revived(self, name: str) -> None:
-        """A servo that was without power is set up anew: its next goals start from where it is, softly."""
+        """A servo that was without power is set up again: its next goals start from where it is, softly."""
         self.dark.discard(name)
         track = self._tracks[name]
         track.restart, track.written_torque, track.revived_at = True, None, self.bus.clock.now()
@@ -640,7 +640,7 @@ class Cycle:
             track.away = True
         if returned:
             self._events.append(BusEvent("returned", name))
-            self._note_flags(track, 0)  # what is wrong with it is said anew
+            self._note_flags(track, 0)  # what is wrong with it is said again
         if track.failures:
             track.failures, track.error = 0, None
         error = reply.error & protocol.heeded

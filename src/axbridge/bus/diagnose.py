@@ -43,7 +43,7 @@ class Diagnosis:
 
     Attributes:
         facts: What was measured: plain data.
-        findings: What is wrong, with the command or action that mends it.
+        findings: What is wrong, with the command or action that repairs it.
     """
 
     facts: dict[str, Any]
@@ -278,7 +278,7 @@ def look_at_rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> l
 
 
 def grouped(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
-    """Who has a problem, what it is, and the command that mends it; what several servos have in common once."""
+    """Who has a problem, what it is, and the command that repairs it; what several servos have in common once."""
     alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         fix = finding.fix if finding.id is None else finding.fix.replace(f" {finding.id} ", " $id ")

@@ -1,6 +1,6 @@
 """Several servos asked at once, by one question of their protocol: a bus that can take many answers.
 
-If one servo does not answer, those behind it stay silent, too: whoever did not answer is asked alone afterwards.
+If one servo does not answer, those behind it stay silent, too: each that did not answer is asked alone afterwards.
 """
 
 from __future__ import annotations

@@ -66,13 +66,13 @@ class ExpectedBus:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong, and what mends it.
+    """Something that is wrong, and what repairs it.
 
     Attributes:
         subject: Servo or port.
         id: Bus id of the servo; None when it is about the port.
         problem: What is wrong.
-        fix: The command or action that mends it.
+        fix: The command or action that repairs it.
         fatal: Whether a robot must not start with it.
         kind: Sorts findings in programs: missing, model, firmware, collision, return_delay, status_level, …
     """
@@ -164,14 +164,14 @@ def counting(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str, int]:
 def _counting(servo: Expected, held: Mapping[str, int], where: str) -> list[Finding]:
     """A servo that counts otherwise than its rig takes for granted would go elsewhere than it is sent."""
     findings = []
-    for name, mended, what in (
+    for name, usual, what in (
         ("homing_offset", 0, "counts from elsewhere"),
         ("drive_mode", held.get("drive_mode", 0) & ~REVERSE, "counts the other way round"),
     ):
-        if held.get(name, mended) != mended and name not in (servo.registers or {}):
-            told = f"registers = {{ {name} = {held[name]} }}"
-            problem = f"{what}, by its {name} {held[name]}; the rig does not say {told}, as `axbridge calibrate` would"
-            fix = f"axbridge servo write {servo.id} {name} {mended}{where}"
+        if held.get(name, usual) != usual and name not in (servo.registers or {}):
+            missing = f"registers = {{ {name} = {held[name]} }}"
+            problem = f"{what}, by its {name} {held[name]}; its rig lacks {missing}, as `axbridge calibrate` would"
+            fix = f"axbridge servo write {servo.id} {name} {usual}{where}"
             findings.append(Finding(name_of(servo), problem, fix, True, name, servo.id))
     return findings
 

@@ -33,7 +33,7 @@ class Turn:
         self._calls: list[Callable[[], None]] = []
         self._only: int | None = None  # the thread that alone may write
         self._why: str | None = None  # others are refused with these words; None: they wait
-        self._holder: int | None = None  # the thread in `held`: it may write, whoever else may not
+        self._holder: int | None = None  # the thread in `held`: it may write, others may not
 
     @property
     def mine(self) -> bool:

@@ -189,7 +189,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
             raise PortError(
                 self.port_name,
                 "another line has this name now",
-                "open it anew if that one is meant, or end the program",
+                "open it again if that one is meant, or end the program",
             )
         try:
             # one program a port: two masters on one line garble each other's replies

@@ -1,4 +1,4 @@
-"""What is behind the name of a port: names are given anew, and a lost port is opened again by its name.
+"""What is behind the name of a port: names go to other devices, and a lost port is opened again by its name.
 
 The next USB adapter gets the first free ``/dev/ttyUSB``, the next pseudo-terminal the first free number. What was a
 virtual bus may then be another robot, or somebody's terminal.
@@ -26,7 +26,7 @@ def lock_of(link: Path) -> Path:
 def line_behind(name: str) -> frozenset[str]:
     """Marks of what is behind a port's name: a line that has none of them in common is another one.
 
-    A link that `axbridge serve` keeps is its own mark, whoever serves it now. A pseudo-terminal is known by the
+    A link that `axbridge serve` keeps is its own mark, whichever server keeps it now. A pseudo-terminal is known by the
     processes that hold its other end, a USB adapter by its maker, product and serial number. Empty: nothing is known.
     """
     if is_remote(name):

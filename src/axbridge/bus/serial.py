@@ -1,4 +1,4 @@
-"""The bus on copper, on a pseudo-terminal or behind a socket: one question at a time, never a wrong answer.
+"""The bus on a real line, on a pseudo-terminal or behind a socket: one question at a time, never a wrong answer.
 
 Replies carry no sequence number. A late reply looks like the answer to the next question of the same length. So the
 bus remembers an unanswered question for `LATE_WINDOW`. Meanwhile it asks that servo for a *different number of bytes*:
@@ -107,7 +107,7 @@ class SerialBus(GroupReadingBus):
         self._ended = True
         mine = self.turn.lock.acquire(timeout=_CLOSING)
         self.port.close()
-        self.turn.reserve(None)  # whoever waits to write finds it closed
+        self.turn.reserve(None)  # a thread that waits to write finds it closed
         if mine:
             self.turn.lock.release()
 

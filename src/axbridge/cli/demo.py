@@ -109,7 +109,7 @@ def _demo_arm(
     files, taught = {kind: first, "sim": out / "sim.mcap"}, others if teaches else []
     config = next(one for one in loaded.servos if one.name == name)
     measured, published = _measured(loaded, config) if port is None else "servo", loaded.model_of(config).name
-    # what moves behind the pseudo-terminal, which a recording of it names; a rig cannot tell that of copper
+    # what moves behind the pseudo-terminal, which a recording of it names; a rig of real servos has none
     behind = served(loaded) if port is None else loaded
     options = ["--seed", str(seed), *(["--engine", engine] if engine else [])]
     hardware = serving(rig, *options) if port is None else nullcontext(port)

@@ -1,4 +1,4 @@
-"""`axbridge doctor`: what is wrong with the line, and the command that mends it."""
+"""`axbridge doctor`: what is wrong with the line, and the command that repairs it."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def doctor(
     if any(report.findings for report in reports):
         return FAILED_CHECK
     if not json:
-        print("nothing to mend")
+        print("nothing to repair")
     return DONE
 
 
 def tell(findings: Iterable[Finding], indent: str = "") -> None:
-    """What is wrong, and the command that mends it."""
+    """What is wrong, and the command that repairs it."""
     from axbridge.bus.diagnose import grouped
 
     for who, problem, fix in grouped(findings):

@@ -1,7 +1,7 @@
 """The verbs, in the order of a first day, and what `--help` shows beside the options: an example of each.
 
 Typer would break the lines of a help text where the source breaks them, and say `<bool>` of an option that takes no
-value. Both is mended here.
+value. Both are corrected here.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def _before(lines: Sequence[str]) -> None:
 
 
 def _print(fit: Fit) -> None:
-    """Parameters, errors, friction laws, and what the data cannot tell."""
+    """Parameters, errors, friction laws, and what the recordings do not identify."""
     from axbridge.comparison.page import table_text
     from axbridge.fit.html import ends_text, estimate_table, law_table, score_table
     from axbridge.fit.params_file import summary

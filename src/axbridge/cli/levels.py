@@ -40,8 +40,8 @@ def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int]
     wanted = {**{name: value for name, value in factory.items() if isinstance(value, int)}, **config.registers}
     findings: list[Finding] = []
 
-    def say(problem: str, kind: str, **mended: int) -> None:
-        commands = (f"axbridge servo write {servo.id} {name} {value}{where}" for name, value in mended.items())
+    def say(problem: str, kind: str, **right: int) -> None:
+        commands = (f"axbridge servo write {servo.id} {name} {value}{where}" for name, value in right.items())
         findings.append(Finding(name_of(servo), problem, " && ".join(commands), False, kind, servo.id))
 
     names = servo.protocol.names

@@ -45,7 +45,7 @@ def watched(*, wanted: bool) -> Iterator[None]:
 
 
 class ScriptRecording:
-    """Records the first robot that this process opens, whoever opens it; a context manager.
+    """Records the first robot that this process opens; a context manager.
 
     The file is made when the robot is opened. At the end the robot is closed first: no motor waits for the disk.
     """

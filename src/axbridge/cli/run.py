@@ -44,7 +44,7 @@ def run(
         typer.Option("--realtime", help="Run the simulation in real time; --view does so, too."),
     ] = False,
     duration: Annotated[
-        float | None, opt.shared("--duration", "In robot time; then the controller is told to end.")
+        float | None, opt.shared("--duration", "In robot time; then the controller is asked to end.")
     ] = None,
     record: Annotated[
         Path | None,
@@ -83,7 +83,7 @@ def run(
     if port is not None:
         port = str(Path(port).resolve()) if Path(port).exists() else port
         os.environ["AXBRIDGE_PORT"] = port
-    if realtime or view:  # what somebody watches goes as fast as it would on copper
+    if realtime or view:  # what somebody watches goes as fast as a real robot
         os.environ["AXBRIDGE_REALTIME"] = "1"
     session = None
     arguments = context.args

@@ -99,7 +99,7 @@ def serve(
 
 
 def served(rig: Rig, model: str | None = None) -> Rig:
-    """The rig as it is served: with this model, else with the measured one, because a server stands for hardware."""
+    """The rig as it is served: with this model, else with the measured one, because a server replaces hardware."""
     from axbridge.errors import RigError
 
     if model is not None:
@@ -140,7 +140,7 @@ def _check_reach(tcp: str, allow_remote: bool) -> None:
         raise UsageError(
             f"--tcp {tcp}: other machines could move the robot", "serve on 127.0.0.1, or add --allow-remote"
         )
-    print(f"axbridge: whoever reaches {tcp} can move the robot", file=sys.stderr)
+    print(f"axbridge: everybody who reaches {tcp} can move the robot", file=sys.stderr)
 
 
 def _build(rig: Rig, seed: int, timing: Literal["wire", "none"]) -> World:

@@ -172,7 +172,7 @@ def set_id(
                 except BusTimeout as error:
                     raise BusTimeout(
                         new,
-                        f"servo {number} was told to be servo {new}, unheard or locked: switch it off and on",
+                        f"servo {number} should be servo {new}, but did not hear it or is locked: switch it off and on",
                     ) from error
                 note = f": it answers PING there; nothing else is confirmed\n{_silence(bus, new, baud)}"
             else:
@@ -299,7 +299,7 @@ def reset(
         if not answers_ping(bus, new):
             raise BusTimeout(
                 new,
-                f"servo {number} was told to reset, and should have id {new} at {default} baud now: "
+                f"servo {number} was asked to reset, and should have id {new} at {default} baud now: "
                 "`axbridge scan --baud all` finds it",
             )
     text = f"servo {number} is reset: it has id {new} and talks at {default} baud now"
@@ -331,7 +331,7 @@ def reboot(
             if answers_ping(bus, number):
                 break
         else:
-            raise BusTimeout(number, f"servo {number} was told to reboot, and does not answer since")
+            raise BusTimeout(number, f"servo {number} was asked to reboot, and has not answered since")
         after = 0 if status is None else read_register(bus, number, status)
     had, has = (HardwareError(value).describe() if value else "" for value in (before, after))
     _say(
@@ -520,7 +520,7 @@ def _where(bus: SerialBus, baud: int) -> str:
 
 
 def _silence(bus: SerialBus, id: int, baud: int) -> str:
-    """What is the matter with a servo that answers PING alone, and what mends it."""
+    """What is wrong with a servo that answers PING alone, and what repairs it."""
     from axbridge.bus.commission import unmute
 
     return (

@@ -118,7 +118,7 @@ def verify(
     ):
         run = _Run(task, kept, key, show)
         run.do(queue, begun)
-        code = run.told()
+        code = run.summed_up()
     if json:
         promises = [(one.words, verdict, why) for one, verdict, why in judged(kept)]
         steps = {name: asdict(one) for name, one in kept.items()}
@@ -175,7 +175,7 @@ class _Run:
         outcome = self._outcomes[name]
         _tell(outcome)
         if outcome.state == "done" and not outcome.findings:
-            print("  nothing to mend", flush=True)
+            print("  nothing to repair", flush=True)
             return False
         return self._ask(f"  {AGAIN} does it again, any other key goes on") == AGAIN
 
@@ -189,9 +189,9 @@ class _Run:
         from axbridge.cli.verify_steps import ENDS, suited
 
         task = self._task
-        unmended = [step for step, one in self._outcomes.items() if any(finding.fatal for finding in one.findings)]
-        if name in _MOVING and unmended:
-            raise UsageError(f"first mend what was found: {', '.join(unmended)}", "then do those steps again")
+        broken = [step for step, one in self._outcomes.items() if any(finding.fatal for finding in one.findings)]
+        if name in _MOVING and broken:
+            raise UsageError(f"first repair what was found: {', '.join(broken)}", "then do those steps again")
         swing, step = (abs(math.degrees(end)) for end in ENDS)
         servo = task.servo or (suited(task.rig) if name == "motion" else "")
         first = task.lines[0].servos[0].name
@@ -270,12 +270,12 @@ class _Run:
         private = {**dict.fromkeys(ports, "PORT"), **paths, f"{folder}{os.sep}": f"FOLDER{os.sep}"}
         write_report(folder, task.rig, _STEPS, self._outcomes, private, self._motion)
 
-    def told(self) -> int:
+    def summed_up(self) -> int:
         """Say where everything is; the exit code."""
         from axbridge.cli.verify_report import PAGE, TEXT, counted
 
         wrong = [name for name, one in self._outcomes.items() if one.findings or one.state == "failed"]
-        print(f"\nmotors are off; {'to mend: see ' + ', '.join(wrong) if wrong else 'nothing to mend'}")
+        print(f"\nmotors are off; {'to repair: see ' + ', '.join(wrong) if wrong else 'nothing to repair'}")
         print(f"promises  {counted(self._outcomes)}")
         print(f"page      {self._task.folder / PAGE}")
         print(f"to send   {self._task.folder / TEXT}: it says nothing of you; see docs/bioloid.md")
@@ -307,7 +307,7 @@ def _turned(hand: Hand[JointTurn], name: str, count: str) -> JointTurn | str:
 
 
 def _tell(outcome: StepOutcome) -> None:
-    """What was measured and found, and what mends it."""
+    """What was measured and found, and what repairs it."""
     from axbridge.cli.doctor import tell
 
     for line in outcome.lines:

@@ -139,14 +139,14 @@ def write_report(
 ) -> None:  # fmt: skip
     """Write the page, and the same as a text."""
     tables = _tables(titles, outcomes)
-    to_mend, today = len(tables[0].rows), f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    to_repair, today = len(tables[0].rows), f"{datetime.now(timezone.utc):%Y-%m-%d}"
     head = [
-        f"{to_mend or 'nothing'} to mend. Promises: {counted(outcomes)}.",
+        f"{to_repair or 'nothing'} to repair. Promises: {counted(outcomes)}.",
         f"{_robot(rig)}; {_kinds(rig)}",
         f"axbridge {__version__}, Python {platform.python_version()}, {platform.system()}; {today}",
     ]
     if any(line["adapter"] == "pty" for line in _facts(outcomes, "line").get("lines", ())):
-        head.append("no copper: these servos are served on a pseudo-terminal")
+        head.append("no real servos: these are served on a pseudo-terminal")
     lines = [*head, *(f"\n{one.title}\n{_rows(one)}" for one in tables), _COMMENTS]
     with writing(folder / TEXT):
         write_whole(folder / TEXT, anonymous("\n".join(lines), private))
@@ -176,7 +176,7 @@ def _tables(titles: Mapping[str, str], outcomes: Outcomes) -> list[Table]:
     )
     kept = tuple((one.words, verdict, why, f"docs/{one.page}") for one, verdict, why in judged(outcomes))
     tables = [
-        Table("To mend", ("who", "what is wrong", "what mends it"), tuple(wrong)),
+        Table("To repair", ("who", "what is wrong", "what repairs it"), tuple(wrong)),
         Table("Steps", ("step", "", "what was measured"), steps),
         Table("Promises", ("promise", "on this robot", "by", "where"), kept),
     ]

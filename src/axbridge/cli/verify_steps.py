@@ -112,7 +112,7 @@ def judge_lateness(late: Sequence[float], period: float) -> list[Finding]:
     """Whether the control period is too short for this line and this computer; all in ms."""
     count = sum(one > 0 for one in late)
     problem = f"{count} of {len(late)} steps of {period:g} ms came late"
-    fix = "close other programs, mend what makes the line slow, or give the rig a longer basic_time_step_ms"
+    fix = "close other programs, remove what makes the line slow, or give the rig a longer basic_time_step_ms"
     return [Finding("the computer", problem, fix, False, "late")] if count > _OFTEN * len(late) else []
 
 

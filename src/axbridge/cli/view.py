@@ -138,5 +138,5 @@ def _replay(
 
 
 def _print_now(text: str) -> None:
-    """On stdout at once, for whoever waits for the line in a pipe."""
+    """On stdout at once, for a program that waits for the line in a pipe."""
     print(text, flush=True)

@@ -82,7 +82,7 @@ def compare(
         labels: What to call them.
         limit: Largest shift tried in the alignment, s.
         same_clock: The times of both are of one clock already.
-        progress: Told what is under way and which share is done, before each servo.
+        progress: Called with what is under way and which share is done, before each servo.
 
     Raises:
         RecordingError: no servo in common, or they do not overlap in time.
@@ -201,7 +201,7 @@ def check(comparison: Comparison, condition: str) -> list[str]:
     found = []
     for pair in comparison.pairs:
         if pair.aligned is None and (metric == "shift" or metric.startswith("aligned_")):
-            found.append(f"{pair.name}: {metric} cannot be told: shift {shift_text(comparison, pair)}")
+            found.append(f"{pair.name}: {metric} is not known: shift {shift_text(comparison, pair)}")
             continue
         if metric == "shift":
             if pair.shift is None:  # it hardly moves
@@ -213,7 +213,7 @@ def check(comparison: Comparison, condition: str) -> list[str]:
         if holds(value):
             found.append(f"{pair.name}: {metric} = {value:.4g}")
         elif math.isnan(value):
-            found.append(f"{pair.name}: {metric} cannot be told: no samples are left")
+            found.append(f"{pair.name}: {metric} is not known: no samples are left")
     return found
 
 

@@ -116,7 +116,7 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion)
         why = (
             "its rig has no floor to stand on (ground = true)"
             if rig.world is not None and not rig.world.ground
-            else "how its base moves and what the floor pushes can be told of a robot on two flat feet alone"
+            else "how its base moves and what the floor pushes is known only of a robot on two flat feet"
         )
         raise RecordingError(recording.path, f"does not tell what {servo.name} carries: {why}", _HUNG)
     stood = footing(recording, robot, track.time)

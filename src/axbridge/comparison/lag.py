@@ -70,7 +70,7 @@ class Baseline:
 
 
 def baselines(recording: Recording) -> dict[str, Baseline]:
-    """The baselines of each joint that was told to move, with delays and lags as suit this recording."""
+    """The baselines of each joint that had goals, with delays and lags as suit this recording."""
     try:
         found = lags(recording)
     except RecordingError:
@@ -86,7 +86,7 @@ def baseline(track: Track, lag: Lag) -> Baseline:
 
 
 def lags(recording: Recording) -> dict[str, Lag]:
-    """Delay and lag of each joint of a recording that was told to move by 2° or more."""
+    """Delay and lag of each joint of a recording whose goals move by 2° or more."""
     tracks = {name: _known(track) for name, track in recording.items()}
     moving = {name: [track] for name, track in tracks.items() if len(track) > 20 and np.ptp(track.command) > _STILL}
     if not moving:

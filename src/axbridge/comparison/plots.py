@@ -21,7 +21,7 @@ from axbridge.arrays import FloatArray
 
 POINTS = 2000  # of one line: two for each of the pixels a screen has across
 _HEIGHT = 100.0  # pixels of a panel of share 1
-_SHARES = 65534  # steps that a height is told in
+_SHARES = 65534  # steps of a height
 _GAP = -32768
 
 # Okabe and Ito's, which people who do not tell red from green tell apart, and which show on white and on black. Of a

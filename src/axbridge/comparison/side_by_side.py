@@ -58,7 +58,7 @@ class ComparedSegment:
 class TimeMap:
     """Which time of the other recording belongs to a time of the reference: that of the same command.
 
-    Late control cycles make one recording longer than the other. So the clocks are set anew where each segment's first
+    Late control cycles make one recording longer than the other. So the clocks are set again where each segment's first
     command was sent, and in walks of one gait at every control period.
 
     Attributes:

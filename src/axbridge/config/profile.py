@@ -296,7 +296,7 @@ class FirmwareProfile(toml_tables.TomlTable):
             if name not in known:
                 raise ValueError(f"instructions: {name!r} is not known; choose from {', '.join(known)}")
         if "WRITE" not in self.timing.reply_us:
-            raise ValueError("timing.reply_us needs WRITE, which stands for every instruction not named")
+            raise ValueError("timing.reply_us needs WRITE, which counts for every instruction not named")
         return self
 
 
@@ -315,7 +315,7 @@ def _listed(names: Iterable[str]) -> list[str]:
 
 
 def _neighbours(name: str, entry: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The registers that an entry with ``count`` stands for; ``each`` is what the factory value grows by."""
+    """The registers that an entry with ``count`` means; ``each`` is what the factory value grows by."""
     one = {key: value for key, value in entry.items() if key not in {"count", "each"}}
     count, each = entry["count"], entry.get("each", 0)
     address, size, initial = one.get("address"), one.get("size", 1), one.get("initial", 0)

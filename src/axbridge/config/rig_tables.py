@@ -1,4 +1,4 @@
-"""The tables of a rig file: a bus, a servo, a sensor, the world, and what else a robot is told once.
+"""The tables of a rig file: a bus, a servo, a sensor, the world, and what else is said of a robot once.
 
 Angles are rad, lengths m, torques N·m, times in the unit the key says.
 """

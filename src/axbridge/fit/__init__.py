@@ -1,4 +1,4 @@
-"""From recordings to a model that predicts them: search, uncertainty, and what the data cannot tell.
+"""From recordings to a model that predicts them: search, uncertainty, and what recordings do not identify.
 
 `identify` fits a model to recordings of one servo on one arm; `paper_procedure` does it as Lima et al. 2009 did.
 """

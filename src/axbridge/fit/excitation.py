@@ -1,4 +1,4 @@
-"""Before a fit: what recordings can tell of each unknown, in the time of a few simulations."""
+"""Before a fit: how well recordings identify each unknown, in the time of a few simulations."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from axbridge.fit.search import COARSE
 from axbridge.servo.columns import Param
 
 _WITHIN = 0.2, 0.8  # of the ranges: where the model is put, as terms that are 0 hide each other
-_CLEAR = 5.0  # counts that an unknown moves by itself over its range, to be told well
+_CLEAR = 5.0  # counts that an unknown moves by itself over its range, to be identified well
 
 
 def excitation(problem: Problem) -> tuple[str, ...]:
     """A line for the recordings, and one an unknown: how far it moves them, and how far nothing else does the same.
 
-    Linear, at the model the fit begins from: an unknown may be told better, or worse, where the fit ends.
+    Linear, at the model the fit begins from: an unknown may be identified better, or worse, where the fit ends.
     """
     space, runs = problem.space, problem.runs
     slope = slopes(space, runs, np.clip(space.point(space.base), *_WITHIN), COARSE)
@@ -29,10 +29,10 @@ def excitation(problem: Problem) -> tuple[str, ...]:
     for index, unknown in enumerate(space.unknowns):
         moves = math.sqrt(normal[index, index])
         alone = min(moves, 1 / math.sqrt(max(inverse[index, index], 1e-12)))
-        told = "well" if alone > _CLEAR * count else "weakly" if alone > count else "not"
-        line = f"{unknown.name}: told {told} (over its range it moves the recordings by {moves:.2g}°"
+        how = "well" if alone > _CLEAR * count else "weakly" if alone > count else "not"
+        line = f"{unknown.name}: {how} identified (over its range it moves the recordings by {moves:.2g}°"
         line += f", by {alone:.2g}° as no other does)"
-        lines.append(line if told == "well" else f"{line}; what would tell: {unknown.best_experiment}")
+        lines.append(line if how == "well" else f"{line}; record {unknown.best_experiment}")
     return tuple(lines)
 
 

@@ -29,7 +29,7 @@ def estimate_table(fit: Fit) -> Table:
         low, value, high = (
             f"{in_file(fit, name, x, scale):.4g}" for x in (estimate.low, estimate.value, estimate.high)
         )
-        mark = "these recordings do not tell" if name in fit.uncertainty.flat else ""
+        mark = "these recordings do not identify it" if name in fit.uncertainty.flat else ""
         rows.append((name, value, low, high, mark))
     return Table(f"{fit.kind}, friction {fit.friction}", ("parameter", "value", "95 % from", "to", ""), tuple(rows))
 

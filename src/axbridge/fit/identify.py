@@ -24,8 +24,8 @@ from axbridge.recording.recording import Recording
 COMPARE = "compare"  # in place of a friction law
 _METHODS = "grid", "cma"
 _ON_FEET = (
-    "a robot on its feet tells torque and slope of a leg's servo, armature and latency roughly, and friction badly: a "
-    "load that is worked out a little wrong looks like them; what would tell: the robot hung up by its body "
+    "a robot on its feet shows torque, slope, armature and latency of a leg's servo roughly, and friction badly: a "
+    "load that is worked out a little wrong looks like them; to find out, record the robot hung up by its body "
     "(fixed_base = true in its rig), that servo moving alone"
 )
 

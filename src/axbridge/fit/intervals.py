@@ -39,8 +39,8 @@ GROUPS = 12  # of recordings, which the jackknife leaves out in turn: its cost g
 WIDENED, WIDTHS = 2, (0.004, 0.25)  # how often slopes are taken again, and how wide their differences are
 LOOP = 0.5e-3  # s: standard deviation of the moment within the servo's loop at which a command acts
 CAPPED = 3.0  # residuals beyond so many median deviations are held there: they tell of the model, not of the noise
-FLAT = 0.2  # the data do not tell an unknown when its standard error is this share of its range
-ALIKE = 0.95  # the data do not tell two unknowns apart when they correlate more
+FLAT = 0.2  # the data do not identify an unknown when its standard error is this share of its range
+ALIKE = 0.95  # the data do not separate two unknowns when they correlate more
 OFF = 0.3  # share by which a constant may be off
 ROUNDS = 8  # of each fit with a constant moved
 BETTER = 4 * TOLERANCE  # of the squared error: a constant that saves so much is likely another
@@ -55,13 +55,13 @@ class Uncertainty:
     high: FloatArray  # upper ends, (n,)
     correlation: FloatArray  # (n, n)
     share: FloatArray  # standard error as a share of the range searched, (n,)
-    flat: tuple[str, ...]  # names the data do not tell
-    alike: tuple[tuple[str, str, float], ...]  # pairs of names the data do not tell apart, with their correlation
+    flat: tuple[str, ...]  # names that the data do not identify
+    alike: tuple[tuple[str, str, float], ...]  # pairs of names that the data do not separate, with their correlation
     at_end: tuple[str, ...]  # names that ended at an end of their range
 
 
 def flat_of(space: Space, share: FloatArray) -> tuple[str, ...]:
-    """Names of what the data do not tell, by standard errors (n,): they know no more than the base does, or nothing."""
+    """Names of what the data do not identify, by standard errors (n,): no better known than in the base."""
     limits = np.minimum(FLAT, space.usual)
     return tuple(one.name for one, error, limit in zip(space.unknowns, share, limits, strict=True) if error > limit)
 
@@ -191,7 +191,7 @@ def _wide_slopes(space: Space, runs: Runs, point: FloatArray, slope: FloatArray,
     """Derivatives of the residuals (l, n) again, from differences as wide as a covariance (n, n) says is open.
 
     The motion is jagged in the parameters: close differences show slopes where, further off, nothing happens, and make
-    the intervals too narrow along what the data do not tell apart.
+    the intervals too narrow along what the data do not separate.
     """
     variances, directions = np.linalg.eigh(covariance)
     columns = slope @ directions
@@ -214,7 +214,7 @@ class Held:
 
     name: str  # in words
     columns: tuple[Param, ...]  # of a parameter set; none = the supply, or what the joint carries
-    best_experiment: str  # recording it tells this constant best
+    best_experiment: str  # recording it identifies this constant best
     load: tuple[int, ...] = ()  # columns of `Runs.load`, where it is of those
     off: float = OFF  # share by which it may be off
 

@@ -2,7 +2,7 @@
 
 An unknown leaves the value of a model of its kind only for a squared error that is worth it: to be off by the usual
 distance (`Space.usual`) costs what `TOLERANCE` allows one standard error. What the data tell moves hardly less far for
-it; what they do not tell stays.
+it; what they do not identify stays.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _apart(space: Space, points: FloatArray) -> FloatArray:
 
 
 def left_alone(space: Space, runs: Runs, point: FloatArray, flat: Sequence[str]) -> FloatArray:
-    """The point with what the data do not tell (`flat`) as the model has it, and the rest polished again.
+    """The point with what the data do not identify (`flat`) as the model has it, and the rest polished again.
 
     Where that would follow the data worse than `TOLERANCE` allows, as many of them as it does, in the order given.
     """

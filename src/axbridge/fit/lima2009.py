@@ -97,7 +97,7 @@ def paper_procedure(
         uncertainty=sure,
         starts=(fallen.least, stepped.least),
         warnings=tuple(
-            f"this data cannot tell {unknown.name}; what would: {unknown.best_experiment}"
+            f"not identified: {unknown.name}; record {unknown.best_experiment}"
             for unknown in order
             if unknown.name in sure.flat
         )

@@ -119,7 +119,7 @@ def in_file(fit: Fit, name: str, value: float, scale: float) -> float:
 def _interval(fit: Fit, estimate: Estimate) -> str:
     name, scale = estimate.unknown.name, estimate.unknown.scale
     if name in fit.uncertainty.flat:
-        return "the data do not tell it"
+        return "the data do not identify it"
     return f"95 %: {in_file(fit, name, estimate.low, scale):.4g} to {in_file(fit, name, estimate.high, scale):.4g}"
 
 

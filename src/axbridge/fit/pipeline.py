@@ -27,7 +27,7 @@ from axbridge.recording.recording import Recording
 from axbridge.sim.runs import Runs
 
 APART = 1.0  # degrees: between predictions of the best starts, above which a fit says so
-ASTRAY = 5.0  # degrees: what a model is worth that predicts no better, its intervals do not tell
+ASTRAY = 5.0  # degrees: a model that predicts no better is worth little, whatever its intervals
 CONDITIONS = "mae", "rmse", "held_out_mae", "held_out_rmse"
 _ADRIFT = ("nobody wrote down when some commands went out: each moment is fitted, and nothing tells sensor.latency_ms",)
 BEST = 3  # starts whose predictions are compared
@@ -47,7 +47,7 @@ class Solution:
 class Verdict:
     """What a solution is worth."""
 
-    solution: Solution  # it, with what the data do not tell back at the model's values
+    solution: Solution  # it, with what the data do not identify back at the model's values
     sure: Uncertainty  # intervals and correlations
     constants: tuple[Held, ...]  # what the fit held, and the intervals allow to be off
     wanted: tuple[Wanted, ...]  # which of them the recordings would have otherwise
@@ -233,7 +233,7 @@ def _in_words(problem: Problem, verdict: Verdict, wanted: Wanted) -> str:
             for seen in (there, verdict.simulated)
         )
         text += f" (tried: held-out error {with_it:.2f}° with it, {without:.2f}° without)"
-    return f"{text}; what would tell: {one.best_experiment}"
+    return f"{text}; to find out, record {one.best_experiment}"
 
 
 def beside_others(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...]:
@@ -258,7 +258,7 @@ def _left_to_chance(scores: Sequence[Score]) -> tuple[str, ...]:
     if not far.chance > max(APART, far.mae):
         return ()
     text = f"the best starts predict {far.name} differently, by {far.chance:.1f}° on average: other motions may be "
-    return (f"{text}as far off; what would help: holding out a motion like those the model is for, and more --starts",)
+    return (f"{text}as far off; hold out a motion like those the model is for, and give more --starts",)
 
 
 def inputs_of(problem: Problem) -> tuple[Input, ...]:
@@ -291,7 +291,7 @@ def check(fit: Fit, condition: str) -> list[str]:
     held = metric.startswith("held_out_")
     scores = [score for score in fit.scores if score.held_out or not held]
     if not scores:
-        return [f"{metric} cannot be told: no recording is held out"]
+        return [f"{metric} is not known: no recording is held out"]
     values = [(score.name, float(getattr(score, metric.removeprefix("held_out_")))) for score in scores]
     return [f"{name}: {metric} = {value:.4g}" for name, value in values if holds(value)]
 
@@ -314,9 +314,9 @@ def _warnings(space: Space, sure: Uncertainty, row: FloatArray) -> tuple[str, ..
         else ""
         for u in space.unknowns
     }
-    found = [f"this data cannot tell {name}{kept[name]}; what would: {best_experiment[name]}" for name in sure.flat]
+    found = [f"not identified: {name}{kept[name]}; record {best_experiment[name]}" for name in sure.flat]
     found += [
-        f"this data cannot tell {a} from {b} (correlation {value:+.2f}); what would: {best_experiment[a]}"
+        f"not separated: {a} and {b} (correlation {value:+.2f}); record {best_experiment[a]}"
         for a, b, value in sure.alike
         if a not in sure.flat and b not in sure.flat
     ]

@@ -72,7 +72,7 @@ class Fit:
         scores: By recording, fitted ones first.
         uncertainty: Intervals, correlations, flat directions.
         starts: Loss each start ended with, best first.
-        warnings: What the data cannot tell, in words.
+        warnings: What the recordings do not identify, in words.
         rollouts: How many recordings were simulated.
         seconds: How long it took.
         seed: First seed.
@@ -165,8 +165,8 @@ class LawComparison:
         if not others:
             return ""
         return (
-            f"the held-out recordings do not tell {self.chosen} from {', '.join(others)}; "
-            "what would: holding out more of them, with slow reversals under load"
+            f"the held-out recordings do not separate {self.chosen} from {', '.join(others)}; "
+            "hold out more of them, with slow reversals under load"
         )
 
 

@@ -83,7 +83,7 @@ def richer_law(
 
 
 def widened(sure: Uncertainty, space: Space, richer: Richer) -> Uncertainty:
-    """Intervals that hold under either law; what the data cannot tell under the richer one has none."""
+    """Intervals that hold under either law; what the richer one does not identify has none."""
     low, high, share = sure.low.copy(), sure.high.copy(), sure.share.copy()
     other = richer.sure
     for index, unknown in enumerate(space.unknowns):

@@ -1,8 +1,8 @@
 """What is wrong with recordings that a fit does not follow: samples that lie, and one unknown more that explains them.
 
 An angle that is mirrored or has another scale, a clock that runs at another pace than the commands', and a supply that
-is not the one that was told: each is one factor more. Where a model follows its recordings badly, each of them is
-tried with the model's unknowns fitted anew. What leaves less than `HALVED` of the error is named, and what mends it.
+is not the one that was given: each is one factor more. Where a model follows its recordings badly, each of them is
+tried with the model's unknowns fitted again. What leaves less than `HALVED` of the error is named, and what repairs it.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _stamps(fit: Fit, recordings: Sequence[Recording]) -> list[str]:
 
 
 def _stamp_error(fit: Fit, m: int) -> float:
-    """Standard deviation of the error of time stamps, s, that tells itself from sample to sample; 0 = not told.
+    """Standard deviation of the error of time stamps, s, that shows from sample to sample; 0 = not known.
 
     The error of a sample less the mean of its neighbours' has none of what the model gets wrong for longer.
     """
@@ -219,7 +219,7 @@ def import_again(recording: Recording, **factors: float) -> str:
 
 
 def _remedy(factor: _Factor, value: float, fit: Fit, recording: Recording) -> str:
-    """What mends a factor."""
+    """What repairs a factor."""
     volts = value * _supply(fit)
     if factor.column != "voltage":
         return f"bring it right: {import_again(recording, **{factor.column: round(value, 4)})}"

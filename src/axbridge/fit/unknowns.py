@@ -23,7 +23,7 @@ class Unknown:
     low: float  # lower end of its range, SI
     high: float  # upper end
     logarithmic: bool  # whether it is searched by its logarithm
-    best_experiment: str  # recording it tells this unknown best
+    best_experiment: str  # recording it identifies this unknown best
     scale: float = 1.0  # file unit over SI (1000 for ms)
     # how far one servo lies from a model of its kind (standard deviation; of the logarithm where that is searched);
     # infinite = nobody knows. From what is known of AX-12s: docs/how-real.md

@@ -41,7 +41,7 @@ class Parameters:
         low: Lower ends of their 95 % intervals, (n,).
         high: Upper ends, (n,).
         correlation: (n, n).
-        open: Which ones the data do not tell: every value between the ends is as good, (n,).
+        open: Which ones the data do not identify: every value between the ends is as good, (n,).
     """
 
     names: tuple[str, ...]

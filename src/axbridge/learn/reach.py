@@ -1,4 +1,4 @@
-"""Every joint to a place that is drawn anew in each episode: a soft arm sags, and a policy must know."""
+"""Every joint to a place that is drawn in each episode: a soft arm sags, and a policy must know."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A robot as a gymnasium environment: positions and speeds in, goals out, on whatever backend it runs.
 
-Nothing here asks which backend that is but for how an episode begins: a simulated robot is built anew, a real one is
+Nothing here asks which backend that is but for how an episode begins: a simulated robot is built again, a real one is
 led back. What a policy sees and does is what every servo has: so it can go from one backend to the other.
 """
 

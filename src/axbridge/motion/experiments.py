@@ -1,4 +1,4 @@
-"""Experiments: drive a servo through a motion and record everything, the same on copper and in simulation."""
+"""Experiments: drive a servo through a motion and record everything, the same on real servos and in simulation."""
 
 from __future__ import annotations
 

@@ -72,8 +72,8 @@ def play(
         page: Start with this page instead of the move's own: its key, or its name.
         loop: Start again at the end, until `stop`.
         stop: Asked once a step.
-        note: Told what takes longer than it should, and which joint stops at a limit up to 3 degrees before its pose;
-            by default a `ControlWarning`.
+        note: Called with what takes longer than it should, and which joint stops at a limit up to 3 degrees before its
+            pose; by default a `ControlWarning`.
 
     Raises:
         UsageError: a joint the robot does not have, a pose further beyond a limit, a wrong argument: nothing has moved

@@ -1,6 +1,6 @@
 """An episode of a LeRobot dataset as a recording: layouts v2.0 to v3.0, states and actions of joints.
 
-A dataset does not say in which unit its joints are: that is the choice of whoever recorded it. LeRobot normalises
+A dataset does not say in which unit its joints are: the person who recorded it chose that. LeRobot normalises
 angles by the calibration of the arm (`lerobot/motors/motors_bus.py`): degrees from the middle of the calibrated range
 (360 / 4095 a count), -100 to 100 from end to end, and for a gripper 0 to 100. The calibration file is what turns these
 back into counts.

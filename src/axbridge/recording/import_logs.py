@@ -264,7 +264,7 @@ def _own_csv(path: Path, rows: list[dict[str, str]], headers: list[str], warned:
 
 
 def _poppy(path: Path, rows: list[dict[str, str]], headers: list[str], walk: int | None, warned: Warned) -> Recording:
-    """Walks are made of segments whose clocks start anew; they are put one after the other, and named by events."""
+    """Walks are made of segments whose clocks start at 0; they are put one after the other, and named by events."""
     for needed in ("walk", "segment", "t_s", *(header for header, _ in _POPPY.values())):
         if needed not in headers:
             raise RecordingError(path, f"has no column {needed!r}", "a Poppy walking log needs it")

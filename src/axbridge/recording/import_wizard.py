@@ -316,7 +316,7 @@ def _commands(
     return command, sent, facts, (Event(when, "segment", segment),), notes
 
 
-_SAY = "say what it was told and when: --goal COUNTS@SECONDS"
+_SAY = "say the goal and when it was given: --goal COUNTS@SECONDS"
 
 
 def _moves(time: FloatArray, position: FloatArray) -> list[float]:

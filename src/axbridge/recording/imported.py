@@ -14,7 +14,7 @@ from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.sample_quality import Oddity, findings
 from axbridge.recording.samples import in_order
 
-Warned = Callable[[Oddity], None]  # told everything odd that can be used all the same
+Warned = Callable[[Oddity], None]  # called with everything odd that can be used all the same
 
 
 class Columns(NamedTuple):

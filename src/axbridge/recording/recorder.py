@@ -45,7 +45,7 @@ def _claimed(path: Path) -> tuple[IO[bytes], int]:
     if path.is_file():
         before = claim(path)
         try:
-            path.unlink()  # not emptied: whoever has it open goes on reading what was there
+            path.unlink()  # not emptied: a program that has it open goes on reading what was there
         finally:
             release(before)
     if path.exists():  # a device

@@ -65,7 +65,7 @@ class RobotRecorder:
             fell behind (``stood still``), and for how many seconds.
         servos: Which; all by default.
         cycle: Called after each step for further fields of the cycle, see `recording.step_format.CYCLE_FIELDS`.
-        failed: Told why nothing can be written any more, and the robot is let go; None: the step raises the error.
+        failed: Called with why nothing can be written, and the robot is let go; None: the step raises the error.
 
     Attributes:
         paused: Set to let time pass without recording it.
@@ -178,7 +178,7 @@ class RobotRecorder:
         servo = self._robot[name]
         goals = servo.goals
         command, speed, torque = goals.position, math.nan, math.nan
-        if goals.speed == 0:  # it holds still where it was then; in the column, 0 stands for no limit
+        if goals.speed == 0:  # it holds still where it was then; in the column, 0 means no limit
             command = self._held.setdefault(name, position)
         else:
             self._held.pop(name, None)

@@ -1,7 +1,7 @@
 """A recording as a bag of ROS 2, written without ROS: a folder with an MCAP file of CDR messages and ``metadata.yaml``.
 
 Topics: ``/joint_states`` and ``/joint_commands`` (sensor_msgs/JointState: what the servos did, and their goals), and
-where they are known ``/robot_description`` (the URDF, once, for whoever subscribes later, too), ``/tf`` (where the base
+where they are known ``/robot_description`` (the URDF, once, for late subscribers, too), ``/tf`` (where the base
 of a walking robot is) and ``/events`` (each as JSON). The library rosbags writes the file and knows the messages.
 """
 
@@ -119,7 +119,7 @@ def _store() -> Any:
 
 
 def _kept() -> Any:
-    """The quality of service of a description: whoever subscribes later gets it, too."""
+    """The quality of service of a description: a late subscriber gets it, too."""
     from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
     any_time = QosTime(0, 0)

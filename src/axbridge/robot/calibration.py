@@ -86,7 +86,7 @@ def _entry(rig: Rig, bus: BusConfig, found: FoundServo, line: SerialBus) -> dict
     """What a rig says of a servo that was found: it is left as it is."""
     where = f" --port {line.port_name}"
     if found.mute:
-        raise BusError(f"servo {found.id} answers PING alone", f"`axbridge scan{where}` says what mends it")
+        raise BusError(f"servo {found.id} answers PING alone", f"`axbridge scan{where}` says what repairs it")
     if found.model is None:
         raise BusError(
             f"servo {found.id} answers with damaged packets: two servos with one id, or a bad cable",

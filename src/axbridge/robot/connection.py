@@ -207,7 +207,7 @@ class Connection:
                 cycle.recover(name)
 
     def revive(self, name: str, *, on: bool) -> None:
-        """Give a servo that was without power its registers in RAM anew, and a tenth of its torque, where it is."""
+        """Give a servo that was without power its registers in RAM again, and a tenth of its torque, where it is."""
         drive = self.drives[name]
         (cycle,) = (cycle for cycle in self.cycles.values() if name in cycle.servos_by_name)
         assert isinstance(drive, DynamixelDrive)  # no other is in a cycle
@@ -346,7 +346,7 @@ class Connection:
             cycle.remember()
 
     def _restore(self) -> None:
-        """Undo what was written for good; say which servos it could not be undone for, and what mends them."""
+        """Undo what was written for good; say which servos it could not be undone for, and what repairs them."""
         interrupted: BaseException | None = None
         for drive in self.drives.values():
             for _ in range(2):

@@ -18,7 +18,7 @@ _attending: list[Callable[[Robot, int], None]] = []
 
 @contextmanager
 def attending(attend: Callable[[Robot, int], None]) -> Iterator[None]:
-    """In this block, call `attend` with every robot that this process opens, whoever opens it, and with its seed."""
+    """In this block, call `attend` with every robot that this process opens, and with its seed."""
     _attending.append(attend)
     try:
         yield
@@ -37,7 +37,7 @@ def open_robot(
     model: str | None = None,
     **overrides: Any,
 ) -> Robot:
-    """Open a robot on copper or in the simulator.
+    """Open a robot on a real bus or in the simulator.
 
     Args:
         rig: A name (``"bench_arm"``), a path, or a `Rig`.

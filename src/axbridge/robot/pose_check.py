@@ -32,7 +32,7 @@ def impossible(rig: Rig, positions: Mapping[str, float], limits: Mapping[str, tu
 
 
 def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Collection[str]]) -> None:
-    """Before the first goals of a whole robot on copper: a wrong zero or direction would tear at its joints."""
+    """Before the first goals of a real robot: a wrong zero or direction would tear at its joints."""
     positions = {joint.config.name: joint.sample("position") for joint in joints}
     wrong = impossible(rig, positions, {one.config.name: (one.min_position, one.max_position) for one in joints})
     if not wrong:
@@ -46,7 +46,7 @@ def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Coll
         "",
         f"this cannot be: {'; '.join(f'{name} {why}' for name, why in wrong.items())}; {off}",
         "if a joint is really there, lead it back by hand; else the rig has its id, zero or direction wrong: "
-        "`axbridge verify` finds which, and `axbridge calibrate` mends it",
+        "`axbridge verify` finds which, and `axbridge calibrate` repairs it",
     )
 
 

@@ -123,7 +123,7 @@ class Robot(Mapping[str, Servo]):
             UsageError: a period that is not positive or longer than a day, or a process forked from the robot's own.
             RobotStopped: a signal comes in this step, and this is not the main thread.
             BusError: a change of control mode needed a register that could not be written.
-            RigError: on copper, before the first goals of the whole robot: its servos report a pose that cannot be.
+            RigError: on a real bus, before the first goals of the whole robot: its servos report a pose that cannot be.
                 Nothing has moved then, and every motor is off.
         """
         if self.closed or self._connection.refused:
@@ -167,7 +167,7 @@ class Robot(Mapping[str, Servo]):
         return self._sampling.table
 
     def _trip(self, names: frozenset[str]) -> None:
-        """The safety net has switched these motors off: they stay off until the program asks for them anew."""
+        """The safety net has switched these motors off: they stay off until the program asks for them again."""
         on = [name for name in names if self._joints[name].torque_enabled]
         for name in on:
             self._joints[name].setpoints.enabled = False
@@ -525,7 +525,7 @@ class Robot(Mapping[str, Servo]):
 
     @property
     def causes(self) -> Mapping[str, Sequence[Cause]]:
-        """Why servos do not do what they are told, by name; beside a twin also why they do not do as that does."""
+        """Why servos do not follow their commands, by name; beside a twin also why they do not do as that does."""
         found: dict[str, list[Cause]] = self._torque_watch.causes(self.time)
         for name, causes in ({} if self._twin is None else self._twin.causes(self.time)).items():
             found.setdefault(name, []).extend(causes)
@@ -533,7 +533,7 @@ class Robot(Mapping[str, Servo]):
 
     @property
     def simulation(self) -> Simulation | None:
-        """What only a simulation can do: faults, truth, the place of the base, a twin's shadow; None on copper."""
+        """What only a simulation can do: faults, truth, the place of the base, a twin's shadow; None on a real line."""
         return self._simulation
 
     def _watch_backend(self) -> None:

@@ -121,7 +121,7 @@ class Servo:
         return None
 
     def set_control_pid(self, p: float, i: float, d: float) -> None:
-        """Set the gains of Webots' PID on velocity; the integral begins anew.
+        """Set the gains of Webots' PID on velocity; the integral begins at 0.
 
         P must be positive, I and D not negative: else refused, the old gains stay. On a Dynamixel they act when the
         rig says ``controller = "pid"``.
@@ -232,7 +232,7 @@ class Servo:
         """Leave the joint limp, and undo what was changed in the servo for good: angle limits, or Operating Mode.
 
         Raises:
-            BusError: the servo does not answer; the hint is the command that mends it.
+            BusError: the servo does not answer; the hint is the command that repairs it.
         """
         self.torque_off()
         self._joint.drive.restore()
@@ -261,7 +261,7 @@ class Servo:
     def write(self, register: str, value: int) -> None:
         """Write a register by name, in counts; checked against the profile's range before anything is sent.
 
-        While torque is on, every step writes goal position and moving speed anew from the set-points, and torque limit
+        While torque is on, every step writes goal position and moving speed again from the set-points, and torque limit
         when its set-point has changed: what is written to these lasts until then. Use `set_position`, `set_velocity`
         and `set_available_torque`.
 
@@ -391,7 +391,7 @@ class Servo:
         An X servo counts them itself, and its `position` has them while it is one.
 
         Where an AX-12 reads nothing (300° to 360°), the motor model says how far it is: see docs/webots.md for how sure
-        that is. When it is a joint again, the count begins anew.
+        that is. When it is a joint again, the count begins again.
         """
         return self.position if math.isnan(self._joint.turned) else self._joint.turned
 

@@ -98,7 +98,7 @@ class Simulation:
 def hold_up(simulation: Simulation | None, share: float) -> None:
     """Hold a simulated robot as by a hand, its soles level, and put it on them: on the floor at share 1.
 
-    Nothing happens on copper (None), where a hand is needed, and to a robot that is bolted down.
+    Nothing happens on a real line (None), where a hand is needed, and to a robot that is bolted down.
     """
     if simulation is not None and simulation.hand is not None:
         simulation.hand.put(share)

@@ -13,7 +13,7 @@ over a step of length h is known exactly, and is a line over ω:
 
     mean of i = m·i0 + (1 - m)·(volts - (feedback + Ks·N)·ω)/R,   m = (1 - exp(-hR/L))·L/(hR)
 
-`push` hands on that line, `torque - damping·ω`, and not its value at the speed of the start. Whoever moves the joint
+`push` hands on that line, `torque - damping·ω`, and not its value at the speed of the start. What moves the joint
 solves it for the speed of the step itself. Back-EMF brakes so strongly that an explicit torque would throw a light
 link to and fro.
 """

@@ -206,7 +206,7 @@ class ServoBank:
         self._goals.values.append((goal, speed))
 
     def place(self, index: int, angle: float) -> None:
-        """Put a servo's shaft at an angle (rad, as its sensor has it), at rest, as by a hand; its loop starts anew."""
+        """Put a servo's shaft at an angle (rad, as its sensor has it), at rest, as by a hand; its loop starts again."""
         (j,) = np.flatnonzero(self._drives.servo == index)
         side, low, high = self._drives.side[j], self.passive[j, Passive.LOW], self.passive[j, Passive.HIGH]
         position = float(min(max(side * (angle - self._drives.params[index, Param.OFFSET]), low), high))

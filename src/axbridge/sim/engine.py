@@ -163,7 +163,7 @@ class Engine(Protocol):
         joints: Joint names, in the order of every array.
         kinds: `revolute` (also for continuous ones) or `prismatic`, of each.
         limits: Lowest and highest position of each; ±inf = none.
-        damping: Of each joint itself, as its URDF says, (n,), N·m·s/rad; whoever drives it adds this to the drives.
+        damping: Of each joint itself, as its URDF says, (n,), N·m·s/rad; the caller adds this to the drives.
         friction: Likewise its dry friction, (n,), N·m.
         time_step: A step of `advance`, s.
     """

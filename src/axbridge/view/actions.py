@@ -123,7 +123,7 @@ class Actions:
         if not 0 < duration < math.inf:
             raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
         if wrong := [name for name, goal in pose.items() if not math.isfinite(goal)]:
-            raise UsageError(f"the pose says no number for {', '.join(wrong)}", "save it anew")
+            raise UsageError(f"the pose says no number for {', '.join(wrong)}", "save it again")
         self._by_hand.clear()
         ways: dict[str, tuple[float, float]] = {}
         for name, goal in pose.items():

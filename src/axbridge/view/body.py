@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import viser
 
 
-_STILL = 5e-4  # rad or m: a joint that has moved less is not drawn anew
+_STILL = 5e-4  # rad or m: a joint that has moved less is not drawn again
 _APART = {False: math.radians(1), True: 0.001}  # rad, or m where it slides: joints that differ to the eye
 _PLAIN = (0.55, 0.58, 0.62)  # of shapes without a colour
 

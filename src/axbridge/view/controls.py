@@ -344,7 +344,7 @@ class Controls:
             switch.value = picture.on[name]
 
     def _show_limits(self, now: float) -> None:
-        """What holds now, whoever has set it; of all servos: the highest."""
+        """What holds now; of all servos: the highest."""
         torques = {name: servo.goals.torque for name, servo in self._robot.items()}
         own = self._servo.value
         for topic, slider, share in (

@@ -37,7 +37,7 @@ from axbridge.view.snapshot import Picture
 _EVERY = 0.04  # s between pictures
 _UNHURRIED = 0.02  # s that the button for all motors leaves to the step before it acts by itself
 _SIMULATED = 1.0  # s likewise where motors are simulated: they do nothing while nobody steps
-_GONE = 2.0  # s without a page until the last one counts as closed: loading it anew takes less
+_GONE = 2.0  # s without a page until the last one counts as closed: to load it again takes less
 _OF_MODEL = {"extra load", "missing load", "stale model"}  # causes that a wrong model looks like, too
 _RISE = 1.5  # s in which a simulated robot is put on its feet
 _OFF = "all motors are off"
@@ -373,7 +373,7 @@ class LivePage:
     # ---- the page's own thread
 
     def _draw(self, show: Callable[[Picture | None], None]) -> None:
-        """Send the newest picture to whoever looks, 25 times a second at most."""
+        """Send the newest picture to all open pages, 25 times a second at most."""
         last = 0.0
         while not self._done.is_set():
             self._fresh.wait(0.5)

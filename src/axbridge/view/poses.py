@@ -28,7 +28,7 @@ class PoseFile:
         self.poses: dict[str, dict[str, float]] = {}
         if not path.is_file():
             return
-        with reading(lambda what, hint: UsageError(f"{path}: {what}", hint), "move it away, or mend it"):
+        with reading(lambda what, hint: UsageError(f"{path}: {what}", hint), "move it away, or correct it"):
             found = json.loads(path.read_text(encoding="utf-8"))
             self.poses = {
                 str(name): {str(servo): float(angle) for servo, angle in pose.items()} for name, pose in found.items()

@@ -22,7 +22,7 @@ class Desk:
     """Requests in their order; a newer one on the same topic takes the place of the older, waiting or under way.
 
     Args:
-        tell: Told what was clipped or went wrong, in words.
+        tell: Called with what was clipped or went wrong, in words.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:

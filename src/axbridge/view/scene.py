@@ -24,7 +24,7 @@ _COOL, _HOT = 35.0, 70.0  # °C: colours go from the one to the other; 70 is whe
 _FAR = math.radians(10)  # off its ghost or goal that is red
 _CONTACTS = 16  # that are marked, the strongest
 _NOWHERE = (0.0, 0.0, -1000.0)  # m: marks that are not needed
-_PUSH = 0.5  # of the robot's size: how long the line is that stands for its weight
+_PUSH = 0.5  # of the robot's size: how long the line of its whole weight is
 _TOUCH = (225, 90, 20)
 _GHOST = (0.25, 0.55, 1.0)
 

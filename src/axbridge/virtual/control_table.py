@@ -77,13 +77,13 @@ class ControlTable:
         self["firmware_version"] = self._profile.firmware_version
 
     def power_on(self) -> None:
-        """Start the RAM area anew; ``@name`` registers copy the register they name."""
+        """Give the RAM area its factory values; ``@name`` registers copy the register they name."""
         ram = self._profile.eeprom_end
         self.data[ram:] = bytes(self.size - ram)
         self._load(Area.RAM)
 
     def start(self, name: str) -> None:
-        """Let a register start anew, with its factory value or that of the register it copies."""
+        """Reset a register to its factory value or that of the register it copies."""
         source = self._profile.registers[name].initial
         self[name] = source if isinstance(source, int) else self[source.removeprefix("@")]
 

@@ -232,7 +232,7 @@ class Line:
         self.plugged = True
 
     def _renew_index(self) -> None:
-        """A servo has another id, baud rate, way to answer or power: note the ids anew, and forget the plans."""
+        """A servo has another id, baud rate, way to answer or power: note the ids again, and forget the plans."""
         self._plans.clear()
         self._by_id = {}
         for servo in self.servos:
@@ -305,7 +305,7 @@ class Line:
         self._answer([(first[0], Status(frame, first[1]), first[0].baud)], end)
 
     def _deafen(self, servo: VirtualServo, end: float, busy: float) -> None:
-        """A servo writes to its EEPROM or starts anew, from `busy` on, after a packet that ended at `end`."""
+        """A servo writes to its EEPROM or restarts, from `busy` on, after a packet that ended at `end`."""
         deafness, servo.deafness = servo.deafness, 0.0
         servo.deaf_until = max(servo.deaf_until, busy + deafness if self.timing == "wire" else end)
 

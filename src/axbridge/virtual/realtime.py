@@ -27,7 +27,7 @@ class Awake:
 
     A core that sleeps takes some 40 µs to wake, in a virtual machine and on a laptop alike; a packet on a
     pseudo-terminal wakes three of them, which makes a 240 µs transaction half as long again. (Linux: PM quality of
-    service, for root or whoever may write to `/dev/cpu_dma_latency`.)
+    service, for root and for users who may write to `/dev/cpu_dma_latency`.)
     """
 
     def __init__(self) -> None:

@@ -134,7 +134,7 @@ class VirtualServo:
         self._known = frozenset(Instruction[name] for name in profile.instructions)
         given = profile.timing.reply_us  # at return delay 0
         self._delays = {int(code): given.get(code.name, given["WRITE"]) * 1e-6 for code in INSTRUCTIONS[self.protocol]}
-        self._pointers = {  # address of a byte of indirect data -> that of the register that says what it stands for
+        self._pointers = {  # address of a byte of indirect data -> that of the register that holds its address
             register.address: profile.registers[f"indirect_address_{found[1]}"].address
             for name, register in profile.registers.items()
             if (found := _INDIRECT.fullmatch(name))
@@ -171,7 +171,7 @@ class VirtualServo:
         self.changed()
 
     def power_on(self, time: float, registers: Mapping[str, int] | None = None) -> None:
-        """Start up: RAM anew, with these values on top, torque off, goal where the shaft is."""
+        """Start up: RAM as from the factory, with these values on top, torque off, goal where the shaft is."""
         table, ram = self.table, self.profile.eeprom_end
         self.firmware.powered = not self.dead
         self.alarms.reset()
@@ -250,7 +250,7 @@ class VirtualServo:
     def peek(self, address: int, length: int, time: float, state: list[float] | None = None) -> bytes:
         """Register bytes as they are at `time` (s); fewer past the end of the table.
 
-        Indirect data is what it stands for. `state` is the row of the state array at that time, where it is known.
+        Indirect data is what it points to. `state` is the row of the state array at that time, where it is known.
         """
         firmware, registers, end = self.firmware, self.table.data, address + length
         first, last, whole = firmware.refreshed
@@ -406,7 +406,7 @@ class VirtualServo:
         return 0
 
     def _keep(self, params: bytes, time: float) -> int:
-        """Control Table Backup: keep all registers, or take them back and start anew."""
+        """Control Table Backup: keep all registers, or take them back and restart."""
         if params not in {_STORE, _RESTORE}:
             return self._codes.value
         if self.table["torque_enable"] or (params == _RESTORE and not self._backup):
@@ -422,7 +422,7 @@ class VirtualServo:
     # -- the way into the registers ----------------------------------------------------------------------------------
 
     def _target(self, place: int) -> int:
-        """The address that a byte of indirect data stands for."""
+        """The address that a byte of indirect data points to."""
         pointer = self._pointers[place]
         return int.from_bytes(self.table.data[pointer : pointer + 2], "little")
 
@@ -517,7 +517,7 @@ class VirtualServo:
         self.power_off(time)
 
     def revive(self, time: float) -> None:  # noqa: ARG002
-        """Be mended: power brings it back."""
+        """End the fault: power brings it back."""
         self.dead = False
 
     def overheat(self, time: float) -> None:  # noqa: ARG002

@@ -204,7 +204,7 @@ class World:
             self.next_watch = min(self.next_watch, max(self._events[0][0], self._now))
 
     def power_cycle(self) -> None:
-        """Switch every servo off and on again: EEPROM is kept, RAM starts anew."""
+        """Switch every servo off and on again: EEPROM is kept, RAM is reset."""
         for servo in self._rows:
             servo.power_cycle(self._now)
 

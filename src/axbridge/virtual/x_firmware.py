@@ -170,7 +170,7 @@ class XFirmware(Firmware):
         return 0 if inside else StatusError.LIMIT
 
     def _new_mode(self, _: str, written: Written) -> None:
-        """Another operating mode: what was set for the old one starts anew."""
+        """Another operating mode: what was set for the old one is reset."""
         table = self.table
         if written.before["operating_mode"] == table["operating_mode"]:
             return

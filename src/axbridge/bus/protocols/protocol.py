@@ -1,4 +1,4 @@
-"""A protocol as whoever speaks it sees it: packets, and what a servo's registers mean for a cycle, a hold, a shut-down.
+"""A protocol as its users see it: packets, and what a servo's registers mean for a cycle, a hold, a shut-down.
 
 A family of servos is its profiles (where each register is) and one such object. Nothing outside of this folder asks
 which protocol a servo speaks: it asks its protocol what to send.

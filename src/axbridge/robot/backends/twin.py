@@ -26,7 +26,7 @@ class ShadowedBus(SerialBus):
 
     Attributes:
         shadow: As given.
-        switched_on: Ids of servos whose torque was switched on; whoever has seen to them takes them out.
+        switched_on: Ids of servos whose torque was switched on; the code that handles them takes them out.
     """
 
     def __init__(self, virtual: Bus, shadow: Shadow, **line: Any) -> None:

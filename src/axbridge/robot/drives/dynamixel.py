@@ -2,7 +2,7 @@
 
 Position goals go to the servo's own loop. What it lacks is done here, once a step: an acceleration limit and Webots'
 PID as a moving Moving Speed, endless turning in wheel mode with a correction of the speed, and torque by the motor
-model. The same on copper, on a virtual bus and in the simulator.
+model. The same on a real bus, on a virtual bus and in the simulator.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ class DynamixelDrive:
         return BusError(
             f"servo {self.config.name!r} (id {self.id}) may still be {self._changed_to}: "
             f"it did not take {held} back ({failure.message})",
-            "when that is seen to, mend it: " + " && ".join(commands),
+            "remove the cause, then type: " + " && ".join(commands),
         )
 
     def _change(self, held: Mapping[str, int], values: Mapping[str, int]) -> None:

@@ -119,7 +119,7 @@ class XDrive(DynamixelDrive):
         return self.calibration.angle(present)
 
     def wake(self) -> None:
-        """Start it anew if it shut itself down, and give it its torque back if it should have it."""
+        """Start it again if it shut itself down, and give it its torque back if it should have it."""
         if self.shut_down:
             self.bus.instruct(self.id, Instruction.REBOOT)
             for _ in range(_BOOT_LOOKS):

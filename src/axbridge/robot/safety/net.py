@@ -438,7 +438,7 @@ class Safety:
         }
         if owed == self._owed:
             return
-        with self._guarding, contextlib.suppress(OSError):  # it is told in the next step, or a new guard is
+        with self._guarding, contextlib.suppress(OSError):  # it hears of it in the next step, or a new guard does
             if self._guard is None:
                 return
             for fd, id_ in self._owed.keys() - owed.keys():

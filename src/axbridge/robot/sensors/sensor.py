@@ -89,7 +89,7 @@ class Sensor(Protocol):
 
     @property
     def trouble(self) -> str:
-        """Why `read` gives None now, and what mends it."""
+        """Why `read` gives None now, and what repairs it."""
 
     def read(self, zero: float) -> Sample | None:
         """The latest sample; None while there is none, or none that is new enough to go by.

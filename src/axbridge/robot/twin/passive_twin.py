@@ -117,7 +117,7 @@ class Onlooker:
         for line, bus in self._buses.items():
             here = [self._drives[name] for name in known if self._drives[name].config.bus == line]
             asked = [(one, place) for one in here for place in wanted(_COMMANDS[one.profile.protocol])]
-            with contextlib.suppress(PortError):  # whoever reads the states says so
+            with contextlib.suppress(PortError):  # the reader of the states says so
                 answers = bus.read_many([(one.id, *place) for one, place in asked])
                 lost = {}
                 for (one, (_, length)), answer in zip(asked, answers, strict=True):

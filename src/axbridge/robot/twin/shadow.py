@@ -10,7 +10,7 @@ from axbridge.robot.samples import Samples, Scales
 from axbridge.virtual.world import World
 
 _BY_HAND = math.radians(0.6)  # a limp joint this far from its twin takes the twin along
-_LONGEST = 5.0  # s that the simulation catches up with: a program that was stopped for an hour does not stand for one
+_LONGEST = 5.0  # s that the simulation catches up with: a program that was stopped for an hour does not wait as long
 
 
 class Shadow:

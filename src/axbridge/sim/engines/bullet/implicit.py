@@ -10,7 +10,7 @@ the book), and f the impulses of what acts within limits: dry friction and hard 
 alone makes light links explode (J > h·D/2).
 
 1. The matrix P = M + A + h·W·D on the left is inverted, and the inverse kept: M stays for a physics step, and of A, W
-   and D only the diagonal hears, so it is made anew when an entry there has changed. The inverse itself is wanted, not
+   and D only the diagonal hears, so it is made again when an entry there has changed. The inverse itself is wanted, not
    a factor of it: step 3, and rotors that hit their joints, need its columns.
 2. ω⁺ without f. In most substeps that is all: no friction, no stop in reach.
 3. f, one joint after the other (projected Gauss-Seidel): an impulse on joint j changes all speeds by its column of P⁻¹,

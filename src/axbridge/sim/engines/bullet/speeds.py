@@ -27,7 +27,7 @@ _STRAIN = 1.0  # rad/s off the speed asked for, likewise
 
 @jit
 def begin(book: FloatArray, load: FloatArray, fresh: FloatArray, smooth: bool, step: float, work: FloatArray) -> None:
-    """At the start of a physics step: take over the joints' load, and count anew what acts on them.
+    """At the start of a physics step: take over the joints' load, and begin to count what acts on them.
 
     Args:
         book: (n, len(Book)), changed in place.

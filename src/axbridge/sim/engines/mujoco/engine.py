@@ -84,7 +84,7 @@ class MujocoEngine:
         self._held = np.zeros(self.model.nv)  # what dry friction and ideal motors gave in the latest step
         self._still = np.zeros(self.model.nv)
         self._diagonal = self.model.M_rowadr[self._driven] + self.model.M_rownnz[self._driven] - 1
-        # Views of MuJoCo's memory; to ask for them anew in each step costs as much as the step's arithmetic.
+        # Views of MuJoCo's memory; to ask for them again in each step costs as much as the step's arithmetic.
         self._q, self._v, self._inertia = self.data.qpos, self.data.qvel, self.data.M
         self._applied, self._friction = self.data.qfrc_applied, self.model.dof_frictionloss
         self._armature, self._range = self.model.dof_armature, self.model.jnt_range
