@@ -273,7 +273,7 @@ def test_a_recording_without_motion_is_refused():
 def test_what_a_robot_on_its_feet_cannot_tell_is_said_beforehand():
     robot = Rig.load("bioloid")
     (said,) = beforehand(robot, "left_knee")
-    assert "armature and latency roughly, and friction badly" in said
+    assert "armature and latency of a leg's servo roughly, and friction badly" in said
     assert "hung up by its body" in said
     assert beforehand(robot.overridden({"world": {"fixed_base": True, "ground": False}}), "left_knee") == ()
     assert beforehand(RIG, None) == ()
