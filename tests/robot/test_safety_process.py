@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from axbridge.bus.serial import SerialBus
+from axbridge.config.instructions import Instruction
 from axbridge.errors import PortError
 from tests.support import ends
 from tests.support.pty_line import PtyLine
@@ -124,6 +125,49 @@ def test_the_guard_of_a_killed_controller_names_what_stays_powered(line):
         line.deaf.add(2)
         controller.kill()
         assert "may still be powered: 2\ncut the servo supply" in controller.stderr.read()  # until the guard ends, too
+
+
+STOPPED_BEFORE_ITS_GOALS = """
+import os, signal, sys
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.serial import SerialBus
+from axbridge.robot.safety.net import Safety
+
+bus = SerialBus(sys.argv[1])
+cycle = Cycle(bus, [CycleServo("hip", 1), CycleServo("knee", 2)])
+exchange = bus.exchange
+
+def stopped(writes, reads):
+    if writes and step == 10:
+        print("running", flush=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return exchange(writes, reads)
+
+bus.exchange = stopped
+with Safety([cycle], stale_command_ms=100) as safety:
+    for step in range(11):
+        safety.feed()
+        cycle.exchange({"hip": Goal(500, 100), "knee": Goal(500, 100)})
+    print("on", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_goals_of_a_program_that_was_stopped_before_they_went_out_are_dropped(line):
+    def goals():
+        return sum(code == Instruction.SYNC_WRITE for _, code, *_ in line.heard)
+
+    with Warm("-c", STOPPED_BEFORE_ITS_GOALS, line.port) as controller:
+        try:
+            assert controller.stdout.readline() == "running\n"
+            torque_off_after(line, time.monotonic())  # by its guard
+            before = goals()
+            controller.send_signal(signal.SIGCONT)
+            assert controller.stdout.readline() == "on\n"
+            assert goals() == before
+            assert not any(table[24] for table in line.tables.values())
+        finally:
+            controller.kill()
 
 
 LEFT_BEHIND = """

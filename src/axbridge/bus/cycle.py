@@ -26,6 +26,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
+from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -219,6 +221,8 @@ class Cycle:
         watchdogs: Of those that have one.
         dark: Servos that were without power, by name: they get no goals until `revived`.
         taken: Servos whose torque somebody else has switched off, by name: likewise until it is on again.
+        expires: Goals that would go out after this moment of `time.monotonic` are dropped, s: their program was stopped
+            while it worked them out, and somebody may have switched the motors off since.
     """
 
     def __init__(self, bus: Bus, servos: Sequence[CycleServo], soft_start: float = 0.5) -> None:
@@ -230,6 +234,7 @@ class Cycle:
         self.watchdogs = Watchdogs(bus)
         self.dark: set[str] = set()
         self.taken: set[str] = set()
+        self.expires = math.inf
         for servo in servos:
             bus.speak(servo.id, servo.protocol)
         self._tracks = {
@@ -314,8 +319,9 @@ class Cycle:
                 if self.watchdogs.wanted:
                     self.watchdogs.arm([id_ for data in blocks.values() for id_ in data])
                 writes = (*limits.items(), *blocks.items())  # a soft start must not begin with one hard push
-                heard, _ = self.bus.exchange([(place, data) for (_, place), data in writes], ())
-                if any(protocol.watchdog is not None for protocol, _ in blocks):
+                timely = takewhile(lambda _: monotonic() <= self.expires, writes)  # each is looked at as it goes out
+                heard, _ = self.bus.exchange(((place, data) for (_, place), data in timely), ())
+                if heard > -math.inf and any(protocol.watchdog is not None for protocol, _ in blocks):
                     self.watchdogs.heard()
             except PortError as error:
                 self._lose_port(error)
@@ -401,7 +407,7 @@ class Cycle:
         """Let every servo's next goals start from where it is then: after its torque was switched off."""
         self._calm = False
         for track in self._all:
-            track.restart, track.known = True, False
+            track.restart, track.known, track.written_torque = True, False, None
             track.driven = track.told = False
             if not track.protocol.goal_wakes:
                 self.dark.add(track.servo.name)

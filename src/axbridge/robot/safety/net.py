@@ -154,7 +154,7 @@ class Safety:
             self._trip()  # the watchdog had no chance yet: the process was stopped, and the guard has acted
         if any(cycle.watchdogs.doubtful for cycle in self._real):
             self._feed_watchdogs()
-        self._fed_at = time.monotonic()
+        self._note_life()
         if self._leaving:  # in another thread
             return
         self._released = False
@@ -449,8 +449,14 @@ class Safety:
                 os.write(self._pipe, f"={message};".encode())  # all of it or nothing: it is short enough for a pipe
                 self._owed[fd, id_] = protocol, address, data
 
-    def _show_life(self) -> None:
+    def _note_life(self) -> None:
         self._fed_at = time.monotonic()
+        if self._silence is not None:
+            for cycle in self._real:
+                cycle.expires = self._fed_at + self._silence
+
+    def _show_life(self) -> None:
+        self._note_life()
         if self._guard is not None:
             with contextlib.suppress(BlockingIOError):  # the pipe is full of signs of life
                 os.write(self._pipe, b".")
