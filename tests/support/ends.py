@@ -200,13 +200,15 @@ def end(line, way, how, *, policy="limp", step_ms=1, moment=0.0):
             if begun:
                 time.sleep(moment)
                 since = time.monotonic()
-                tell()
+                telling = threading.Thread(target=tell)  # a notebook is told, waits, and begins its next kernel
+                telling.start()
                 expected = outcome(way, how, policy)
                 while line.powered and expected in {"limp", "park"} and any(line.powered()):
                     if time.monotonic() > since + LONGEST:
                         break
                     time.sleep(0.001)
                 off_after = time.monotonic() - since
+                telling.join()
             code, said = leave()
             if begun:
                 took = off_after if expected in {"limp", "park"} and line.powered else time.monotonic() - since
