@@ -94,6 +94,20 @@ class HardwareError(_Bits):
     OVERLOAD = 0x20
 
 
+class FeetechError(_Bits):
+    """The error byte of a Feetech servo's status packet (SMS/STS memory table, Status)."""
+
+    INPUT_VOLTAGE = 0x01
+    ENCODER = 0x02
+    OVERHEATING = 0x04
+    OVERCURRENT = 0x08
+    OVERLOAD = 0x20
+
+
+ServoFlags = ErrorFlag | HardwareError | FeetechError
+"""What a servo says is wrong with it, by its protocol."""
+
+
 class ControlWarning(UserWarning):
     """A set-point was clipped or refused, or something is emulated; the message says what happens instead."""
 
@@ -219,13 +233,13 @@ class CorruptPacket(BusError):
 class ServoFault(BusError):
     """The servo refused; carries `id` and `flags`; `message` says what it refused.
 
-    `flags` are `ErrorFlag`, `HardwareError` or a `StatusError`; a plain integer is taken for the first.
+    `flags` are a `StatusError` or the protocol's flags; a plain integer is taken for `ErrorFlag`.
     """
 
     def __init__(self, id: int, flags: int, hint: str = "", message: str = "") -> None:
         self.id = id
-        self.flags: HardwareError | StatusError | ErrorFlag = (
-            flags if isinstance(flags, HardwareError | StatusError) else ErrorFlag(flags)
+        self.flags: ServoFlags | StatusError = (
+            flags if isinstance(flags, ServoFlags | StatusError) else ErrorFlag(flags)
         )
         reported = f"reports {self.flags.describe()} (0x{flags:02x})"
         super().__init__(f"servo {id} {message or reported}", f"it {reported}; {hint}" if message and flags else hint)

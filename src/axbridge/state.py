@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
-from axbridge.errors import BusError, ErrorFlag, HardwareError
+from axbridge.errors import BusError, ErrorFlag, ServoFlags
 
 SERVO_COLUMNS = {
     "time": "s, the robot's clock: when the sample was taken",
@@ -95,7 +95,7 @@ class ServoState:
     load: float
     voltage: float
     temperature: float
-    errors: ErrorFlag | HardwareError
+    errors: ServoFlags
 
 
 _MEASURED = ("time", "position", "velocity", "torque", "load", "voltage", "temperature")  # as in `ServoState`
@@ -116,7 +116,7 @@ class StepTable(Mapping[str, ServoState]):
     def __init__(
         self,
         servos: Mapping[str, int],
-        flags: Sequence[type[ErrorFlag | HardwareError]],
+        flags: Sequence[type[ServoFlags]],
         rows: npt.NDArray[np.void] | None = None,
     ) -> None:
         self.servos = servos
@@ -163,7 +163,7 @@ class BusEvent(NamedTuple):
     kind: Literal["missing", "returned", "fault", "limit", "port lost", "port back", Cause]
     name: str
     error: BusError | None = None
-    flags: ErrorFlag | HardwareError = NO_FLAGS
+    flags: ServoFlags = NO_FLAGS
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The only place that knows what a register count is worth.
 
 Sources: ROBOTIS e-manual, AX-12A, MX-28, XL330 and XL430 control tables ("Goal Position", "Moving Speed", "Present
-Load", "Present Voltage", "Goal PWM", "Baud Rate").
+Load", "Present Voltage", "Goal PWM", "Baud Rate"); Feetech, SMS/STS and SCSCL memory tables.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ RPM = 2 * math.pi / 60  # rad/s
 VOLT_PER_COUNT = 0.1
 FULL_SCALE = 1023  # duty, torque limit and load: this count is 100 %
 _MX_BAUDS = {250: 2_250_000.0, 251: 2_500_000.0, 252: 3_000_000.0}
+_FEETECH_BAUDS = 1e6, 500_000.0, 250_000.0, 128_000.0, 115_200.0, 57_600.0, 38_400.0, 19_200.0
 _X_BAUDS = (9_600.0, 57_600.0, 115_200.0, 1e6, 2e6, 3e6, 4e6, 4.5e6)  # the XL330 ends at 4 M
 _BAUD_TOLERANCE = 0.03  # what a UART still understands
 _DIRECTION_BIT = 0x400  # bit 10 set means clockwise
@@ -47,16 +48,25 @@ MX = Units(position=math.radians(360 / 4096), speed=0.114 * RPM, counts=4095)
 X = Units(
     position=math.radians(360 / 4096), speed=0.229 * RPM, counts=4095, full_scale=885, full_load=1000, top_speed=2047
 )
-UNITS = {"ax": AX, "mx": MX, "x": X}
+STS = Units(
+    position=math.radians(360 / 4096), speed=math.radians(360 / 4096), counts=4095, full_scale=1000, full_load=1000,
+    top_speed=32767,
+)  # fmt: skip
+SCS = Units(
+    position=math.radians(300 / 1024), speed=math.radians(300 / 1024), counts=1023, full_scale=1000, full_load=1000,
+    top_speed=32767,
+)  # fmt: skip
+UNITS = {"ax": AX, "mx": MX, "x": X, "sts": STS, "scs": SCS}
+_BAUDS = {"x": _X_BAUDS, "sts": _FEETECH_BAUDS, "scs": _FEETECH_BAUDS}  # where the register is a place in a list
 
 
 def baud_of(value: int, units_name: str = "ax") -> float:
-    """Bits per second of a baud rate register: 2e6/(v+1); the MX has three faster rates from 250, the X a list.
+    """Bits per second of a baud rate register: 2e6/(v+1); the MX has three faster rates from 250, others a list.
 
     NaN for what the list does not have.
     """
-    if units_name == "x":
-        return _X_BAUDS[value] if 0 <= value < len(_X_BAUDS) else math.nan
+    if bauds := _BAUDS.get(units_name):
+        return bauds[value] if 0 <= value < len(bauds) else math.nan
     if units_name == "mx" and value in _MX_BAUDS:
         return _MX_BAUDS[value]
     return 2_000_000 / (value + 1)
@@ -64,9 +74,8 @@ def baud_of(value: int, units_name: str = "ax") -> float:
 
 def baud_register(baud: float, units_name: str = "ax") -> int | None:
     """Value of the baud rate register nearest to `baud`; None when a servo would not understand that rate."""
-    value = min(
-        range(len(_X_BAUDS) if units_name == "x" else 255), key=lambda value: abs(baud_of(value, units_name) - baud)
-    )
+    values = range(len(_BAUDS.get(units_name, range(255))))
+    value = min(values, key=lambda value: abs(baud_of(value, units_name) - baud))
     rate = baud_of(value, units_name)
     return value if abs(rate - baud) <= _BAUD_TOLERANCE * rate else None
 

@@ -7,7 +7,7 @@ import pytest
 
 import axbridge
 from axbridge.bus.cycle import Cycle, CycleServo
-from axbridge.bus.protocols.dynamixel import PROTOCOLS
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.model import PredictionParams
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag

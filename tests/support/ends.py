@@ -33,7 +33,7 @@ from multiprocessing import connection
 from pathlib import Path
 
 import axbridge
-from axbridge.bus.protocols.dynamixel import PROTOCOLS
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError

@@ -21,7 +21,7 @@ def read_register(bus: Bus, id: int, register: Register) -> int:
     if len(reply.data) != register.size:
         error = bus.protocol(id).error(reply.error)
         raise ServoFault(id, error, f"it has no register at address {register.address}")
-    return int.from_bytes(reply.data, "little", signed=register.signed)
+    return register.decode(reply.data)
 
 
 def answers_ping(bus: Bus, id: int) -> bool:
@@ -88,7 +88,7 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
     flags = protocol.error(0)
     falls_silent = name == "status_return_level" and value == 0
     try:
-        reply = bus.write(id, register.address, _encoded(register, value), deaf=_deaf(profile, register))
+        reply = bus.write(id, register.address, register.encode(value), deaf=_deaf(profile, register))
         flags = protocol.error(reply.error if reply else 0)
     except ServoFault:
         pass  # what it holds now says more than bytes
@@ -126,7 +126,7 @@ def _unsure(id: int, name: str, value: int) -> BusTimeout:
 def write_blindly(bus: Bus, id: int, profile: FirmwareProfile, name: str, value: int) -> None:
     """Send one register to a servo that answers PING alone; of the write nothing is verified."""
     register = _writable(profile, name, value)
-    data = _encoded(register, value)
+    data = register.encode(value)
     bus.write(id, register.address, data, answered=False, deaf=_deaf(profile, register))
     if name != "baud_rate":
         bus.ping(value if name == "id" else id)  # it has heard all that was sent before this
@@ -152,10 +152,6 @@ def _writable(profile: FirmwareProfile, name: str, value: int) -> Register:
         hint = UNLOCK if (name, value) == ("lock", 0) else ""
         raise UsageError(f"{name} of an {profile.name} takes {register.minimum}..{register.maximum}, not {value}", hint)
     return register
-
-
-def _encoded(register: Register, value: int) -> bytes:
-    return value.to_bytes(register.size, "little", signed=register.signed)
 
 
 def _deaf(profile: FirmwareProfile, register: Register) -> float:

@@ -346,7 +346,7 @@ class Cycle:
             if goal.place == protocol.torque_limit:  # its duty is where the limit is otherwise
                 value, torque = value if torque is None else min(max(value, -torque), torque), None
             track.goal, place = None, goal.place
-            block = value.to_bytes(protocol.goal_size(place), protocol.byteorder, signed=True)
+            block = protocol.endless_bytes(place, value)
         elif goal == track.goal:
             place, block = protocol.goal, track.block
         else:

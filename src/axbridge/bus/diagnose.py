@@ -19,7 +19,8 @@ from axbridge.bus.handshake import (
     name_of,
     profile_for,
 )
-from axbridge.bus.protocols.dynamixel import PROTOCOLS, SECOND
+from axbridge.bus.protocols.dynamixel import SECOND
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import BAUDS, FoundServo, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import goals_time, percentile, wire_time
@@ -135,8 +136,8 @@ def _guess(servo: FoundServo) -> FirmwareProfile:
 def mixed_up(found: Sequence[FoundServo], where: str) -> list[Finding]:
     """Ids that cannot be on a line with both protocols."""
     findings = []
-    if any(servo.protocol == SECOND.version for servo in found):
-        if any(servo.id == NOT_BESIDE_2 and servo.protocol != SECOND.version for servo in found):
+    if any(servo.protocol == SECOND.name for servo in found):
+        if any(servo.id == NOT_BESIDE_2 and servo.protocol != SECOND.name for servo in found):
             findings.append(beside_second(where))
         ids = [servo.id for servo in found]
         for id_ in sorted({id_ for id_ in ids if ids.count(id_) > 1}):

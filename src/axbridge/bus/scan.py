@@ -13,7 +13,7 @@ from axbridge.bus.protocols.dynamixel import FIRST, SECOND
 from axbridge.bus.protocols.packet import BROADCAST, byte_seconds
 from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.bus.serial import SerialBus
-from axbridge.config.instructions import Instruction
+from axbridge.config.instructions import Instruction, Version
 from axbridge.config.registers import IDENTITY
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
@@ -41,7 +41,7 @@ class FoundServo:
     model: int | None
     firmware: int | None
     mute: bool = False
-    protocol: int = 1
+    protocol: Version = 1
 
 
 def scan(bus: SerialBus, ids: Iterable[int] = range(254), *, first: bool = True) -> list[FoundServo]:

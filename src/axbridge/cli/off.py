@@ -67,7 +67,7 @@ def _switched_off(bus: SerialBus, line: ExpectedBus) -> dict[str, list[str]]:
 
 def broadcast_off(bus: SerialBus) -> None:
     """Switch every motor off, of silent servos, too; nobody answers a broadcast, so it is sent a few times."""
-    from axbridge.bus.protocols.dynamixel import PROTOCOLS
+    from axbridge.bus.protocols.known import PROTOCOLS
 
     for _ in range(_ATTEMPTS):
         for protocol in PROTOCOLS.values():

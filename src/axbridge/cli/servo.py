@@ -33,7 +33,11 @@ ServoArgument = Annotated[str, typer.Argument(metavar="ID|NAME", help="Its bus i
 OfRigOption = Annotated[str | None, shared("--rig", "Take the servo's id, port and baud rate from it.")]
 _MOVERS = {"goal_position", "moving_speed", "torque_enable"}  # registers that may give the motor power
 _MOVERS |= {"goal_velocity", "goal_pwm", "goal_current"}
-_RATES = {1: "2000000/(n+1): 1000000, 500000, 200000, 115200, 57600, …", 2: "9600, 57600, 115200, or 1 to 4 million"}
+_FEETECH_RATES = "1000000, 500000, 250000, 128000, 115200, 57600, 38400 or 19200"
+_RATES = {
+    1: "2000000/(n+1): 1000000, 500000, 200000, 115200, 57600, …", 2: "9600, 57600, 115200, or 1 to 4 million",
+    "sts": _FEETECH_RATES, "scs": _FEETECH_RATES,
+}  # fmt: skip
 _SCOPES = {"": v2.Scope.ALL, "id": v2.Scope.KEEP_ID, "id+baud": v2.Scope.KEEP_ID_AND_BAUD}
 _BOOT_LOOKS = 10
 _USUAL_BAUD = 1_000_000

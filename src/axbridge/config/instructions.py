@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
+from typing import Literal
+
+Version = Literal[1, 2, "sts", "scs"]
+"""A protocol as profiles name it: Dynamixel 1.0 and 2.0, Feetech's STS and SMS servos, and their SCS servos."""
 
 
 class Instruction(IntEnum):
-    """Instruction codes of Protocol 2.0, and of 1.0, which has fewer."""
+    """Instruction codes of Protocol 2.0; the others have fewer."""
 
     PING = 0x01
     READ = 0x02
@@ -30,7 +34,11 @@ _ONLY_2 = {
     *(Instruction.CLEAR, Instruction.BACKUP, Instruction.SYNC_READ),
     *(Instruction.FAST_SYNC_READ, Instruction.BULK_WRITE, Instruction.FAST_BULK_READ),
 }
-INSTRUCTIONS: Mapping[int, tuple[Instruction, ...]] = {
-    1: tuple(code for code in Instruction if code not in _ONLY_2),
+_FIRST = tuple(code for code in Instruction if code not in _ONLY_2)
+_FEETECH = tuple(code for code in Instruction if code < Instruction.CLEAR or code == Instruction.SYNC_WRITE)
+INSTRUCTIONS: Mapping[Version, tuple[Instruction, ...]] = {
+    1: _FIRST,
     2: tuple(Instruction),
+    "sts": (*_FEETECH, Instruction.SYNC_READ),
+    "scs": _FEETECH,
 }

@@ -15,8 +15,8 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from axbridge.config import toml_tables
-from axbridge.config.instructions import INSTRUCTIONS
-from axbridge.config.registers import ADDRESSES, CURRENT_MODES, EEPROM_END, Address, OperatingMode
+from axbridge.config.instructions import INSTRUCTIONS, Version
+from axbridge.config.registers import ADDRESSES, CURRENT_MODES, EEPROM_END, NAMES, Address, Names, OperatingMode
 from axbridge.errors import ProfileError, nearest
 from axbridge.units import UNITS, Units
 
@@ -37,7 +37,7 @@ class Register(toml_tables.TomlTable):
 
     Attributes:
         address: First byte; up to 255 in Protocol 1.0.
-        size: Bytes, 1, 2 or 4, little-endian.
+        size: Bytes, 1, 2 or 4.
         access: ``r`` or ``rw``.
         area: EEPROM or RAM.
         initial: Factory value, or ``@name``: copied from that register at power-on.
@@ -45,6 +45,8 @@ class Register(toml_tables.TomlTable):
         maximum: Highest value a write may carry.
         unit: What one count is, in words; "" for a plain number.
         signed: Two's complement.
+        sign_bit: The bit that is the sign of a magnitude in those below it; 0: there is none.
+        byteorder: As its protocol has it.
     """
 
     address: int = Field(ge=0, le=0xFFFF)
@@ -56,6 +58,8 @@ class Register(toml_tables.TomlTable):
     maximum: int = Field(default=255, alias="max")
     unit: str = ""
     signed: bool = False
+    sign_bit: int = Field(default=0, ge=0, le=15)
+    byteorder: Literal["little", "big"] = "little"
 
     @property
     def end(self) -> int:
@@ -67,6 +71,26 @@ class Register(toml_tables.TomlTable):
         """Whether a WRITE may change it."""
         return self.access == "rw"
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """Lowest and highest value that its bytes can say."""
+        most = (1 << (self.sign_bit or 8 * self.size - self.signed)) - 1
+        return (-most if self.sign_bit else ~most if self.signed else 0), most
+
+    def decode(self, data: bytes | bytearray) -> int:
+        """The value that its bytes say."""
+        value = int.from_bytes(data, self.byteorder, signed=self.signed)
+        if not self.sign_bit:
+            return value
+        magnitude = value & (1 << self.sign_bit) - 1
+        return -magnitude if value >> self.sign_bit & 1 else magnitude
+
+    def encode(self, value: int) -> bytes:
+        """The bytes that say a value of its `span`."""
+        if self.sign_bit and value < 0:
+            value = -value | 1 << self.sign_bit
+        return value.to_bytes(self.size, self.byteorder, signed=self.signed)
+
 
 class Behaviour(toml_tables.TomlTable):
     """What firmwares of Protocol 1.0 do differently (the flags of a profile); the defaults are the AX-12A's."""
@@ -75,7 +99,7 @@ class Behaviour(toml_tables.TomlTable):
     auto_torque_on_goal: bool = True
     auto_torque_in_wheel: bool = False
     goal_follows_present_on_torque_on: bool = True
-    lock_scope: Literal["m06", "eeprom"] = "eeprom"
+    lock_scope: Literal["m06", "eeprom", "power_off"] = "eeprom"
     reset_0x06: Literal["respond_then_reset", "ignore"] = "respond_then_reset"
     broadcast_ping: Literal["answer", "ignore"] = "answer"
     bad_checksum: Literal["reply_0x10", "silent"] = "reply_0x10"
@@ -93,7 +117,7 @@ class Behaviour(toml_tables.TomlTable):
         """Whether Lock = 1 keeps a write of `length` bytes at `address` out."""
         if self.lock_scope == "m06":
             return address not in _M06_UNLOCKED or address + length - 1 not in _M06_UNLOCKED
-        return address < EEPROM_END
+        return self.lock_scope == "eeprom" and address < EEPROM_END
 
 
 class Timing(toml_tables.TomlTable):
@@ -170,7 +194,7 @@ class FirmwareProfile(toml_tables.TomlTable):
         protocol: Version of the protocol it speaks.
         model_number: Value of the model number register.
         instructions: Names of the instructions it knows.
-        units: Family of register units, ``ax``, ``mx`` or ``x``.
+        units: Family of register units, ``ax``, ``mx``, ``x``, ``sts`` or ``scs``.
         registers: Control table by register name. A file may write equal neighbours as one entry with ``count``.
         behaviour: Firmware flags.
         timing: Reply timing and receiver limits.
@@ -183,11 +207,11 @@ class FirmwareProfile(toml_tables.TomlTable):
 
     name: str = Field(min_length=1)
     description: str = ""
-    protocol: Literal[1, 2] = 1
+    protocol: Version = 1
     model_number: int = Field(ge=0, le=0xFFFF)
     firmware_version: int = Field(default=24, ge=0, le=255)
     instructions: tuple[str, ...]
-    units_name: Literal["ax", "mx", "x"] = Field(alias="units")
+    units_name: Literal["ax", "mx", "x", "sts", "scs"] = Field(alias="units")
     registers: dict[str, Register]
     behaviour: Behaviour = Behaviour()
     timing: Timing = Timing()
@@ -222,10 +246,17 @@ class FirmwareProfile(toml_tables.TomlTable):
         return int(ADDRESSES[self.protocol].TORQUE_ENABLE)
 
     @property
+    def names(self) -> Names:
+        """What it calls the registers that all servos have."""
+        return NAMES[self.protocol]
+
+    @property
     def operating_modes(self) -> tuple[int, ...]:
         """Values that Operating Mode takes, of servos that have one: those of current need a Goal Current."""
         if "operating_mode" not in self.registers:
             return ()
+        if self.protocol != 2:
+            return tuple(range(self.registers["operating_mode"].maximum + 1))
         return tuple(
             int(mode) for mode in OperatingMode if mode not in CURRENT_MODES or "goal_current" in self.registers
         )
@@ -261,11 +292,14 @@ class FirmwareProfile(toml_tables.TomlTable):
         if not isinstance(registers, Mapping):
             return data
         written: dict[str, Any] = {}
+        order = {"byteorder": "big"} if data.get("protocol") == "scs" else {}
         for name, entry in registers.items():
             repeated = isinstance(entry, Mapping) and "count" in entry
             for key, register in _neighbours(name, entry) if repeated else ((name, entry),):
                 both = key in written and isinstance(register, Mapping)
                 written[key] = {**written[key], **register} if both else register
+                if order and isinstance(register, Mapping):
+                    written[key] = {**written[key], **order}
         return {**data, "registers": written}
 
     @model_validator(mode="after")
@@ -280,16 +314,16 @@ class FirmwareProfile(toml_tables.TomlTable):
                 raise ValueError(f"registers.{name}.initial = {register.initial!r} names no register")
             if register.minimum > register.maximum:
                 raise ValueError(f"registers.{name} has min {register.minimum} above max {register.maximum}")
-            bits = 8 * register.size - register.signed
-            if register.minimum < -register.signed << bits or register.maximum >= 1 << bits:
+            lowest, highest = register.span
+            if register.minimum < lowest or register.maximum > highest:
                 limits = f"{register.minimum}..{register.maximum}"
                 raise ValueError(f"registers.{name}: {limits} does not fit into {register.size} bytes")
         for place in ADDRESSES[self.protocol]:
             name = place.name.lower()
             if name not in self.registers or self.registers[name].address != place:
-                owner = f"every Protocol {self.protocol}.0 servo"
+                owner = f"every {'Feetech' if isinstance(self.protocol, str) else f'Protocol {self.protocol}.0'} servo"
                 raise ValueError(f"registers.{name} is missing at address {place:d}, where {owner} has it")
-        if self.protocol == 1 and self.size > _ADDRESSES_1:
+        if self.protocol != 2 and self.size > _ADDRESSES_1:
             raise ValueError(f"registers: Protocol 1.0 has addresses up to {_ADDRESSES_1 - 1}")
         known = [instruction.name for instruction in INSTRUCTIONS[self.protocol]]
         for name in self.instructions:

@@ -9,6 +9,8 @@ import struct
 from enum import IntEnum
 from typing import NamedTuple
 
+from axbridge.config.instructions import Version
+
 
 class Address(IntEnum):
     """First byte of a register of Protocol 1.0; its name in a profile is the same in small letters."""
@@ -94,6 +96,35 @@ class XAddress(IntEnum):
     PRESENT_TEMPERATURE = 146
 
 
+class FeetechAddress(IntEnum):
+    """First byte of a register of Feetech's servos; its name in a profile is the same in small letters."""
+
+    FIRMWARE_VERSION = 0
+    FIRMWARE_MINOR = 1
+    MODEL_NUMBER = 3
+    ID = 5
+    BAUD_RATE = 6
+    RETURN_DELAY_TIME = 7
+    STATUS_RETURN_LEVEL = 8
+    MIN_POSITION_LIMIT = 9
+    MAX_POSITION_LIMIT = 11
+    TEMPERATURE_LIMIT = 13
+    MAX_VOLTAGE_LIMIT = 14
+    MIN_VOLTAGE_LIMIT = 15
+    MAX_TORQUE = 16
+    SHUTDOWN = 19
+    TORQUE_ENABLE = 40
+    GOAL_POSITION = 42
+    GOAL_TIME = 44
+    GOAL_VELOCITY = 46
+    PRESENT_POSITION = 56
+    PRESENT_VELOCITY = 58
+    PRESENT_LOAD = 60
+    PRESENT_VOLTAGE = 62
+    PRESENT_TEMPERATURE = 63
+    MOVING = 66
+
+
 class OperatingMode(IntEnum):
     """Operating Mode of the X series, and of MX with Protocol 2.0."""
 
@@ -113,7 +144,9 @@ ENDLESS_GOALS: dict[int, tuple[int, int]] = {  # by mode that follows no positio
     OperatingMode.CURRENT: (GOAL_CURRENT, 2),
     OperatingMode.VELOCITY: (int(XAddress.GOAL_VELOCITY), 4),
 }
-ADDRESSES: dict[int, type[Address | XAddress]] = {1: Address, 2: XAddress}  # by version of the protocol
+ADDRESSES: dict[Version, type[Address | XAddress | FeetechAddress]] = {  # by version of the protocol
+    1: Address, 2: XAddress, "sts": FeetechAddress, "scs": FeetechAddress,
+}  # fmt: skip
 X_BLOCKS = (  # where the X series has register after register, as begin and end: a read across a gap may be refused
     (0, 14), (20, 28), (31, 38), (44, 56), (63, 66), (68, 71), (76, 86), (88, 92), (98, 99), (100, 102), (104, 147),
 )  # fmt: skip
@@ -138,11 +171,16 @@ class Names(NamedTuple):
     voltage: str
 
 
-NAMES = {  # by version of the protocol
+_FEETECH = Names(
+    "min_position_limit", "max_position_limit", "goal_velocity", "torque_limit", "max_torque", "present_voltage"
+)
+NAMES: dict[Version, Names] = {  # by version of the protocol
     1: Names("cw_angle_limit", "ccw_angle_limit", "moving_speed", "torque_limit", "max_torque", "present_voltage"),
     2: Names(
         "min_position_limit", "max_position_limit", "profile_velocity", "goal_pwm", "pwm_limit", "present_input_voltage"
     ),
+    "sts": _FEETECH,
+    "scs": _FEETECH._replace(torque="max_torque"),  # the only limit that they have
 }
 EEPROM_END = int(Address.TORQUE_ENABLE)  # first RAM address of Protocol 1.0; a profile knows its own
 CALIBRATION = 20  # of the position sensor, four bytes: AX only

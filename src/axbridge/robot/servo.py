@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import ErrorFlag, HardwareError, UnsupportedOperation
+from axbridge.errors import ServoFlags, UnsupportedOperation
 from axbridge.robot.drives.drive import Capability
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.joint import Joint
@@ -421,7 +421,7 @@ class Servo:
         return self._joint.sample("temperature")
 
     @property
-    def errors(self) -> ErrorFlag | HardwareError:
+    def errors(self) -> ServoFlags:
         """Error byte of the servo's latest reply."""
         return self.state.errors
 

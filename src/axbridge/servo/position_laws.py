@@ -264,6 +264,11 @@ def position_law(
         return duty * supply, 0.0, integral, last
     if loop.law == Law.PID:
         counts = (reference - quantise(reading, loop.quantum)) / loop.one_count
+        if abs(counts) * loop.one_count <= (loop.margin_ccw if counts > 0.0 else loop.margin_cw):
+            counts = 0.0
         duty, fresh = pid(counts, last, integral, interval, loop.p, loop.i, loop.d, cap)
-        return felt(duty, loop.dead) * supply, 0.0, fresh, counts
+        duty = felt(duty, loop.dead)
+        if counts != 0.0 and abs(duty) < loop.punch:
+            duty = math.copysign(loop.punch, counts)
+        return duty * supply, 0.0, fresh, counts
     raise ValueError("unknown position law: see axbridge.servo.columns.Law")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from axbridge.bus.base import Reply
 from axbridge.bus.group_reads import SHORTEST_BLOCK, GroupReadingBus
-from axbridge.bus.protocols.dynamixel import PROTOCOLS
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.protocols.v1 import Decoder, whole_packet

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from axbridge.config.profile import Area, FirmwareProfile
+from axbridge.config.profile import Area, FirmwareProfile, Register
 
 
 class RegisterShare(NamedTuple):
@@ -24,7 +24,7 @@ class RegisterShare(NamedTuple):
     writable: bool
     minimum: int
     maximum: int
-    signed: bool
+    register: Register | None
 
 
 class ControlTable:
@@ -39,6 +39,7 @@ class ControlTable:
         self.size: int = profile.size
         self.data: bytearray = bytearray(self.size)
         self._place = {name: (r.address, r.size, r.signed) for name, r in profile.registers.items()}
+        self._coded = {name: r for name, r in profile.registers.items() if r.sign_bit or r.byteorder == "big"}
         self._at = {address: name for name, r in profile.registers.items() for address in range(r.address, r.end)}
         self._plans: dict[tuple[int, int], tuple[RegisterShare, ...]] = {}
         self.factory_reset()
@@ -50,6 +51,8 @@ class ControlTable:
     def __getitem__(self, name: str) -> int:
         """Value of a register."""
         address, size, signed = self._place[name]
+        if self._coded and (register := self._coded.get(name)):
+            return register.decode(self.data[address : address + size])
         value = self.data[address]
         if size == 2:
             value |= self.data[address + 1] << 8
@@ -60,6 +63,10 @@ class ControlTable:
     def __setitem__(self, name: str, value: int) -> None:
         """Store a value as it is, by the firmware's own hand: no rule is checked."""
         address, size, _ = self._place[name]
+        if self._coded and (register := self._coded.get(name)):
+            lowest, highest = register.span
+            self.data[address : address + size] = register.encode(min(max(value, lowest), highest))
+            return
         self.data[address] = value & 0xFF
         if size == 2:
             self.data[address + 1] = value >> 8 & 0xFF
@@ -106,24 +113,23 @@ class ControlTable:
         while position < address + length:
             name = self._at.get(position)
             if name is None:
-                shares.append(RegisterShare("", position - address, 1, True, False, 0, 255, False))
+                shares.append(RegisterShare("", position - address, 1, True, False, 0, 255, None))
                 position += 1
                 continue
             one = self._profile.registers[name]
             offset, whole = one.address - address, one.address >= address and one.end <= address + length
-            shares.append(
-                RegisterShare(name, offset, one.size, whole, one.writable, one.minimum, one.maximum, one.signed)
-            )
+            shares.append(RegisterShare(name, offset, one.size, whole, one.writable, one.minimum, one.maximum, one))
             position = one.end
         return tuple(shares)
 
     def patched(self, share: RegisterShare, data: bytes) -> int:
         """What a register is to hold after a write of `data`: as it is, with those bytes replaced that they cover."""
         name, offset, size = share[:3]
+        assert share.register is not None  # an address without a register is not writable
         if share.whole:
-            return int.from_bytes(data[offset : offset + size], "little", signed=share.signed)
+            return share.register.decode(data[offset : offset + size])
         address = self._place[name][0]
         register = self.data[address : address + size]
         for byte in range(max(-offset, 0), min(size, len(data) - offset)):
             register[byte] = data[offset + byte]
-        return int.from_bytes(register, "little", signed=share.signed)
+        return share.register.decode(register)

@@ -68,6 +68,9 @@ class Firmware(ABC):
     def forget_turns(self, time: float) -> None:  # noqa: B027 - not all count them
         """Let the position be the absolute one within a turn, and the goal be there."""
 
+    def keep(self) -> None:  # noqa: B027 - most keep all that is written
+        """Let all that the EEPROM area holds now outlast the power."""
+
     @abstractmethod
     def configure(self) -> None:
         """Take over what the EEPROM area says of modes and limits."""

@@ -97,6 +97,8 @@ def blocks_of(protocol: int, packet: Packet) -> list[tuple[int, dict[int, bytes]
 
 def reads_of(protocol: int, packet: Packet) -> list[tuple[int, int, int]]:
     """``(id, address, length)`` of a read of several servos, in the order asked; none if malformed."""
+    if protocol == 1 and packet.code == Instruction.SYNC_READ:  # ``address, length, id …``: Feetech's
+        return [(id_, *packet.params[:2]) for id_ in packet.params[2:]]
     if protocol == 1:  # ``00, (length, id, address) …``
         listed = (packet.params[place : place + 3] for place in range(1, len(packet.params) - 2, 3))
         return [(id_, address, length) for length, id_, address in listed]

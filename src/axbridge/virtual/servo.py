@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.bus.protocols import v1, v2
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
-from axbridge.config.instructions import INSTRUCTIONS, Instruction
+from axbridge.config.instructions import INSTRUCTIONS, Instruction, Version
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import ADDRESSES
 from axbridge.errors import ErrorFlag, StatusError
@@ -24,11 +25,14 @@ from axbridge.sim.bank import Motors
 from axbridge.units import baud_of
 from axbridge.virtual.ax_firmware import AxFirmware
 from axbridge.virtual.control_table import ControlTable
+from axbridge.virtual.feetech_firmware import FeetechFirmware
 from axbridge.virtual.firmware import Firmware, Written
 from axbridge.virtual.framing import reads_of
 from axbridge.virtual.x_firmware import XFirmware
 
-FIRMWARES: Mapping[str, type[Firmware]] = {"ax": AxFirmware, "mx": AxFirmware, "x": XFirmware}  # by family of units
+FIRMWARES: Mapping[str, type[Firmware]] = {  # by family of units
+    "ax": AxFirmware, "mx": AxFirmware, "x": XFirmware, "sts": FeetechFirmware, "scs": FeetechFirmware,
+}  # fmt: skip
 _VOLTS, _READING = int(State.VOLTAGE), int(State.READING)
 _INDIRECT = re.compile(r"indirect_data_(\d+)")
 _STORE, _RESTORE = b"\x01CTRL", b"\x02CTRL"
@@ -59,13 +63,14 @@ class _Codes(NamedTuple):
     encode: Callable[[int, int, bytes], bytes]
     width: int  # bytes of an address
     refused: int  # not to be done now
-    unknown: int  # no such instruction
+    unknown: int | None  # no such instruction; None: silence
     value: int
     length: int
     access: int
 
 
-_CODES = {
+_FEETECH = _Codes(v1.encode, 1, 0, None, 0, 0, 0)  # it says nothing of an instruction, only of itself
+_CODES: Mapping[Version, _Codes] = {
     1: _Codes(
         v1.encode, 1, int(ErrorFlag.INSTRUCTION), int(ErrorFlag.INSTRUCTION), *(int(ErrorFlag.RANGE),) * 3
     ),
@@ -73,6 +78,7 @@ _CODES = {
         v2.encode_status, 2, StatusError.RESULT, StatusError.INSTRUCTION, StatusError.RANGE, StatusError.LENGTH,
         StatusError.ACCESS,
     ),
+    "sts": _FEETECH, "scs": _FEETECH,
 }  # fmt: skip
 
 
@@ -93,7 +99,7 @@ class VirtualServo:
         table: The control table.
         firmware: What it makes of its registers.
         alarms: The state bits of its error byte, or its Hardware Error Status.
-        protocol: Version of the protocol it speaks.
+        protocol: Version of Dynamixel's protocol whose packets it has.
         id: Id it answers to.
         baud: Bits per second it hears and speaks.
         deafness: How long the last packet makes it deaf, s, after its answer. The line takes it over and sets 0.
@@ -117,7 +123,8 @@ class VirtualServo:
         time: float = 0.0,
     ) -> None:
         self.profile = profile
-        self.protocol: int = profile.protocol
+        self._speaks = PROTOCOLS[profile.protocol]
+        self.protocol: int = self._speaks.version
         self.table: ControlTable = ControlTable(profile)
         self.changed: Callable[[], None] = lambda: None
         self.deafness: float = 0.0
@@ -133,7 +140,9 @@ class VirtualServo:
         self._backup = b""
         self._known = frozenset(Instruction[name] for name in profile.instructions)
         given = profile.timing.reply_us  # at return delay 0
-        self._delays = {int(code): given.get(code.name, given["WRITE"]) * 1e-6 for code in INSTRUCTIONS[self.protocol]}
+        self._delays = {
+            int(code): given.get(code.name, given["WRITE"]) * 1e-6 for code in INSTRUCTIONS[profile.protocol]
+        }
         self._pointers = {  # address of a byte of indirect data -> that of the register that holds its address
             register.address: profile.registers[f"indirect_address_{found[1]}"].address
             for name, register in profile.registers.items()
@@ -155,6 +164,11 @@ class VirtualServo:
     def driven(self) -> bool:
         """Whether the motor is driven."""
         return self.firmware.driven
+
+    @property
+    def _answering(self) -> int:
+        """What it answers, by Dynamixel's levels: 0 a PING alone, 1 reads, too, 2 everything."""
+        return self.table.data[self._level] + 2 - self._speaks.full_level
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -208,7 +222,7 @@ class VirtualServo:
         broadcast, own = packet.id == BROADCAST, packet.id == self.id
         if not self.listens or packet.status or not (broadcast or packet.id in self.ids):
             return None
-        code, params, level = packet.code, packet.params, self.table.data[self._level]
+        code, params, level = packet.code, packet.params, self._answering
         if not packet.intact:
             silent = broadcast or level < 2 or self.protocol == 2 or self.profile.behaviour.bad_checksum == "silent"
             return None if silent else self._status(int(ErrorFlag.CHECKSUM), b"", Instruction.PING)
@@ -241,7 +255,7 @@ class VirtualServo:
 
     def fast_block(self, address: int, length: int, time: float) -> tuple[v2.Block, float] | None:
         """Its part of the answer to a fast read, and the delay of an answer; None where it stays silent."""
-        if not self.listens or not self.table.data[self._level] or Instruction.FAST_SYNC_READ not in self._known:
+        if not self.listens or not self._answering or Instruction.FAST_SYNC_READ not in self._known:
             return None
         error, data = self._data(address, length, time) or (0, b"")
         delay = self._delays[Instruction.READ] + self._return_delay
@@ -264,7 +278,7 @@ class VirtualServo:
 
     def read_delay(self, address: int, length: int) -> float | None:
         """Delay of the answer to a READ of these registers, as in `Status`; None where they cannot be read just so."""
-        if self.table.data[self._level] < 1 or address < 0 or length < 0 or address + length > self.table.size:
+        if self._answering < 1 or address < 0 or length < 0 or address + length > self.table.size:
             return None
         return self._delays[Instruction.READ] + self._return_delay
 
@@ -289,13 +303,13 @@ class VirtualServo:
         return Status(frame, self._delays[code] + self._return_delay)
 
     def _ping(self, *, broadcast: bool) -> Status | None:
-        table = self.table
-        if self.protocol == 1:
-            silent = broadcast and self.profile.behaviour.broadcast_ping == "ignore"
-            return None if silent else self._status(0, b"", Instruction.PING)
-        about = table["model_number"].to_bytes(2, "little") + bytes((table["firmware_version"],))
+        table, about = self.table, b""
+        if self.protocol == 2:
+            about = table["model_number"].to_bytes(2, "little") + bytes((table["firmware_version"],))
+        elif broadcast and self.profile.behaviour.broadcast_ping == "ignore":
+            return None
         status = self._status(0, about, Instruction.PING)
-        if not broadcast:
+        if not (broadcast and self._speaks.ping_slots):
             return status
         return status._replace(turn=tuple(range(self.id)), gap=_GAP * BITS_PER_BYTE / self.baud)
 
@@ -355,7 +369,7 @@ class VirtualServo:
         """The error for parameters of another length than the instruction has."""
         codes = self._codes
         short = self.protocol == 1 and self.profile.behaviour.short_instruction == "reply_0x40"
-        return codes.unknown if short else codes.length
+        return (codes.unknown or 0) if short else codes.length
 
     def _register(self, address: int, data: bytes) -> int | None:
         error, values = self._checked(address, data, own=True)
@@ -391,6 +405,7 @@ class VirtualServo:
         self.table.factory_reset()
         for name, value in values.items():
             self.table[name] = value
+        self.firmware.keep()
         self._restart(time, deafness)
         return 0
 

@@ -10,7 +10,7 @@ from typing import Literal
 from axbridge.bus.protocols import v1, v2
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
 from axbridge.bus.protocols.protocol import PlainRead, Protocol, Span
-from axbridge.config.instructions import Instruction
+from axbridge.config.instructions import Instruction, Version
 from axbridge.config.registers import (
     CALIBRATION,
     EEPROM_END,
@@ -22,7 +22,7 @@ from axbridge.config.registers import (
     Address,
     XAddress,
 )
-from axbridge.errors import ErrorFlag, HardwareError, StatusError
+from axbridge.errors import ErrorFlag, HardwareError, ServoFlags, StatusError
 
 _REFUSED = int(ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION)
 _X_PRESENT = int(XAddress.PRESENT_PWM), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.PRESENT_PWM
@@ -31,6 +31,8 @@ _X_GOAL_SIZES = dict(ENDLESS_GOALS.values())  # by address
 
 
 class _First(Protocol):
+    name: Version = 1
+    title = "Protocol 1.0"
     version: Literal[1, 2] = 1
     max_id = v1.MAX_ID
     ping_length = 0
@@ -97,7 +99,7 @@ class _First(Protocol):
     def read_room(self, address: int, length: int) -> tuple[int, int]:  # noqa: ARG002 - it has no gaps
         return 0, TABLE_SIZE
 
-    def error(self, byte: int) -> ErrorFlag | StatusError:
+    def error(self, byte: int) -> ServoFlags | StatusError:
         return ErrorFlag(byte)
 
     def garbled(self, error: int) -> bool:
@@ -117,9 +119,12 @@ class _First(Protocol):
 
 
 class _Second(Protocol):
+    name: Version = 2
+    title = "Protocol 2.0"
     version: Literal[1, 2] = 2
     max_id = v2.MAX_ID
     ping_length = 3
+    ping_slots = True
     group_reads = int(Instruction.FAST_SYNC_READ), int(Instruction.SYNC_READ)
     names = NAMES[2]
     usual_profile = "xl430-w250"
@@ -139,7 +144,7 @@ class _Second(Protocol):
     )  # fmt: skip
     alarm: Span | None = (int(XAddress.HARDWARE_ERROR_STATUS), 1)
     alert = v2.ALERT
-    alarms: type[ErrorFlag | HardwareError] = HardwareError
+    alarms: type[ServoFlags] = HardwareError
     read_errors = tuple(number | alert for number in range(8) for alert in (0, v2.ALERT))
     watchdog: int | None = int(XAddress.BUS_WATCHDOG)
     mode = int(XAddress.OPERATING_MODE), 1
@@ -178,7 +183,7 @@ class _Second(Protocol):
         around = ((begin, end) for begin, end in X_BLOCKS if begin <= address and address + length <= end)
         return next(around, (address, address + length))
 
-    def error(self, byte: int) -> ErrorFlag | StatusError:
+    def error(self, byte: int) -> ServoFlags | StatusError:
         return StatusError(byte)
 
     def garbled(self, error: int) -> bool:
@@ -213,8 +218,8 @@ class _Second(Protocol):
     def endless_goal(self, mode: bytes) -> Span | None:
         return ENDLESS_GOALS.get(mode[0])
 
-    def goal_size(self, address: int) -> int:
-        return _X_GOAL_SIZES[address]
+    def endless_bytes(self, address: int, value: int) -> bytes:
+        return value.to_bytes(_X_GOAL_SIZES[address], "little", signed=True)
 
 
 @lru_cache(maxsize=1024)
@@ -226,4 +231,3 @@ def _plain_read(request: tuple[int, int, int]) -> PlainRead:
 
 FIRST: Protocol = _First()
 SECOND: Protocol = _Second()
-PROTOCOLS = {1: FIRST, 2: SECOND}  # by version, as profiles give it

@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
-from axbridge.config.instructions import Instruction
+from axbridge.config.instructions import Instruction, Version
 from axbridge.config.registers import Names
-from axbridge.errors import ErrorFlag, HardwareError, StatusError
+from axbridge.errors import ErrorFlag, ServoFlags, StatusError
 
 Span = tuple[int, int]  # registers: from where on, bytes
-Flags = ErrorFlag | HardwareError
 _ALARMS = 0x7F
 
 
@@ -38,15 +37,20 @@ class Protocol(ABC):
     """One of them; instruction codes are the same in all (`axbridge.config.instructions`).
 
     Attributes:
-        version: As profiles give it.
+        name: As profiles give it.
+        title: For people.
+        version: Of Dynamixel's protocol, whose packets it has.
         max_id: Highest id of a servo.
         longest_packet: Bytes of the longest packet that a servo takes.
         ping_length: Parameter bytes of the answer to a PING.
+        ping_slots: Whether servos answer a PING to all in turn; else they answer at once.
         group_reads: Instructions that ask several servos at once, best first; a servo may know the last ones alone.
         byteorder: Of registers of two bytes.
         names: What its servos call the registers that all have.
+        full_level: Status return level at which a servo answers writes, too; at two below it, PING alone.
         usual_profile: Name of the profile for a servo of an unknown model: all share its common registers.
         id_place, torque_enable: Registers of one byte; RAM begins with the latter.
+        lock: Register that has to be 0 for a change of the EEPROM to outlast the power; None: it always does.
         torque_limit: What limits the torque while a servo follows positions; 2 bytes.
         full_torque: All of it, counts.
         goal: Where goal and speed limit are that `goal_bytes` makes.
@@ -68,16 +72,21 @@ class Protocol(ABC):
         park_speed, park_near: Counts: 11 rpm, about 2 degrees.
     """
 
+    name: Version
+    title: str
     version: Literal[1, 2]
     max_id: int
     longest_packet = 143  # receive buffer of a servo (RX-64 manual p. 37; assumed for all)
     ping_length: int
+    ping_slots = False
     group_reads: tuple[int, ...] = ()
     byteorder: Literal["little", "big"] = "little"
     names: Names
+    full_level = 2
     usual_profile: str
     id_place: int
     torque_enable: int
+    lock: int | None = None
     torque_limit: int
     full_torque: int
     goal: int
@@ -92,7 +101,7 @@ class Protocol(ABC):
     sign_bits: Mapping[str, int] = {}
     alarm: Span | None = None
     alert = 0
-    alarms: type[Flags] = ErrorFlag
+    alarms: type[ServoFlags] = ErrorFlag
     read_errors: Sequence[int]
     shuts_down = 0
     watchdog: int | None = None
@@ -166,7 +175,7 @@ class Protocol(ABC):
         return address, address + length
 
     @abstractmethod
-    def error(self, byte: int) -> ErrorFlag | StatusError:
+    def error(self, byte: int) -> ServoFlags | StatusError:
         """What an error byte says; has `describe`."""
 
     @abstractmethod
@@ -211,8 +220,8 @@ class Protocol(ABC):
     def endless_goal(self, mode: bytes) -> Span | None:
         """By the bytes of `mode`: the goal of a servo that follows no position; 0 there lets it stand. Else None."""
 
-    def goal_size(self, address: int) -> int:
-        """Bytes of the goal at `address` of a servo that follows no position."""
+    def endless_bytes(self, address: int, value: int) -> bytes:
+        """The signed goal at `address` of a servo that follows no position."""
         raise NotImplementedError
 
     def word(self, value: int) -> bytes:

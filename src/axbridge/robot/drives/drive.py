@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from axbridge.bus.cycle import CycleServo, Goal
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import ErrorFlag, HardwareError
+from axbridge.errors import ServoFlags
 from axbridge.servo.coupled_motors import Limits
 from axbridge.servo.setpoints import Setpoints
 
@@ -25,7 +25,7 @@ EMULATION = {  # what a servo says about itself when it is first asked for somet
 }
 
 
-Flags = type[ErrorFlag] | type[HardwareError]
+Flags = type[ServoFlags]
 Sample = Callable[[str], float]
 """The latest sample of a servo: its value in a column of `axbridge.state.SERVO_COLUMNS`."""
 

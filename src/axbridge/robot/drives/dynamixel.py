@@ -15,7 +15,7 @@ from typing import Literal
 from axbridge.bus.base import Bus
 from axbridge.bus.commission import apply_registers, refuse_locked
 from axbridge.bus.cycle import CycleServo, Goal
-from axbridge.bus.protocols.dynamixel import PROTOCOLS
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import Area, FirmwareProfile
 from axbridge.config.rig_tables import ServoConfig
@@ -111,7 +111,7 @@ class DynamixelDrive:
         reply = self.bus.read(self.id, entry.address, entry.size)
         if len(reply.data) != entry.size:
             raise ServoFault(self.id, self.bus.protocol(self.id).error(reply.error))
-        return int.from_bytes(reply.data, "little", signed=entry.signed)
+        return entry.decode(reply.data)
 
     def write(self, name: str, value: int) -> float:
         """Write a register, in counts, checked against the profile's range before anything is sent."""
@@ -122,7 +122,7 @@ class DynamixelDrive:
             raise UsageError(f"{name} = {value!r} is no whole number", "registers hold counts, not SI units")
         if not entry.minimum <= value <= entry.maximum:
             raise UsageError(f"{name} = {value} is outside {entry.minimum}..{entry.maximum}")
-        data = int(value).to_bytes(entry.size, "little", signed=entry.signed)
+        data = entry.encode(int(value))
         deaf = self.profile.timing.eeprom_wait(entry.size) if entry.area is Area.EEPROM else 0.0
         reply = self.bus.write(self.id, entry.address, data, deaf=deaf)
         if reply is not None and self._refused(reply.error):
@@ -261,7 +261,7 @@ class DynamixelDrive:
         """Neighbouring registers: the first address, and all bytes."""
         entries = [self.profile.register(name) for name in values]
         pairs = zip(entries, values.values(), strict=True)
-        return entries[0].address, b"".join(value.to_bytes(entry.size, "little") for entry, value in pairs)
+        return entries[0].address, b"".join(entry.encode(value) for entry, value in pairs)
 
     def _held(self, names: Iterable[str]) -> dict[str, int]:
         return {name: self.read(name) for name in names}

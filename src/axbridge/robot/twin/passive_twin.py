@@ -13,6 +13,9 @@ from typing import NamedTuple
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.cycle import RawState, rows_of
+from axbridge.bus.protocols.feetech import SCS, STS
+from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.config.instructions import Version
 from axbridge.config.registers import POSITION_MODES, Address, XAddress
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
@@ -46,7 +49,7 @@ class _Commands(NamedTuple):
     positional: Callable[[bytes], bool]
 
 
-_COMMANDS = {  # by version of the protocol
+_COMMANDS: dict[Version, _Commands] = {  # by version of the protocol
     1: _Commands(
         mode=(int(Address.CW_ANGLE_LIMIT), 4),
         reads=((int(Address.TORQUE_ENABLE), Address.PRESENT_POSITION - Address.TORQUE_ENABLE),),
@@ -69,6 +72,26 @@ _COMMANDS = {  # by version of the protocol
         on=(slice(0, 1), int(XAddress.TORQUE_ENABLE)),
         position=slice(25, 29),
         positional=lambda mode: len(mode) == 2 and mode[1] in POSITION_MODES,  # Operating Mode
+    ),
+    "sts": _Commands(
+        mode=STS.mode,
+        reads=((STS.torque_enable, 10), (21, 7)),  # the latter are gains, startup force and dead zones
+        loop=(slice(10, 17), 21),
+        torque=(slice(8, 10), STS.torque_limit),
+        goal=(slice(1, 8), STS.torque_enable + 1),
+        on=(slice(0, 1), STS.torque_enable),
+        position=slice(2, 4),
+        positional=lambda mode: mode == b"\0",
+    ),
+    "scs": _Commands(
+        mode=SCS.mode,
+        reads=((SCS.torque_enable, 8), (SCS.torque_limit, 12)),
+        loop=(slice(8, 20), SCS.torque_limit),
+        torque=(slice(8, 10), SCS.torque_limit),
+        goal=(slice(1, 8), SCS.torque_enable + 1),
+        on=(slice(0, 1), SCS.torque_enable),
+        position=slice(2, 4),
+        positional=any,
     ),
 }  # fmt: skip
 _NOBODY = RawState(0.0, 0, 0, 0, 0, 0, 0)
@@ -145,8 +168,8 @@ class Onlooker:
             always = commands.loop, commands.torque, commands.on
             for part, address in (*always, commands.goal) if block[0] else always:  # a goal switches an AX-12 on
                 twin.take_block(address, block[part], now)
-        weak = int.from_bytes(block[commands.torque[0]], "little") < drive.profile.units.full_scale
+        protocol, registers = PROTOCOLS[drive.profile.protocol], drive.profile.registers
+        weak = protocol.number(block[commands.torque[0]]) < drive.profile.units.full_scale
         if not block[0] or weak or not commands.positional(self._modes.get(name, b"")):
             return math.nan
-        signed = drive.profile.protocol == 2
-        return drive.calibration.angle(int.from_bytes(block[commands.position], "little", signed=signed))
+        return drive.calibration.angle(registers["goal_position"].decode(block[commands.position]))

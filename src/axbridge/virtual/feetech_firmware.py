@@ -1,0 +1,262 @@
+"""What Feetech's STS, SMS and SCS servos make of their registers.
+
+What no table says is assumed here, and docs/servos.md lists it: position counts stay within a turn unless Phase has bit
+4, an overload ends when a goal lies on the other side, and the velocity loop is as stiff as that of the position.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from typing import ClassVar
+
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import FeetechAddress
+from axbridge.errors import FeetechError
+from axbridge.servo.columns import Command, Mode, State
+from axbridge.virtual.alarms import Alarms
+from axbridge.virtual.control_table import ControlTable
+from axbridge.virtual.firmware import Firmware, Written
+
+_PRESENT, _SHORT = int(FeetechAddress.PRESENT_POSITION), FeetechAddress.PRESENT_TEMPERATURE + 1
+_OVERLOAD, _OVERCURRENT = int(FeetechError.OVERLOAD), int(FeetechError.OVERCURRENT)
+_SET_MIDDLE = 128  # in Torque Enable
+_MANY_TURNS = 0x10  # bit of Phase
+_MOST_DUTY = 0.97  # measured by BAM (feetech/actuator.py)
+_AMPERE = 0.0065  # A a count of Present Current
+_TICK = 0.01  # s a count of the protection times
+_ACCELERATION = 100  # counts/s² a count of Acceleration
+_POSITION, _VELOCITY, _PWM, _STEP = range(4)  # Operating Mode
+
+
+class _Alarms(Alarms):
+    """An overload leaves Protective Torque; what else Unloading Condition names takes the torque away."""
+
+    def __init__(self, profile: FirmwareProfile, table: ControlTable) -> None:
+        super().__init__(profile, table)
+        self._table = table
+        self._above: dict[str, float] = {}  # since when a quantity is above its limit, s
+        self.pushed = 0.0  # the latest duty that counts as an overload
+
+    def reset(self) -> None:
+        super().reset()
+        self._above = {}
+
+    def poll(self, state: list[float], time: float, *, driven: bool, hot: float | None) -> int:
+        fatal, table = super().poll(state, time, driven=driven, hot=hot), self._table
+        limit = table.get("protection_current") * _AMPERE
+        high = driven and 0.0 < limit < abs(state[State.CURRENT])
+        if self._lasts("current", time, table.get("overcurrent_time"), high=high):
+            self.bits |= _OVERCURRENT
+            fatal |= _OVERCURRENT & table["shutdown"] & ~self.tripped
+        return fatal
+
+    def shut_down(self, flags: int) -> None:
+        self.bits |= flags
+        self.tripped |= flags
+        if flags & ~_OVERLOAD:
+            self._table["torque_enable"] = 0
+
+    def recover(self, *, torque_enable: bool) -> None:  # noqa: ARG002 - it is the same by a goal
+        self.reset()
+
+    def _stalled(self, state: list[float], time: float, driven: bool) -> bool:
+        high = driven and abs(state[State.DUTY]) * 100 > self._table.get("overload_torque", 80)
+        if high:
+            self.pushed = state[State.DUTY]
+        return self._lasts("load", time, self._table["protection_time"], high=high)
+
+    def _lasts(self, what: str, time: float, ticks: int, *, high: bool) -> bool:
+        if not high:
+            self._above.pop(what, None)
+        return high and time - self._above.setdefault(what, time) >= ticks * _TICK
+
+
+class FeetechFirmware(Firmware):
+    """Of one servo; see `Firmware`."""
+
+    EFFECTS: ClassVar = {
+        "operating_mode": "_new_mode",
+        "torque_enable": "_switch",
+        **dict.fromkeys(("goal_position", "goal_velocity", "goal_time"), "_new_goal"),
+    }
+    refreshed = _PRESENT, _SHORT, 73
+
+    def __init__(
+        self, table: ControlTable, profile: FirmwareProfile, zero: int, state_at: Callable[[float], list[float]]
+    ) -> None:
+        super().__init__(table, profile, zero, state_at)
+        self.alarms: _Alarms = _Alarms(profile, table)
+        self._turn = round(math.tau / self.units.position)
+        order = ">" if profile.registers["present_position"].byteorder == "big" else "<"
+        self._block = struct.Struct(f"{order}HHHBB")
+        self._encoder_zero = zero + table.get("homing_offset")
+        self._pace = 0.0  # rad/s by Goal Time; 0: Goal Time says nothing
+        self._step = 0.0  # goal of the step mode, rad
+        self.keep()
+        self.configure()
+
+    def keep(self) -> None:
+        """See `Firmware.keep`."""
+        self._kept = bytes(self.table.data[: self.profile.eeprom_end])
+
+    def begin(self, time: float) -> None:
+        """See `Firmware.begin`: what was written while the EEPROM was locked is forgotten."""
+        self.table.data[: len(self._kept)] = self._kept
+        self.configure()
+        self.copy_present(time)
+
+    def configure(self) -> None:
+        """See `Firmware.configure`."""
+        table = self.table
+        self.low, self.high = table["min_position_limit"], table["max_position_limit"]
+        self.mode = table.get("operating_mode", _PWM if self.low == self.high == 0 else _POSITION)
+
+    # -- writes ------------------------------------------------------------------------------------------------------
+
+    def take(self, written: Written) -> None:
+        """See `Firmware.take`. What is written while the lock is open lasts, whatever follows."""
+        if not self.table["lock"]:
+            kept = bytearray(self._kept)
+            for register in map(self.profile.register, written.values):
+                if register.end <= len(kept):
+                    kept[register.address : register.end] = self.table.data[register.address : register.end]
+            self._kept = bytes(kept)
+        super().take(written)
+
+    def settle(self, values: dict[str, int]) -> tuple[int, dict[str, int] | None]:
+        """See `Firmware.settle`: a goal outside the position limits is clipped, and nothing says so."""
+        goal = values.get("goal_position")
+        if goal is None or self.mode != _POSITION or self.low == self.high == 0:
+            return 0, values
+        return 0, {**values, "goal_position": min(max(goal, self.low), self.high)}
+
+    def _new_mode(self, _: str, written: Written) -> None:
+        if written.before["operating_mode"] != self.mode:
+            self.table["goal_velocity"] = self.table["goal_time"] = 0
+            self.copy_present(written.time)
+
+    def _switch(self, _: str, written: Written) -> None:
+        table, value = self.table, written.values["torque_enable"]
+        if value == _SET_MIDDLE:
+            table["torque_enable"] = written.before["torque_enable"]
+            self._set_middle(written.time)
+            return
+        self.alarms.recover(torque_enable=True)
+        if value and not written.before["torque_enable"] and "goal_position" not in written.values:
+            self.copy_present(written.time)
+
+    def _set_middle(self, time: float) -> None:
+        """Let the present place be the middle of the turn: by the homing offset, and for good."""
+        if "homing_offset" not in self.table:
+            return
+        place = self.profile.register("homing_offset")
+        self.table["homing_offset"] = self._encoder(self.state_at(time)) % self._turn - self._turn // 2
+        kept = bytearray(self._kept)
+        kept[place.address : place.end] = self.table.data[place.address : place.end]
+        self._kept = bytes(kept)
+        self.copy_present(time)
+
+    def _new_goal(self, name: str, written: Written) -> None:
+        table, state = self.table, self.state_at(written.time)
+        if name != "goal_position" and self.mode in {_POSITION, _STEP}:
+            return  # they count with the next goal
+        if self.profile.behaviour.auto_torque_on_goal and not self.alarms.tripped & ~_OVERLOAD:
+            table["torque_enable"] = 1
+        begin = state[State.REFERENCE] if self.driven else state[State.READING]
+        if self.mode == _STEP:
+            self._step = begin + table["goal_position"] * self.units.position
+        away = self._goal(state[State.READING]) - state[State.READING]
+        if self.alarms.tripped & _OVERLOAD and away * self.alarms.pushed < 0.0:
+            self.alarms.recover(torque_enable=False)
+        self._pace = abs(self._goal(begin) - begin) * 1e3 / table["goal_time"] if table["goal_time"] else 0.0
+
+    # -- readings ----------------------------------------------------------------------------------------------------
+
+    def _encoder(self, state: list[float]) -> int:
+        return round(self._encoder_zero + state[State.READING] / self.units.position)
+
+    def _turns(self, reading: float) -> int:
+        """Counts of whole turns that the position of a shaft at `reading` (rad) does not tell."""
+        if self.table.get("phase") & _MANY_TURNS:
+            return 0
+        count = self._encoder_zero + reading / self.units.position - self.table.get("homing_offset")
+        return math.floor((count + 0.5) / self._turn) * self._turn
+
+    def position(self, state: list[float]) -> int:
+        """See `Firmware.position`."""
+        if self.stuck is not None:
+            return self.stuck
+        return self._encoder(state) - self.table.get("homing_offset") - self._turns(state[State.READING])
+
+    def _goal(self, reading: float) -> float:
+        """The shaft's angle, rad, that the goal means while the sensor sees it at `reading` (rad)."""
+        if self.mode == _STEP:
+            return self._step
+        count = self.table["goal_position"] + self.table.get("homing_offset") + self._turns(reading)
+        return (count - self._encoder_zero) * self.units.position
+
+    def refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:
+        """See `Firmware.refresh`."""
+        state, table, units = self.state_at(time) if state is None else state, self.table, self.units
+        speed, position = round(state[State.SPEED] / units.speed), self.position(state)
+        load = round(state[State.DUTY] * units.full_load) if self.driven else 0
+        temperature = state[State.TEMPERATURE] if self.hot is None else self.hot
+        table.data[_PRESENT:_SHORT] = self._block.pack(
+            abs(position) | (position < 0) << 15,
+            min(abs(speed), 0x7FFF) | (speed < 0) << 15,
+            abs(load) | (load < 0) << 10,
+            max(0, min(255, round(state[State.VOLTAGE] / units.voltage))),
+            max(0, min(255, round(temperature))),
+        )
+        if not all_:
+            return
+        table["status"] = self.alarms.bits
+        going = self.driven and abs(self._goal(state[State.READING]) - state[State.REFERENCE]) > units.position
+        table["moving"] = int(abs(speed) > table.get("moving_threshold") or (going and self.mode == _POSITION))
+        if "present_current" in table:
+            table["present_current"] = round(abs(state[State.CURRENT]) / _AMPERE)
+            table["goal_position_echo"] = table["goal_position"]
+
+    def present(self) -> tuple[int, int, int, int, int]:
+        """See `Firmware.present`."""
+        table = self.table
+        return (
+            table["present_position"], table["present_velocity"], table["present_load"], table["present_voltage"],
+            table["present_temperature"],
+        )  # fmt: skip
+
+    # -- the motor ---------------------------------------------------------------------------------------------------
+
+    def command(self, reading: float, *, driven: bool) -> list[float]:
+        """See `Firmware.command`."""
+        table, units, mode = self.table, self.units, self.mode
+        most = min(table[self.profile.names.torque] / units.full_scale, _MOST_DUTY)
+        if self.alarms.tripped & _OVERLOAD:
+            most = min(most, table["protective_torque"] / 100)
+        top = table["max_velocity"] * table.get("velocity_unit", 50)
+        speed, duty = table["goal_velocity"], table["goal_time"]
+        row = [0.0] * len(Command)
+        row[Command.TORQUE] = float(driven)
+        row[Command.TORQUE_LIMIT] = most
+        row[Command.GOAL] = self._goal(reading)
+        row[Command.SPEED] = min(abs(speed) or top, top) * units.speed
+        if self._pace:
+            row[Command.SPEED] = min(row[Command.SPEED], self._pace)
+        row[Command.ACCELERATION] = table["acceleration"] * _ACCELERATION * units.position
+        row[Command.MARGIN_CW] = table["cw_dead_zone"] * units.position
+        row[Command.MARGIN_CCW] = table["ccw_dead_zone"] * units.position
+        row[Command.PUNCH] = table["minimum_startup_force"] / units.full_scale
+        for column, name in ((Command.P_GAIN, "p_gain"), (Command.I_GAIN, "i_gain"), (Command.D_GAIN, "d_gain")):
+            row[column] = float(table[name])
+        if mode == _VELOCITY:
+            row[Command.MODE] = float(Mode.WHEEL_SPEED)
+            row[Command.SPEED] = math.copysign(min(abs(speed), top), speed) * units.speed
+        elif mode == _PWM:
+            row[Command.MODE] = float(Mode.WHEEL_DUTY)
+            row[Command.DUTY] = (-1.0 if duty & 0x400 else 1.0) * (duty & 0x3FF) / units.full_scale
+        elif self.stuck is not None:  # it pushes for ever
+            row[Command.MODE] = float(Mode.WHEEL_DUTY)
+            row[Command.DUTY] = math.copysign(1.0, table["goal_position"] - self.stuck)
+        return row
