@@ -115,8 +115,11 @@ class Joint:
 
     def refuse_degrees(self, position: float) -> None:
         """Refuse what can be no angle of this joint, rad, rather than run to its limit."""
+        goal = scaled(position, self.multiplier)
+        if abs(goal) <= 2 * math.pi or self.drive.type == "linear":
+            return
         low, high = self.min_position, self.max_position
-        if self.drive.type == "linear" or not checks.is_no_angle(scaled(position, self.multiplier), low, high):
+        if not checks.is_no_angle(goal, low, high):
             return
         raise UsageError(
             f"{position:g} rad is no angle of servo {self.config.name!r}, which goes from {low:.3f} to {high:.3f} rad",

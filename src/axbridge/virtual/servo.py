@@ -290,7 +290,7 @@ class VirtualServo:
     @property
     def listens(self) -> bool:
         """Whether it hears packets: with power, and unless Protocol Type says otherwise."""
-        return self.powered and self.table.get("protocol_type", self.protocol) == self.protocol
+        return self.firmware.powered and self.table.get("protocol_type", self.protocol) == self.protocol
 
     @property
     def _state_bits(self) -> int:
@@ -555,17 +555,18 @@ class VirtualServo:
 
     def monitor(self, state: list[float], time: float) -> None:
         """Watch supply, temperature and load (a row of the state array); shut down where the firmware must."""
+        firmware = self.firmware
         if state[_VOLTS] < self.profile.protection.reset_voltage:
-            if self.powered:
+            if firmware.powered:
                 self.power_off(time)
             return
-        if not self.powered:
+        if not firmware.powered:
             if self.dead:
                 return
             self.power_on(time)
-        if fatal := self.alarms.poll(state, time, driven=self.driven, hot=self.firmware.hot):
+        if fatal := self.alarms.poll(state, time, driven=firmware.driven, hot=firmware.hot):
             self._shut_down(fatal, time)
-        if self.firmware.watch(time):
+        if firmware.watch(time):
             self.push(time)
 
     def overload(self, time: float) -> None:
