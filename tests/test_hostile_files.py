@@ -3,6 +3,7 @@
 Three hundred files each; `make long` gives them 3,000, ``AXBRIDGE_FUZZ=10000`` as many.
 """
 
+import gzip
 import json
 import math
 import os
@@ -39,6 +40,7 @@ from axbridge.motion.files import load_move, motion_of
 from axbridge.motion.mtn import mtn_of, parse_joints
 from axbridge.recording import mcap_file, step_format
 from axbridge.recording.csv_parquet import write_csv
+from axbridge.recording.import_arm_folder import Joint, import_arm_folder
 from axbridge.recording.import_lerobot import import_dataset
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import GivenGoal
@@ -356,6 +358,22 @@ def test_lerobot_datasets(tmp_path, part):
         write_recording(recording, tmp_path / "out.mcap")
 
     survives(tmp_path / "set" / part, (tmp_path / "set" / part).read_bytes(), use, FILES // 2)
+
+
+@pytest.mark.parametrize("part", ["control.csv", "state_motor.csv.gz"])
+def test_arm_folders(tmp_path, part):
+    rows = "".join(f'X,{20_000.5 * k},"[0.{k}, -0.25]"\n' for k in range(12))
+    text = f"type,timestamp,positions\n{rows}".encode()
+    (tmp_path / "control.csv").write_bytes(text)
+    (tmp_path / "state_motor.csv.gz").write_bytes(gzip.compress(text))
+
+    def use(path):
+        if path.suffix == ".gz":  # most edits of packed bytes end in one error
+            path.write_bytes(gzip.compress(path.read_bytes()))
+        joints = (Joint("pan"), Joint("gripper", (0.0, 1.7)))
+        write_recording(import_arm_folder(tmp_path, joints), tmp_path / "out.mcap")
+
+    survives(tmp_path / part, text, use, FILES // 2)
 
 
 JOINTS = parse_joints(["1=a", "2=b"])

@@ -14,6 +14,7 @@ from axbridge.errors import UsageError
 from axbridge.file_reading import printable
 
 if TYPE_CHECKING:
+    from axbridge.recording.import_arm_folder import Joint
     from axbridge.recording.sample_quality import Oddity
 
 
@@ -24,7 +25,7 @@ def import_(
         typer.Argument(
             metavar="LOG",
             help="BAM .json (logs, or parameters), Poppy or Dynamixel Wizard .csv, any .csv; "
-            "a LeRobot dataset's folder; or sample:xl330.",
+            "a folder: a LeRobot dataset, or control.csv and state_motor.csv of an arm; or sample:xl330.",
         ),
     ],
     recording: Annotated[
@@ -59,6 +60,7 @@ def import_(
         Path | None, typer.Option(metavar="FILE.json", help="LeRobot: the arm's calibration, for normalised values.")
     ] = None,
     profile: Annotated[str, typer.Option(help="Servo whose counts are meant.")] = "ax-12a",
+    rig: Annotated[str | None, shared("--rig", "Whose joints control.csv and state_motor.csv have.")] = None,
     segment: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=START:END", help="Mark a part, s on the log's clock, e.g. fall-90=1.2:3.5; repeat."),
@@ -76,6 +78,7 @@ def import_(
 ) -> None:
     """Convert a log into a recording for the other verbs, and print what looks wrong in it."""
     from axbridge.files import check_new
+    from axbridge.recording.import_arm_folder import import_arm_folder, is_arm_folder
     from axbridge.recording.import_lerobot import import_dataset, is_dataset
     from axbridge.recording.import_logs import import_log, parse_columns
     from axbridge.recording.import_wizard import parse_goal
@@ -93,8 +96,11 @@ def import_(
     with progress("reading") as show:
         if is_dataset(path):
             found = import_dataset(path, episode or 0, unit=unit, calibration=calibration, warned=odd.append)
+        elif is_arm_folder(path):
+            found = import_arm_folder(path, _joints(rig), warned=odd.append)
         elif path.is_dir():
-            raise UsageError(f"{path} is a folder without meta/info.json", "give a log, or a LeRobot dataset's folder")
+            why = f"{path} has neither meta/info.json nor control.csv and state_motor.csv"
+            raise UsageError(why, "give a log, a LeRobot dataset's folder, or an arm's")
         elif episode is not None or calibration is not None:
             raise UsageError(
                 f"{path} is no dataset of LeRobot", "give its folder, or leave --episode and --calibration"
@@ -117,6 +123,18 @@ def import_(
         typer.echo(printable(f"note: {finding}: {finding.remedy}"), err=True)
     for note in found.metadata.get("notes", ()):
         typer.echo(printable(f"note: {note}"), err=True)
+
+
+def _joints(rig: str | None) -> list[Joint]:
+    """Servos of a rig in their order, with the range of its gripper."""
+    from axbridge.comparison.arm import stops_of
+    from axbridge.config.rig import Rig
+    from axbridge.recording.import_arm_folder import GRIPPER, Joint
+
+    if rig is None:
+        raise UsageError("control.csv does not name its joints", "name the arm's rig: --rig so101")
+    arm = Rig.load(rig)
+    return [Joint(one.name, stops_of(arm, one) if one.name == GRIPPER else None) for one in arm.servos]
 
 
 def _parameters(path: Path, out: Path) -> None:
