@@ -218,6 +218,26 @@ def test_fail_if_fails_on_what_was_not_compared_unless_that_is_allowed(files, ca
     assert app.run(["compare", "whole.mcap", "whole.mcap", "--fail-if", "rmse>2"]) == app.DONE
 
 
+def test_a_repeat_stands_beside_the_model(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    time = np.arange(0.0, 20.0, 0.02)
+    goal = np.where(time % 4 < 2, 0.0, 0.5)
+    late = np.interp(time - 0.1, time, goal)
+    for name, off in (("real", 0.0), ("model", 0.3), ("again", 0.1)):
+        track = Track.of("knee", time, command=goal, position=late + np.radians(off))
+        facts = describe(backend="sim" if name == "model" else "real")
+        write_recording(Recording(Path(name), {"knee": track}, (), {}, facts), Path(f"{name}.mcap"))
+    compared = ["compare", "real.mcap", "model.mcap", "--again", "again.mcap", "--html", "page.html"]
+    assert app.run(compared) == app.DONE
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.endswith("0.10 / 0.10"))
+    assert "0.30 / 0.30" in row
+    assert "repeat" in Path("page.html").read_text()
+    assert app.run([*compared[:-2], "--json"]) == app.DONE
+    knee = json.loads(capsys.readouterr().out)["while_driven"]["knee"]
+    assert knee["repeat"]["mae"] == pytest.approx(0.1)
+    assert set(knee) == {"perfect_servo", "delay_and_lag", "model", "repeat"}
+
+
 def test_a_recording_whose_clock_jumps_back_is_not_put_in_order_without_a_word(files, capsys):
     """Another program may write one: samples of two motions in one file, in the order in which they came."""
     with Path("back.mcap").open("wb") as stream:

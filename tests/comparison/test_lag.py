@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from axbridge.comparison.lag import baseline, baselines, lag_of, lags
-from axbridge.errors import RecordingError
+from axbridge.comparison.lag import apart, baseline, baselines, check_repeat, lag_of, lags
+from axbridge.errors import RecordingError, UsageError
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track
 
@@ -78,3 +78,16 @@ def test_what_was_found_of_several_recordings_predicts_another():
     assert found.perfect.mae > 2.0
     assert baselines(recording(other))["knee"].lagging.rmse == pytest.approx(found.lagging.rmse, abs=0.05)
     assert lag_of([Track.of("knee", np.arange(30.0), position=np.zeros(30))]) is None
+
+
+def test_a_repeat_has_the_same_goals_and_is_as_far_off_as_it_is():
+    knee, hip = joint("knee", 0.05, 0.1, ramped=False, seed=1), joint("hip", 0.05, 0.1, ramped=False, seed=2)
+    off = replace(knee, time=knee.time + 3.0, position=knee.position + math.radians(0.4))
+    repeat = recording(off, replace(hip, time=hip.time + 3.0))
+    check_repeat(recording(knee, hip), repeat)
+    assert apart(knee, repeat) == (pytest.approx(0.0, abs=1e-6), pytest.approx(0.4))
+    assert math.isinf(apart(replace(knee, name="ankle"), repeat)[0])
+    with pytest.raises(UsageError, match="no repeat"):
+        check_repeat(recording(knee, hip), recording(off, replace(joint("hip", 0.05, 0.1, ramped=False, seed=3))))
+    with pytest.raises(UsageError, match="no repeat"):
+        check_repeat(recording(knee), recording(hip))

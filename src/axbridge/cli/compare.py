@@ -46,6 +46,10 @@ def compare(
         Path | None,
         typer.Option("--beside", metavar="THIRD.mcap", help="A third recording of a walk, for the same pictures."),
     ] = None,
+    again: Annotated[
+        Path | None,
+        typer.Option("--again", metavar="REC.mcap", help="The same motion once more: the least error there is."),
+    ] = None,
     engine: EngineOption = None,
     servo: Annotated[str | None, shared("--servo", "Compare this one only.")] = None,
     html: Annotated[Path | None, shared("--html", "It shows both motions.")] = None,
@@ -87,9 +91,10 @@ def compare(
         raise UsageError("a picture holds three walks at most", "give a second --model, or --beside")
     if beside is not None and beside.suffix != ".mcap":
         raise UsageError(f"--beside is a recording, and {beside} is none", "name a second servo model by --model")
-    check_new(html, png, force=force, sources=(recording, other, rig, *(model or ()), beside))
+    check_new(html, png, force=force, sources=(recording, other, rig, *(model or ()), beside, again))
     with progress("reading", quiet=json) as show:
         reference = open_recording(recording)
+        floor = None if again is None else _repeated(reference, again)
         if more or beside is not None:
             _check_walk(reference, beside)
         if rig is None and engine is not None:
@@ -110,10 +115,10 @@ def compare(
             failed += lacking
         show("writing the report")
         if html is not None:
-            write_html(found, html, walks=walks, progress=show)
+            write_html(found, html, again=floor, walks=walks, progress=show)
         if png is not None:
             write_png(found, png)
-    _print(found, walks, failed, [path for path in (html, png) if path is not None], json=json)
+    _print(found, floor, walks, failed, [path for path in (html, png) if path is not None], json=json)
     for line in lacking:
         if line not in failed:
             typer.echo(printable(f"note: {line}"), err=True)
@@ -188,7 +193,26 @@ def _compared(
     return found, compare(reference, open_recording(beside), labels=("", beside.stem), progress=show)
 
 
-def _print(found: Comparison, walks: list[WalkSide], failed: list[str], written: list[Path], *, json: bool) -> None:
+def _repeated(reference: Recording, again: Path) -> Comparison:
+    """The reference beside the same motion once more."""
+    from axbridge.comparison.comparison import compare
+    from axbridge.comparison.lag import check_repeat
+    from axbridge.recording.stored import open_recording
+
+    repeat = open_recording(again)
+    check_repeat(reference, repeat)
+    return compare(reference, repeat, labels=("recorded", "repeat"))
+
+
+def _print(
+    found: Comparison,
+    floor: Comparison | None,
+    walks: list[WalkSide],
+    failed: list[str],
+    written: list[Path],
+    *,
+    json: bool,
+) -> None:
     """Figures on stdout, doubts about the recordings on stderr."""
     from axbridge.comparison import tables
     from axbridge.comparison.comparison import summary
@@ -197,14 +221,18 @@ def _print(found: Comparison, walks: list[WalkSide], failed: list[str], written:
     from axbridge.comparison.walk_html import walk_headline, walk_table
     from axbridge.comparison.walks import document
 
+    sides = (found,) if floor is None else (found, floor)
+    errors = tables.errors_beside(*sides)
     if json:
-        emit_json("compare-1", summary(found) | ({"walks": document(walks)} if walks else {}) | {"failed": failed})
+        simpler = {name: tables.errors_document(one) for name, one in errors.items()}
+        walked = {"walks": document(walks)} if walks else {}
+        emit_json("compare-1", summary(found) | walked | {"while_driven": simpler, "failed": failed})
     else:
         print(printable(walk_headline(walks) or headline(found), lines=True) + "\n")
         if walks:
             print(table_text(walk_table(walks)) + "\n")
         print(table_text(tables.deviation_table(found)))
-        beside = tables.beside_table(tables.errors_beside(found), found)
+        beside = tables.beside_table(errors, *sides)
         for table in (*([] if beside is None else [beside]), *tables.response_tables(found, found.pairs[0])):
             print("\n" + table_text(table))
         for path in written:

@@ -39,13 +39,15 @@ def write_html(
     title: str = "",
     *,
     beside: Comparison | None = None,
+    again: Comparison | None = None,
     walks: Sequence[WalkSide] = (),
     progress: Callable[[str, float], None] = lambda _what, _share: None,
 ) -> None:
     """Write the report as one page."""
     parts = [f'<p class="headline">{escape(walk_headline(walks) or headline(comparison, beside))}</p>']
     more = () if beside is None else (beside,)
-    beaten = errors_beside(comparison, *more)
+    judged = (comparison, *more, *(() if again is None else (again,)))
+    beaten = errors_beside(*judged)
     parts.append(_large_figures(comparison, beside, beaten))
     parts += [f'<p class="note">{escape(line)}</p>' for line in lacks(comparison)]
     for recording, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):
@@ -78,7 +80,7 @@ def write_html(
             if len(drawn) > DETAILED:
                 parts.append(f'<p class="lead">Torque, power and load are drawn for the {DETAILED} worst servos.</p>')
         parts += [table_html(table) for table in response_tables(comparison, pair)]
-    if (table := beside_table(beaten, comparison, *more)) is not None:
+    if (table := beside_table(beaten, *judged)) is not None:
         parts.append(table_html(table))
     parts += _regimes_html(comparison, beside)
     if parameters := parameter_table(comparison, *more):
@@ -95,9 +97,9 @@ def _large_figures(comparison: Comparison, beside: Comparison | None, beaten: Ma
     which = f"{worst.name}, the worst of {len(comparison.pairs)} servos" if len(comparison.pairs) > 1 else worst.name
     lead = f"{which}: {worst.seconds:.1f} s, mean absolute error {worst.plain.mae:.2f}°, {worst.plain.mse:.2f} deg²."
     if (known := beaten.get(worst.name)) is not None:
-        lead += f" While driven: perfect servo {known.perfect:.2f}°, delay and lag {known.lag:.2f}°"
+        lead += f" While driven: perfect servo {known.perfect.rmse:.2f}°, delay and lag {known.lag.rmse:.2f}°"
         models = zip((comparison, beside), known.models, strict=False)
-        lead += "".join(f", {one.labels[1]} {error:.2f}°" for one, error in models if one is not None) + " (RMSE)."
+        lead += "".join(f", {one.labels[1]} {error.rmse:.2f}°" for one, error in models if one is not None) + " (RMSE)."
     if beside is not None:
         shown = [(one.pairs[0].plain.rmse, f"RMSE, {one.labels[1]}") for one in (comparison, beside)]
     else:

@@ -15,9 +15,11 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.intervals import sent_at
-from axbridge.errors import RecordingError
+from axbridge.comparison.metrics import between
+from axbridge.errors import RecordingError, UsageError
 from axbridge.recording.recording import Recording, Track
 
+SAME_GOALS = 1.0  # degrees: a motion whose goals differ by more on average is no repeat
 LONGEST = 0.4  # s: of delay and lag
 
 _STEP = 2e-3  # s: of the simulation
@@ -98,6 +100,32 @@ def lag_of(tracks: Sequence[Track]) -> Lag | None:
     """The one delay and lag that suit several recordings of a joint; None where they tell it no goals."""
     known = [one for one in map(_known, tracks) if len(one) > 20]
     return _best({"": known})[""] if known else None
+
+
+def apart(track: Track, repeat: Recording) -> tuple[float, float]:
+    """Mean differences of goals and of positions, degrees, to the same joint of a recording that begins as it does.
+
+    That of another name will do where the recording has no more than one. Infinite where goals are not known.
+    """
+    other = repeat.get(track.name, next(iter(repeat.values())) if len(repeat) == 1 else None)
+    if other is None or np.isnan(track.command).all() or np.isnan(other.command).all():
+        return math.inf, math.nan
+    late = track.time[0] - other.time[0]
+    kept = track.time <= other.time[-1] + late
+    goals, positions = (
+        np.degrees(np.nanmean(np.abs(between(other.time + late, theirs, track.time)[kept] - ours[kept])))
+        for theirs, ours in ((other.command, track.command), (other.position, track.position))
+    )
+    return float(goals), float(positions)
+
+
+def check_repeat(recording: Recording, repeat: Recording) -> None:
+    """Refuse a recording whose joints did not all get the goals that they got in another, at the same times."""
+    others = [apart(track, repeat)[0] for track in recording.values() if track.name in repeat]
+    if not max(others, default=math.inf) < SAME_GOALS:
+        raise UsageError(
+            f"{repeat.path} is no repeat of {recording.path}", "give one with the same goals at the same times"
+        )
 
 
 def _best(joints: Mapping[str, Sequence[Track]]) -> dict[str, Lag]:

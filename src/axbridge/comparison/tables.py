@@ -10,7 +10,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.comparison import Comparison, shift_text
-from axbridge.comparison.lag import baselines
+from axbridge.comparison.lag import Errors, baselines
 from axbridge.comparison.metrics import deviation, resample
 from axbridge.comparison.page import Table
 from axbridge.comparison.plots import Curve, Panel
@@ -94,11 +94,11 @@ def acts_table(comparisons: Sequence[Comparison]) -> Table:
 
 
 class ModelErrors(NamedTuple):
-    """RMSE of one servo while it is driven, degrees: of a perfect servo, of a delay and a lag, and of each model."""
+    """Errors of one servo while it is driven: of a perfect servo, of a delay and a lag, and of each model."""
 
-    perfect: float
-    lag: float
-    models: tuple[float, ...]
+    perfect: Errors
+    lag: Errors
+    models: tuple[Errors, ...]
 
 
 def errors_beside(*comparisons: Comparison) -> dict[str, ModelErrors]:
@@ -113,19 +113,28 @@ def errors_beside(*comparisons: Comparison) -> dict[str, ModelErrors]:
             errors = []
             for motions in (model.motions for model in models if model is not None):
                 driven = np.where(np.isnan(motions.command), np.nan, motions.reference)
-                errors.append(deviation(driven, motions.other).rmse)
+                off = deviation(driven, motions.other)
+                errors.append(Errors(off.mae, off.rmse))
             known = simpler[pair.name]
-            found[pair.name] = ModelErrors(known.perfect.rmse, known.lagging.rmse, tuple(errors))
+            found[pair.name] = ModelErrors(known.perfect, known.lagging, tuple(errors))
     return found
+
+
+def errors_document(errors: ModelErrors) -> dict[str, dict[str, float]]:
+    """Those of one servo as JSON has them, degrees."""
+    names = ("perfect_servo", "delay_and_lag", "model", "repeat")
+    sides = (errors.perfect, errors.lag, *errors.models)
+    return {name: {"mae": one.mae, "rmse": one.rmse} for name, one in zip(names, sides, strict=False)}
 
 
 def beside_table(errors: Mapping[str, ModelErrors], *comparisons: Comparison) -> Table | None:
     """`errors_beside` as a table; None where nothing is known."""
     rows = tuple(
-        (servo, *(_number(value, 2) for value in (one.perfect, one.lag, *one.models))) for servo, one in errors.items()
+        (servo, *(f"{off.mae:.2f} / {off.rmse:.2f}" for off in (one.perfect, one.lag, *one.models)))
+        for servo, one in errors.items()
     )
     header = ("servo", "perfect servo", "delay and lag", *(one.labels[1] for one in comparisons))
-    return Table("RMSE while driven, °, beside simpler models", header, rows) if rows else None
+    return Table("MAE / RMSE while driven, °, beside simpler models", header, rows) if rows else None
 
 
 def provenance_table(comparison: Comparison, *beside: Comparison) -> Table:

@@ -11,19 +11,18 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.metrics import between
+from axbridge.comparison.lag import SAME_GOALS, apart
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
 from axbridge.fit.residuals import scatter
 from axbridge.fit.unknowns import MODELS, Space, space_of
-from axbridge.recording.recording import Recording, Track
+from axbridge.recording.recording import Recording
 from axbridge.sim.runs import JOINT_MODE, Runs
 
 WARMING = 3.0  # K between recordings from which they can tell what warmth does
 P_DUTY_XL330 = 1 / (256 * 885)  # raw PWM a count and unit of P gain, over full PWM: read off the `load` of the logs
-SAME_GOALS = 1.0  # degrees: a motion whose goals differ by more on average is no repeat
 _FORMS = "write REC.mcap=bar:MASS,LENGTH,WIDTH in kg and m, or REC.mcap=inertia:J in kg·m²"
 
 
@@ -83,26 +82,19 @@ def prepare(
 def _floors(held_out: Sequence[Recording], again: Sequence[Recording]) -> tuple[float, ...]:
     found = [math.nan] * len(held_out)
     for repeat in again:
-        apart = [_apart(next(iter(one.values())), next(iter(repeat.values()))) for one in held_out]
-        goals, index = min(((goals, index) for index, (goals, _) in enumerate(apart)), default=(math.inf, 0))
-        if not goals < SAME_GOALS:
+        alike = []
+        for index, one in enumerate(held_out):
+            goals, positions = apart(next(iter(one.values())), repeat)
+            if goals < SAME_GOALS:
+                alike.append((goals, index, positions))
+        if not alike:
             why = f"{repeat.path} repeats no recording that is held out"
             raise UsageError(why, "give one with the same goals at the same times")
-        found[index] = apart[index][1]
+        nearest = min(alike)
+        for _, index, positions in alike:  # all servos of the motion that it repeats
+            if held_out[index].path == held_out[nearest[1]].path:
+                found[index] = positions
     return tuple(found)
-
-
-def _apart(one: Track, other: Track) -> tuple[float, float]:
-    """Mean differences of goals and of positions between two tracks that begin together, degrees."""
-    if np.isnan(one.command).all() or np.isnan(other.command).all():
-        return math.inf, math.nan
-    late = one.time[0] - other.time[0]
-    kept = one.time <= other.time[-1] + late
-    goals, positions = (
-        np.degrees(np.nanmean(np.abs(between(other.time + late, theirs, one.time)[kept] - ours[kept])))
-        for theirs, ours in ((other.command, one.command), (other.position, one.position))
-    )
-    return float(goals), float(positions)
 
 
 def base_model(rig: Rig, kind: str) -> ServoModel:
