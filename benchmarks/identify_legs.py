@@ -14,7 +14,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from axbridge.comparison.joint_load import joint_of_robot
+from axbridge.comparison.joint_load import joints_of_robot
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
@@ -77,7 +77,7 @@ def walked(rig, path, steps, turn, seed):
 
 def judged(recording, rig, servo, time, true):
     """How large a joint's load was while it was told, and how far off what was told, N·m; on its foot and off it."""
-    (one,), _ = joint_of_robot([recording], rig, servo.name)
+    (one,), _ = joints_of_robot([recording], rig, [servo.name])
     theta = one[servo.name].position
     motion = one.load[:, 1] * np.sin(theta) + one.load[:, 2] * np.cos(theta) + one.load[:, 3]
     acceleration = np.gradient(one[servo.name].velocity, one.at)
@@ -93,7 +93,7 @@ def judged(recording, rig, servo, time, true):
 
 def fitted(recordings, truth_rig, rig, servo):
     """Values, intervals and the truth of a servo."""
-    carried, alone = joint_of_robot(recordings, rig, servo.name)
+    carried, alone = joints_of_robot(recordings, rig, [servo.name])
     runs = runs_of(carried, alone)
     base = with_noise(base_model(alone, "ax12"), runs)
     space = space_of("ax12", None, packed(base, alone))

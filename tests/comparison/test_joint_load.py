@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.footing import footing
-from axbridge.comparison.joint_load import joint_of_robot
+from axbridge.comparison.joint_load import joints_of_robot
 from axbridge.comparison.recorded_robot import standing_robot
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
@@ -69,7 +69,7 @@ def mean_error(runs, row):
 
 @pytest.mark.parametrize("name", ["knee", "hip_swing"])
 def test_what_a_servo_carries_explains_how_it_moves(recording, rig, name):
-    (one,), alone = joint_of_robot([recording], rig, name)
+    (one,), alone = joints_of_robot([recording], rig, [name])
     runs = runs_of([one], alone)
     row = pack(alone.model_of(alone.servos[0]), alone.profile_of(alone.servos[0]).units.position)
     constant = runs._replace(load=np.zeros((0, 4)), inertia=np.array([runs.load[:, 0].mean()]))
@@ -77,8 +77,22 @@ def test_what_a_servo_carries_explains_how_it_moves(recording, rig, name):
     assert mean_error(runs, row) < 0.5 * mean_error(constant, row)
 
 
+def test_several_servos_are_several_recordings_each_with_its_own_load_and_sense(recording, rig):
+    turned = rig.with_servos(lambda servo: {"direction": -servo.direction} if servo.name == "knee" else {})
+    names = ["knee", "hip_swing"]
+    both, robot = joints_of_robot([recording, recording], turned, names)
+    assert [next(iter(one)) for one in both] == names * 2
+    runs = runs_of(both, robot)
+    for index, name in enumerate(names):
+        (one,), alone = joints_of_robot([recording], turned, [name])
+        np.testing.assert_array_equal(runs.only([index]).position, runs_of([one], alone).position)
+        np.testing.assert_array_equal(runs.only([index]).load, runs_of([one], alone).load)
+    side = turned.servos[[servo.name for servo in turned.servos].index("knee")].direction
+    np.testing.assert_array_equal(runs.only([0]).position, side * recording["knee"].position)
+
+
 def test_the_parameters_of_one_servo_of_a_robot_are_found(recording, rig):
-    (one,), alone = joint_of_robot([recording], rig, "hip_swing")
+    (one,), alone = joints_of_robot([recording], rig, ["hip_swing"])
     runs = runs_of([one], alone)
     row = packed(alone.model_of(alone.servos[0]), alone)
     start = row.copy()
@@ -92,13 +106,13 @@ def test_the_parameters_of_one_servo_of_a_robot_are_found(recording, rig):
 
 def test_a_robot_that_says_too_little_is_refused_with_the_reason(recording, rig):
     with pytest.raises(UsageError, match="no servo 'nose'"):
-        joint_of_robot([recording], rig, "nose")
+        joints_of_robot([recording], rig, ["nose"])
     less = replace(recording, tracks={name: track for name, track in recording.items() if name != "hip_swing"})
     with pytest.raises(RecordingError, match="how joint hip_swing moved"):
-        joint_of_robot([less], rig, "knee")
+        joints_of_robot([less], rig, ["knee"])
     free = rig.overridden({"world": {"fixed_base": False, "ground": True}})
-    with pytest.raises(RecordingError, match="on two flat feet alone"):
-        joint_of_robot([recording], free, "knee")
+    with pytest.raises(RecordingError, match="only of a robot on two flat feet"):
+        joints_of_robot([recording], free, ["knee"])
     with pytest.raises(RigError, match="--servo NAME"):
         runs_of([replace(recording, tracks={"knee": recording["knee"]}, metadata={})], rig)
 
@@ -114,12 +128,12 @@ def test_a_robot_on_both_feet_tells_what_its_arms_carry_but_not_its_legs():
     cycles = {"time": time} | {f"base_{name}": np.zeros(len(time)) for name in ("x", "y", "roll", "yaw")}
     cycles |= {"base_z": np.full(len(time), 0.27) + 0.5 * 3 * time**2, "base_pitch": np.full(len(time), pitch)}
     standing = Recording(Path("walk.mcap"), tracks, (), cycles, describe(backend="sim"))
-    (free,), _ = joint_of_robot([standing], walker, "left_shoulder_swing")
+    (free,), _ = joints_of_robot([standing], walker, ["left_shoulder_swing"])
     # bolted down, the same arm feels as much under a gravity that leans the other way, and is larger by the lift
     heavier = walker.overridden({
         "world": {"fixed_base": True, "gravity": [12.81 * math.sin(pitch), 0.0, -12.81 * math.cos(pitch)]}
     })  # fmt: skip
-    (bolted,), _ = joint_of_robot([standing], heavier, "left_shoulder_swing")
+    (bolted,), _ = joints_of_robot([standing], heavier, ["left_shoulder_swing"])
     angle = 0.3
 
     def torque(load):
@@ -128,7 +142,7 @@ def test_a_robot_on_both_feet_tells_what_its_arms_carry_but_not_its_legs():
     np.testing.assert_allclose(torque(free.load)[5:-5], torque(bolted.load)[5:-5], rtol=1e-6)
     assert np.abs(torque(free.load)).max() > 0.01
     with pytest.raises(RecordingError, match=r"for 0\.00 s in all the robot stood on one foot"):
-        joint_of_robot([standing], walker, "left_knee")
+        joints_of_robot([standing], walker, ["left_knee"])
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +154,7 @@ def walker(walked):
     ("name", "without"), [("left_knee", 1.5), ("right_hip_lateral", 1.0), ("left_ankle_swing", 0.3)]
 )
 def test_what_a_leg_carries_on_one_foot_explains_how_it_moves(walked, walker, name, without):
-    (one,), alone = joint_of_robot([walked], walker, name)
+    (one,), alone = joints_of_robot([walked], walker, [name])
     runs = runs_of([one], alone)
     row = pack(alone.model_of(alone.servos[0]), alone.profile_of(alone.servos[0]).units.position)
     unloaded = runs._replace(load=runs.load * (1.0, 0.0, 0.0, 0.0))
@@ -150,7 +164,7 @@ def test_what_a_leg_carries_on_one_foot_explains_how_it_moves(walked, walker, na
 
 
 def test_only_moments_on_one_foot_are_judged(walked, walker):
-    (one,), alone = joint_of_robot([walked], walker, "left_knee")
+    (one,), alone = joints_of_robot([walked], walker, ["left_knee"])
     judged = runs_of([one], alone).judged
     lifted = footing(walked, standing_robot(walked), one.at).lifted
     assert 0.1 < judged.mean() < 0.6
@@ -183,7 +197,7 @@ def test_at_rest_on_one_foot_a_leg_carries_what_raises_the_body(walked, walker, 
         return float(posed(tree, moved[None]).centre[0, 2])
 
     for name in ("left_knee", "left_hip_lateral", "right_ankle_swing", "right_hip_swing"):
-        (one,), _ = joint_of_robot([still], walker, name)
+        (one,), _ = joints_of_robot([still], walker, [name])
         _, a, b, rest = one.load[10]
         theta = pose[names.index(name)]
         slope = (height(name, 1e-4) - height(name, -1e-4)) / 2e-4
@@ -206,12 +220,12 @@ def test_a_robot_that_hangs_while_it_walks_is_refused(walked, walker, tmp_path):
             robot.step(20)
     recording = open_recording(tmp_path / "hung.mcap")
     with pytest.raises(RecordingError, match="of a robot that hangs"):
-        joint_of_robot([recording], walker, "left_knee")
-    (one,), _ = joint_of_robot([recording], hung, "left_knee")
+        joints_of_robot([recording], walker, ["left_knee"])
+    (one,), _ = joints_of_robot([recording], hung, ["left_knee"])
     assert one.known.all()
 
 
 def test_without_a_floor_a_leg_is_refused(walked, walker):
     flying = walker.overridden({"world": {"ground": False}})
     with pytest.raises(RecordingError, match="no floor"):
-        joint_of_robot([walked], flying, "left_knee")
+        joints_of_robot([walked], flying, ["left_knee"])

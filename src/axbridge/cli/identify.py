@@ -36,8 +36,8 @@ def identify(
     out: Annotated[Path, shared("--out", "The parameters.", metavar="PARAMS.toml")],
     method: Annotated[str | None, typer.Option("--method", help="cma, or grid: the paper's scans (lima2009).")] = None,
     servo: Annotated[
-        str | None,
-        shared("--servo", "Of a robot: what it carries comes from the recorded motion of all."),
+        list[str] | None,
+        shared("--servo", "Of a robot: what it carries comes from the recorded motion of all; repeat: one model."),
     ] = None,
     friction: Annotated[
         str | None, typer.Option("--friction", help="M1 to M6; compare: try all, take the best.")
@@ -99,7 +99,7 @@ def identify(
             "note: numba is not here, so this takes hours instead of minutes; python -m pip install numba", err=True
         )
     robot = Rig.load(rig)
-    servo = servo and servo_of(robot, servo).name
+    names = [servo_of(robot, one).name for one in servo or ()]
     with progress("reading", quiet=json, steadily=True) as show:
         fit = fit_to(
             [open_recording(path) for path in recordings if path.resolve() not in kept],
@@ -107,7 +107,7 @@ def identify(
             model,
             method=method,
             friction=friction,
-            servo=servo,
+            servo=names or None,
             loads=load or (),
             held_out=[open_recording(path) for path in holdout or ()],
             ks_pairs=ks_pairs,

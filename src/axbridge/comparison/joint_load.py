@@ -65,8 +65,20 @@ class CarriedRecording(Recording):
         return sure
 
 
-def joint_of_robot(recordings: Sequence[Recording], rig: Rig, name: str) -> tuple[list[Recording], Rig]:
-    """Recordings of one servo of a robot with what it carried, and the rig with that servo alone."""
+def joints_of_robot(recordings: Sequence[Recording], rig: Rig, names: Sequence[str]) -> tuple[list[Recording], Rig]:
+    """Recordings of each of these servos of a robot with what it carried, and the rig with those servos alone.
+
+    One recording after the other, each by its servos.
+    """
+    servos = [_hinge(rig, name) for name in names]
+    found: list[Recording] = [
+        _carried(recording, rig, rig.tree(), servo) for recording in recordings for servo in servos
+    ]
+    return found, rig.model_copy(update={"servos": tuple(servos)})
+
+
+def _hinge(rig: Rig, name: str) -> ServoConfig:
+    """The servo of this name, which turns a joint of the URDF."""
     servo = next((servo for servo in rig.servos if servo.name == name), None)
     if servo is None:
         names = ", ".join(servo.name for servo in rig.servos)
@@ -77,8 +89,7 @@ def joint_of_robot(recordings: Sequence[Recording], rig: Rig, name: str) -> tupl
         raise RigError(path, f"joint {servo.joint}", "no such joint", f"it has: {', '.join(joints)}")
     if tree.joints[joints.index(servo.joint)].linear:
         raise RigError(path, f"joint {servo.joint}", "slides", "identification needs a hinge")
-    found: list[Recording] = [_carried(recording, rig, tree, servo) for recording in recordings]
-    return found, rig.model_copy(update={"servos": (servo,)})
+    return servo
 
 
 def _carried(recording: Recording, rig: Rig, tree: Tree, servo: ServoConfig) -> CarriedRecording:

@@ -30,21 +30,21 @@ _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
 
 
 def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
-    """Commands and measurements of recordings of a one-servo rig, ready for `rollouts`: angles are the servo's own.
+    """Commands and measurements of recordings of one servo each, ready for `rollouts`: angles are the servo's own.
 
     The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names, or what it carried as
     one servo of a robot (`comparison.joint_load`); likewise supply voltage and registers. Times of samples whose
     stamps are known to be coarse are restored (`axbridge.recording.coarse_clock`). While an arm that turns endlessly is
     where its sensor cannot see it, the run is `Regime.FOLLOWED`: there is nothing to compare.
     """
-    servo = rig.servos[0]
-    side, count = servo.direction, rig.profile_of(servo).units.position  # goals arrive in whole counts
     rig_arm = None
     samples: list[dict[str, Any]] = []
     facts: list[dict[str, Any]] = []
     loads: list[FloatArray] = []
     for recording in recordings:
         track = only_track(recording, rig)
+        servo = servo_of(track.name, rig)
+        side, count = servo.direction, rig.profile_of(servo).units.position  # goals arrive in whole counts
         known = ~np.isnan(track.position)
         if not known.all():
             position, speed = (between(track.time, one, track.time) for one in (track.position, track.velocity))
@@ -119,21 +119,26 @@ def packed(model: ServoModel, rig: Rig) -> FloatArray:
     return row
 
 
+def servo_of(name: str, rig: Rig) -> ServoConfig:
+    """The servo of this name; an imported log of the rig's only servo may call it otherwise."""
+    return next((servo for servo in rig.servos if servo.name == name), rig.servos[0])
+
+
 def only_track(recording: Recording, rig: Rig) -> Track:
-    """The track of the rig's only servo, from the first sample whose position is known."""
+    """The only track of a recording, from the first sample whose position is known."""
     if not len(recording):
         raise RecordingError(recording.path, "holds no samples", "record it again")
     if len(recording) != 1:
         raise RecordingError(
             recording.path,
             f"holds {len(recording)} servos, the rig has one",
-            "use the rig it was recorded on; to identify one of them, say which: --servo NAME",
+            "use the rig it was recorded on; to identify some of them, say which: --servo NAME",
         )
     track = next(iter(recording.values()))
-    if recording.metadata.get("rig") and track.name != rig.servos[0].name:  # imported logs have names of their own
+    if recording.metadata.get("rig") and track.name != (name := servo_of(track.name, rig).name):
         raise RecordingError(
             recording.path,
-            f"is of servo {track.name}, the rig's is {rig.servos[0].name}",
+            f"is of servo {track.name}, the rig's is {name}",
             "use the rig it was recorded on",
         )
     if len(track) < 2:
@@ -170,7 +175,7 @@ def unseen(track: Track, rig: Rig) -> BoolArray:
 
     Out there an AX-12 reads either end, or anything; the samples on both sides of a jump are not trusted, either.
     """
-    servo = rig.servos[0]
+    servo = servo_of(track.name, rig)
     units = rig.profile_of(servo).units
     turning = ~np.isnan(track.duty)
     counts = servo.zero + servo.direction * track.position / units.position
@@ -199,7 +204,7 @@ def _supply(recording: Recording, track: Track, rig: Rig) -> float:
         return float(pendulum["vin"])
     if not np.isnan(track.voltage).all():
         return float(np.nanmedian(track.voltage))
-    return rig.supply_of(rig.servos[0])
+    return rig.supply_of(servo_of(track.name, rig))
 
 
 def _temperature(track: Track) -> float:

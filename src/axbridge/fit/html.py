@@ -13,6 +13,7 @@ import numpy as np
 from axbridge.comparison.page import Table, table_html
 from axbridge.comparison.page import write_page as write_parts
 from axbridge.comparison.plots import Curve, Panel, fewer, figure_html, grid_html, map_html
+from axbridge.comparison.recorded_runs import servo_of
 from axbridge.fit.params_file import in_file
 from axbridge.fit.result import Fit, KsLine, LawComparison, Score, Surface
 from axbridge.servo.columns import Param
@@ -76,12 +77,12 @@ def law_table(laws: LawComparison) -> Table:
 
 def trace_panels(fit: Fit) -> list[Panel]:
     """Every recording as it was measured and as the fit simulates it, in the order of `fit.scores`."""
-    runs, direction = fit.runs, fit.rig.servos[0].direction
+    runs = fit.runs
     measured = np.where(runs.known, runs.position, np.nan) if len(runs.known) else runs.position
     simulated = np.where(runs.driven == Regime.FOLLOWED, np.nan, fit.simulated)  # there it only repeats the measurement
     panels = []
     for score, a, b in zip(fit.scores, runs.start[:-1], runs.start[1:], strict=True):
-        time = runs.time[a:b]
+        time, direction = runs.time[a:b], servo_of(score.name.rpartition(" ")[2], fit.rig).direction
         lines = tuple(
             # what was measured is wide, to be seen below a simulation that agrees
             Curve(time, direction * np.degrees(values[a:b]), label, colour, width=width)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from axbridge.comparison.joint_load import joint_of_robot
+from axbridge.comparison.joint_load import joints_of_robot
 from axbridge.comparison.recorded_runs import runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, UsageError
@@ -30,7 +30,7 @@ _ON_FEET = (
 )
 
 
-def beforehand(rig: Rig, servo: str | None) -> tuple[str, ...]:
+def beforehand(rig: Rig, servo: str | Sequence[str] | None) -> tuple[str, ...]:
     """What can be said of a fit before it is made, in words."""
     stands = servo is not None and rig.world is not None and not rig.world.fixed_base
     return (_ON_FEET,) if stands else ()
@@ -43,7 +43,7 @@ def identify(
     *,
     method: str | None = None,
     friction: str | None = None,
-    servo: str | None = None,
+    servo: str | Sequence[str] | None = None,
     loads: Sequence[str] = (),
     held_out: Sequence[Recording] = (),
     again: Sequence[Recording] = (),
@@ -65,7 +65,8 @@ def identify(
         model: ``pendulum-servo``, ``ax12`` or ``lima2009``.
         method: ``cma``: search; ``grid``: the paper's scans, for lima2009 alone. By default the paper's for its model.
         friction: ``M1`` to ``M6``, or ``compare``: all are tried, and the data choose; None = the model's own.
-        servo: One servo of a robot, whose load comes from the recorded motion of all; None: the rig has only one.
+        servo: Servos of a robot that get one model, one or several: their loads come from the recorded motion of all;
+            None: the rig has only one.
         loads: Balanced bars that recordings' servos turned, see `axbridge.fit.prepare`.
         held_out: Never fitted, only scored.
         again: Repeats of held-out recordings: how far apart they are is the least error there can be.
@@ -88,9 +89,11 @@ def identify(
     known = beforehand(rig, servo)
     fitted, held = loaded_with(loads, recordings, held_out)
     if servo is not None:
-        report(f"working out what {servo} carries", None)
-        carried, rig = joint_of_robot([*fitted, *held], rig, servo)
-        fitted, held = carried[: len(fitted)], carried[len(fitted) :]
+        names = [servo] if isinstance(servo, str) else list(servo)
+        report(f"working out what {', '.join(names)} carries", None)
+        carried, rig = joints_of_robot([*fitted, *held], rig, names)
+        count = len(fitted) * len(names)
+        fitted, held = carried[:count], carried[count:]
     if not fitted:
         raise UsageError("every recording is held out", "leave some to fit")
     if friction == COMPARE and len(fitted) + len(held) < 2:

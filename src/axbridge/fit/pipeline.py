@@ -23,7 +23,7 @@ from axbridge.fit.search import SHARPENED, Job, Mapper, Report, StartOutcome, ex
 from axbridge.fit.stages import LENGTHS, parts
 from axbridge.fit.unknowns import Space
 from axbridge.recording.provenance import origin_of
-from axbridge.recording.recording import Recording
+from axbridge.recording.recording import Recording, Track
 from axbridge.sim.runs import Runs
 
 APART = 1.0  # degrees: between predictions of the best starts, above which a fit says so
@@ -239,11 +239,16 @@ def _in_words(problem: Problem, verdict: Verdict, wanted: Wanted) -> str:
 def beside_others(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...]:
     """The scores of held-out recordings with those of a perfect servo, of a delay and a lag, and of their repeats."""
     count = len(problem.fitted)
-    lag = lag_of([next(iter(one.values())) for one in problem.fitted]) if problem.held_out else None
+    joints: dict[str, list[Track]] = {}
+    for track in (next(iter(one.values())) for one in problem.fitted if problem.held_out):
+        joints.setdefault(track.name, []).append(track)
+    lags = {name: lag_of(tracks) for name, tracks in joints.items()}
+    only = next(iter(lags.values())) if len(lags) == 1 else None
     found = list(scores[:count])
     for score, recording, floor in zip(scores[count:], problem.held_out, problem.floors, strict=True):
         track = next(iter(recording.values()))
         driven = track.enabled & ~np.isnan(track.command) & ~np.isnan(track.position)
+        lag = lags.get(track.name, only)
         if lag is None or not driven.any():  # a limp joint goes nowhere by a goal
             found.append(replace(score, floor=floor))
         else:
@@ -269,7 +274,9 @@ def inputs_of(problem: Problem) -> tuple[Input, ...]:
         *(("held out", one.path) for one in problem.held_out),
     ]
     return tuple(
-        Input(role, path.name, str(origin_of(path)["source_sha256"])) for role, path in paths if path.is_file()
+        Input(role, path.name, str(origin_of(path)["source_sha256"]))
+        for role, path in dict.fromkeys(paths)
+        if path.is_file()
     )
 
 
@@ -278,10 +285,12 @@ def scores_of(problem: Problem, simulated: FloatArray) -> tuple[Score, ...]:
     every, count = problem.every, len(problem.fitted)
     error = np.degrees(every.errors(simulated))
     recordings = [*problem.fitted, *problem.held_out]
-    means = zip(recordings, every.means(np.abs(error)), every.means(error**2), strict=True)
+    several = len(problem.rig.servos) > 1
+    names = [f"{one.path.name} {next(iter(one))}" if several else one.path.name for one in recordings]
+    means = zip(names, every.means(np.abs(error)), every.means(error**2), strict=True)
     return tuple(
-        Score(recording.path.name, float(mae), float(np.sqrt(mse)), held_out=index >= count)
-        for index, (recording, mae, mse) in enumerate(means)
+        Score(name, float(mae), float(np.sqrt(mse)), held_out=index >= count)
+        for index, (name, mae, mse) in enumerate(means)
     )
 
 
