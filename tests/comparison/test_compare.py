@@ -70,6 +70,16 @@ def test_servos_that_one_side_lacks_are_named():
     assert (document["missing"], document["whole"]) == (found.missing, False)
 
 
+def test_recordings_may_be_given_by_their_files(tmp_path):
+    one, two = recording(wave()), recording(wave(lag=0.04))
+    for made, name in ((one, "a.mcap"), (two, "b.mcap")):
+        write_recording(made, tmp_path / name)
+    by_files = compare(tmp_path / "a.mcap", str(tmp_path / "b.mcap"))
+    assert summary(by_files)["servos"] == summary(compare(one, two))["servos"]
+    with pytest.raises(RecordingError, match=r"c\.mcap: No such file"):
+        compare(one, tmp_path / "c.mcap")
+
+
 def test_a_servo_that_never_answered_is_missing_and_not_a_traceback(tmp_path):
     silent = Track.of("hip", TIME, command=np.zeros(len(TIME)))
     found = compare(recording(silent, wave()), recording(wave("hip"), wave()))

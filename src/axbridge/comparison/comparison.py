@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from axbridge.comparison.side_by_side import HOLE, Pair, Sides, pair_of
 from axbridge.errors import RecordingError
 from axbridge.recording.recording import Recording, Track
 from axbridge.recording.sample_quality import findings
+from axbridge.recording.stored import opened
 from axbridge.recording.tables import wide_table, with_pandas
 
 
@@ -63,8 +65,8 @@ class Comparison:
 
 
 def compare(
-    reference: Recording,
-    other: Recording,
+    reference: Recording | str | Path,
+    other: Recording | str | Path,
     *,
     labels: tuple[str, str] = ("reference", "other"),
     limit: float = 0.2,
@@ -77,16 +79,17 @@ def compare(
     such segments, at the first sample of each.
 
     Args:
-        reference: Measured against.
-        other: Measured.
+        reference: What is measured against; a recording, or its file.
+        other: What is measured; likewise.
         labels: What to call them.
         limit: Largest shift tried in the alignment, s.
         same_clock: The times of both are of one clock already.
         progress: Called with what is under way and which share is done, before each servo.
 
     Raises:
-        RecordingError: no servo in common, or they do not overlap in time.
+        RecordingError: no servo in common, they do not overlap in time, or a file that is no recording.
     """
+    reference, other = opened(reference), opened(other)
     if len(reference) == len(other) == 1:
         names = [(next(iter(reference)), next(iter(other)))]
     else:

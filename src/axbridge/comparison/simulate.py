@@ -25,6 +25,7 @@ from axbridge.errors import RecordingError
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track
 from axbridge.recording.samples import COMMANDS
+from axbridge.recording.stored import opened
 from axbridge.rotations import roll_pitch_yaw
 from axbridge.servo.columns import pack
 from axbridge.sim.engines.choice import chosen
@@ -45,12 +46,17 @@ _GET_UP = "get up"  # the part of a recorded walk in which a hand holds the robo
 
 
 def simulate(
-    recording: Recording, rig: str | Path | Rig, model: str | None = None, *, seed: int = 0, engine: str | None = None
+    recording: Recording | str | Path,
+    rig: str | Path | Rig,
+    model: str | None = None,
+    *,
+    seed: int = 0,
+    engine: str | None = None,
 ) -> Recording:
     """Simulate what a recording commanded.
 
     Args:
-        recording: Its commands, torque switches and first samples are used.
+        recording: Its commands, torque switches and first samples are used; may be its file.
         rig: What to simulate it on: a name, a path, or a `Rig`.
         model: Servo model instead of the rig's (name or path).
         seed: Of the simulator's noise; the closed form has none.
@@ -64,7 +70,7 @@ def simulate(
         RecordingError: nothing of the rig in the recording, or no commands.
         RigError, ProfileError: the rig, its URDF or its models are wrong.
     """
-    rig = rig if isinstance(rig, Rig) else Rig.load(rig)
+    rig, recording = rig if isinstance(rig, Rig) else Rig.load(rig), opened(recording)
     if len(rig.servos) == 1 and engine is None:
         return _in_closed_form(recording, rig, model)
     from axbridge.robot.open import with_usual_engine

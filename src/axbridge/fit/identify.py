@@ -20,6 +20,7 @@ from axbridge.fit.result import Fit
 from axbridge.fit.search import Mapper, Report
 from axbridge.fit.suspects import looks_like, mirrored, sampling
 from axbridge.recording.recording import Recording
+from axbridge.recording.stored import opened
 
 COMPARE = "compare"  # in place of a friction law
 _METHODS = "grid", "cma"
@@ -37,7 +38,7 @@ def beforehand(rig: Rig, servo: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def identify(
-    recordings: Sequence[Recording],
+    recordings: Sequence[Recording | str | Path],
     rig: str | Path | Rig,
     model: str,
     *,
@@ -45,8 +46,8 @@ def identify(
     friction: str | None = None,
     servo: str | Sequence[str] | None = None,
     loads: Sequence[str] = (),
-    held_out: Sequence[Recording] = (),
-    again: Sequence[Recording] = (),
+    held_out: Sequence[Recording | str | Path] = (),
+    again: Sequence[Recording | str | Path] = (),
     ks_pairs: Path | str | None = None,
     starts: int = 8,
     generations: int = 300,
@@ -60,7 +61,7 @@ def identify(
     """Fit a model to recordings, and say how sure each parameter is.
 
     Args:
-        recordings: What is fitted.
+        recordings: What is fitted: recordings, or their files.
         rig: What the servo moves: a name, a path, or a `Rig`.
         model: ``pendulum-servo``, ``ax12`` or ``lima2009``.
         method: ``cma``: search; ``grid``: the paper's scans, for lima2009 alone. By default the paper's for its model.
@@ -87,7 +88,7 @@ def identify(
     """
     rig = rig if isinstance(rig, Rig) else Rig.load(rig)
     known = beforehand(rig, servo)
-    fitted, held = loaded_with(loads, recordings, held_out)
+    fitted, held = loaded_with(loads, list(map(opened, recordings)), list(map(opened, held_out)))
     if servo is not None:
         names = [servo] if isinstance(servo, str) else list(servo)
         report(f"working out what {', '.join(names)} carries", None)
@@ -121,7 +122,7 @@ def identify(
             report("searching", None)
             fit = fit_model(
                 fitted, rig, model, friction=friction, held_out=held, starts=starts, generations=generations,
-                budget=budget, seed=seed, again=again, richer=richer, where=where, report=report,
+                budget=budget, seed=seed, again=list(map(opened, again)), richer=richer, where=where, report=report,
             )  # fmt: skip
     except AxBridgeError as error:
         hint = mirrored(fitted, rig, model) if str(error).startswith(NOTHING_CHANGES) else ""

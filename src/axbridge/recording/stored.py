@@ -94,6 +94,11 @@ class _StoredTracks(TrackSource):
         return self._spans[servo]
 
 
+def opened(recording: Recording | Path | str) -> Recording:
+    """The recording itself, or the one in the file of this name."""
+    return recording if isinstance(recording, Recording) else open_recording(recording)
+
+
 def open_recording(path: Path | str) -> Recording:
     """Read a recording, whole or cut off (`Recording.complete` says which).
 
