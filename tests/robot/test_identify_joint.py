@@ -100,7 +100,7 @@ def test_a_wheel_and_a_servo_that_shut_itself_down_are_left_alone(robot):
     assert robot["pan"].read("torque_enable") == 0
     robot["pan"].write("ccw_angle_limit", 1023)
     robot["pan"].write("torque_limit", 0)
-    with pytest.raises(UsageError, match="after an overload") as refused:
+    with pytest.raises(UsageError, match="has shut itself down") as refused:
         nudge(robot, "pan")
     assert "axbridge servo write 1 torque_limit 1023" in refused.value.hint
 

@@ -1,5 +1,7 @@
 """A rig of many independent arms, written to a folder: enough servos for clients, light enough to run anywhere."""
 
+from axbridge.config.profile import FirmwareProfile
+
 _LINK = """
   <link name="arm{n}"><inertial><origin xyz="0 0 -0.05"/><mass value="0.05"/>
     <inertia ixx="5e-5" iyy="5e-5" izz="5e-6" ixy="0" ixz="0" iyz="0"/></inertial></link>
@@ -11,16 +13,28 @@ name = "s{n}"
 joint = "j{n}"
 id = {n}
 registers = {{ return_delay_time = {delay} }}
+{more}
 """
 
 
-def write_comb(folder, count=18, delay=0, extra="", world=True):
-    """Write ``comb.toml`` and its URDF; return the path of the rig. Without `world` it has pendulums and no engine."""
+def write_comb(folder, count=18, delay=0, extra="", world=True, more=""):
+    """Write ``comb.toml`` and its URDF; return the path of the rig. Without `world` it has pendulums and no engine.
+
+    `more` is what else each servo has.
+    """
     links = "".join(_LINK.format(n=n, y=0.1 * n) for n in range(1, count + 1))
     base = '<link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
     (folder / "comb.urdf").write_text(f'<robot name="comb">{base}{links}</robot>', encoding="utf-8")
-    servos = "".join(_SERVO.format(n=n, delay=delay) for n in range(1, count + 1))
+    servos = "".join(_SERVO.format(n=n, delay=delay, more=more) for n in range(1, count + 1))
     rig = folder / "comb.toml"
     engine = '[world]\nurdf = "comb.urdf"' if world else ""
     rig.write_text(f'name = "comb"\n{extra}\n{engine}\n{servos}', encoding="utf-8")
     return rig
+
+
+def write_feetech_comb(folder, count=2, profile="sts3215", supply=7.4, on_exit="limp"):
+    """The same with servos by Feetech."""
+    zero = FirmwareProfile.load(profile).units.counts // 2 + 1
+    extra = f'safety = {{ on_exit = "{on_exit}" }}\nbus = [{{ supply_voltage = {supply} }}]'
+    more = f'profile = "{profile}"\nmodel = "sts3215"\nzero = {zero}'
+    return write_comb(folder, count, extra=extra, more=more)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 from axbridge.bus.base import Bus
 from axbridge.bus.protocols.protocol import Protocol
@@ -86,9 +87,10 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
     refuse_locked(bus, id, profile, name)
     before, protocol = bus.eeprom_writes, bus.protocol(id)
     flags = protocol.error(0)
-    falls_silent = name == "status_return_level" and value == 0
+    falls_silent = name == "status_return_level" and value == protocol.full_level - 2
     try:
-        reply = bus.write(id, register.address, register.encode(value), deaf=_deaf(profile, register))
+        with unlocked(bus, id, register, value if name == "id" else id):
+            reply = bus.write(id, register.address, register.encode(value), deaf=_deaf(profile, register))
         flags = protocol.error(reply.error if reply else 0)
     except ServoFault:
         pass  # what it holds now says more than bytes
@@ -97,7 +99,7 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
             raise _unsure(id, name, value) from error
     holder = value if name == "id" else id
     if name == "status_return_level":
-        bus.silent = bus.silent - {id} if value == 2 else bus.silent | {id}
+        bus.silent = bus.silent - {id} if value == protocol.full_level else bus.silent | {id}
     if name == "id" and id in bus.silent:
         bus.silent = bus.silent - {id} | {value}
     if falls_silent:
@@ -117,6 +119,20 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
             hint = f"its EEPROM takes nothing while its torque is on: `axbridge servo torque {id} off`"
         raise ServoFault(id, flags, hint, f"{why}: {name} is {found} after writing {value}")
     return bus.eeprom_writes - before
+
+
+@contextmanager
+def unlocked(bus: Bus, id: int, register: Register, new: int) -> Iterator[None]:
+    """Open the lock of servo `id` where else a change would end with the power; closed again under its `new` id."""
+    lock = bus.protocol(id).lock if register.area is Area.EEPROM else None
+    if lock is not None:
+        bus.write(id, lock, b"\0")
+    try:
+        yield
+    finally:
+        if lock is not None:
+            with suppress(BusTimeout, CorruptPacket, ServoFault):
+                bus.write(new, lock, b"\1")
 
 
 def _unsure(id: int, name: str, value: int) -> BusTimeout:
@@ -140,7 +156,7 @@ def refuse_locked(bus: Bus, id: int, profile: FirmwareProfile, name: str) -> Non
 
 
 def _is_locked(bus: Bus, id: int, profile: FirmwareProfile) -> bool:
-    lock = profile.registers.get("lock")
+    lock = profile.registers.get("lock") if profile.behaviour.lock_scope != "power_off" else None
     return lock is not None and read_register(bus, id, lock) == 1
 
 

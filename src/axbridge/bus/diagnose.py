@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +79,7 @@ def diagnose(
         if servo.id in ids:
             findings += look_at_condition(bus, servo)
     findings += strangers(found, known)
+    findings += mixed_firmware(bus, [servo for servo in known if servo.id in ids])
     slow = [id_ for id_ in ids if bus.protocol(id_).group_reads and not bus.knows_best(id_)]
     facts["no_fast_sync_read"] = slow
     if ids:
@@ -147,6 +149,23 @@ def mixed_up(found: Sequence[FoundServo], where: str) -> list[Finding]:
     return findings
 
 
+def mixed_firmware(bus: SerialBus, servos: Sequence[Expected]) -> list[Finding]:
+    """Servos of one model whose firmware differs, of those that tell a minor version: LeRobot refuses them."""
+    versions: dict[str, dict[str, list[str]]] = {}
+    for servo in servos:
+        if "firmware_minor" in servo.profile.registers:
+            with suppress(BusTimeout, CorruptPacket, ServoFault):
+                major, minor = (_register(bus, servo, name) for name in ("firmware_version", "firmware_minor"))
+                versions.setdefault(servo.profile.name, {}).setdefault(f"{major}.{minor}", []).append(str(servo.id))
+    fix = "bring all to the newest with Feetech's FD program: LeRobot refuses a line with several"
+    findings = []
+    for model, by in versions.items():
+        if len(by) > 1:
+            listed = "; ".join(f"{version}: ids {', '.join(ids)}" for version, ids in sorted(by.items()))
+            findings.append(Finding(f"{model} servos", f"have several firmwares, {listed}", fix, False, "firmware"))
+    return findings
+
+
 def strangers(found: Sequence[FoundServo], known: Sequence[Expected]) -> list[Finding]:
     """Who answers and should not be there."""
     ids = sorted({servo.id for servo in found} - {servo.id for servo in known})
@@ -169,10 +188,14 @@ def look_at_condition(bus: SerialBus, servo: Expected) -> list[Finding]:
         answer = bus.read(servo.id, *protocol.mode)
         is_wheel = "operating_mode" not in servo.profile.registers and protocol.endless_goal(answer.data) is not None
         torque = _register(bus, servo, names.torque)
+        if protocol.lock is not None and _register(bus, servo, "lock") == 0:
+            problem = "has an open EEPROM (lock 0): whatever is written to it lasts, by mistake, too"
+            fix = f"axbridge servo write {servo.id} lock 1 --port {bus.port_name}"
+            findings.append(Finding(label, problem, fix, False, "lock", servo.id))
     except (BusTimeout, CorruptPacket, ServoFault):
         return []
-    alarms = ErrorFlag(answer.error) & (ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING | ErrorFlag.INPUT_VOLTAGE)
-    wake = f"axbridge servo write {servo.id} {names.torque} {protocol.full_torque} --port {bus.port_name}"
+    alarms = protocol.alarms(answer.error & (protocol.shuts_down | ErrorFlag.INPUT_VOLTAGE))
+    wake = f"axbridge servo {protocol.revival.format(id=servo.id)} --port {bus.port_name}"
     if alarms:
         fix = f"remove the cause, then {wake}"
         findings.append(Finding(label, f"reports {alarms.describe()}", fix, False, "alarm", servo.id))
@@ -194,7 +217,12 @@ def _supply_and_heat(
 ) -> list[Finding]:
     label, findings = name_of(servo), []
     nominal, voltage = servo.profile.electrics.nominal_voltage, counts / 10
-    if not limits[0] <= counts <= limits[1] or voltage < 0.75 * nominal:
+    if counts > limits[1] and voltage > nominal:
+        problem = (
+            f"has {voltage:.1f} V at its terminals, and is made for {nominal:.1f} V, {limits[1] / 10:.1f} V at most"
+        )
+        findings.append(Finding(label, problem, "feed it with less: its motor burns", False, "voltage", servo.id))
+    elif not limits[0] <= counts <= limits[1] or voltage < 0.75 * nominal:
         problem = f"has {voltage:.1f} V at its terminals ({nominal:.1f} V nominal)"
         findings.append(
             Finding(label, problem, "charge the battery, or feed the chain from both ends", False, "voltage", servo.id)

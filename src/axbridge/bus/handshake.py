@@ -10,21 +10,22 @@ from typing import Any
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_reads, read_register, read_start, unmute
 from axbridge.bus.protocols import v2
-from axbridge.bus.protocols.dynamixel import SECOND
+from axbridge.bus.protocols.dynamixel import FIRST, SECOND
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
-from axbridge.config.registers import IDENTITY, Address
+from axbridge.config.registers import ADDRESSES, FeetechAddress
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError
 
 NOT_BESIDE_2 = v2.HEADER[2]
 UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
 REVERSE = 1  # bit of Drive Mode
 _LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
-_SETTINGS = Address.SHUTDOWN + 1  # bytes that tell who a servo is and how it is set up
+_SETTINGS = FeetechAddress.SHUTDOWN + 1  # bytes that tell who a servo is and how it is set up, 1.0 and Feetech
+START = FeetechAddress.ID + 1  # bytes that tell the families with packets of Protocol 1.0 apart
 
 
 @dataclass(frozen=True)
@@ -138,9 +139,10 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
     elif len(said) < _SETTINGS:
         return [Finding(label, "refuses to be read", f"axbridge servo info {servo.id}{where}", True, "model", servo.id)]
     else:
-        model, firmware = IDENTITY.unpack_from(said)
-        delay, level, hurt = said[Address.RETURN_DELAY_TIME], said[Address.STATUS_RETURN_LEVEL], 0
-    if level < 2:
+        _, model, firmware = who(servo.id, said)
+        place, hurt = ADDRESSES[servo.profile.protocol], 0
+        delay, level = said[place.RETURN_DELAY_TIME], said[place.STATUS_RETURN_LEVEL]
+    if level < servo.protocol.full_level:
         bus.silent |= {servo.id}
     findings = _identity(servo, label, model, firmware, where)
     if hurt:
@@ -244,6 +246,14 @@ def require(findings: Sequence[Finding], port: str) -> None:
     parts += [f"{finding.subject} {finding.problem}" for finding in fatal if finding.kind != "missing"]
     hint = f"run `{fatal[0].fix}`" if fatal[0].fix.startswith("axbridge ") else fatal[0].fix
     raise BusError(f"{port}: {'; '.join(parts)}", hint)
+
+
+def who(id: int, start: bytes) -> tuple[Protocol, int, int]:
+    """What a servo with packets of Protocol 1.0 speaks, its model and firmware, by the first bytes of its table."""
+    kinds = [one for one in PROTOCOLS.values() if one.version == 1 and start[one.id_place] == id] or [FIRST]
+    said = [(one, one.number(start[one.model_place :][:2]), start[one.firmware_place]) for one in kinds]
+    known = (one for one in said if (profile := profile_for(*one[1:])) and profile.protocol == one[0].name)
+    return next(known, said[0])
 
 
 @lru_cache(maxsize=1)

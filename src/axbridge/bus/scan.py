@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_reads, read_start
+from axbridge.bus.handshake import START, who
 from axbridge.bus.port import REPLY_DELAY
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.dynamixel import FIRST, SECOND
@@ -14,12 +15,12 @@ from axbridge.bus.protocols.packet import BROADCAST, byte_seconds
 from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.bus.serial import SerialBus
 from axbridge.config.instructions import Instruction, Version
-from axbridge.config.registers import IDENTITY
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
 # 2000000/(n+1) for the values of the baud-rate register in use; hosts at 115200 and 57600 are near enough
 AX_BAUDS = (1_000_000, 500_000, 400_000, 250_000, 200_000, 117_647, 57_143, 19_231, 9_615)
-BAUDS = (*AX_BAUDS, 2_000_000, 3_000_000, 4_000_000)  # where all are tried, the last ones for Protocol 2.0 alone
+FIRST_BAUDS = (*AX_BAUDS, 128_000, 38_400)  # the last ones are Feetech's
+BAUDS = (*FIRST_BAUDS, 2_000_000, 3_000_000, 4_000_000)  # where all are tried, the last ones for Protocol 2.0 alone
 _GAP = 3  # bytes of time for each lower id, before a servo of Protocol 2.0 answers a PING to all
 _PASSES = 2  # a lost packet must not hide a servo
 _ANSWER = 6  # bytes
@@ -94,6 +95,17 @@ def ping_all(bus: SerialBus) -> list[FoundServo]:
     return sorted(found.values(), key=lambda one: one.id)
 
 
+def has_feetech(bus: SerialBus) -> bool:
+    """Whether Feetech servos are on the line: they answer a PING to all in turn, and the first is asked who it is."""
+    bus.port.send(encode(BROADCAST, Instruction.PING))
+    heard = b""
+    deadline = time.monotonic() + _GAP * (v2.MAX_ID + 1) * byte_seconds(bus.baud) + REPLY_DELAY + bus.latency
+    while chunk := bus.port.receive(deadline):
+        heard += chunk
+    answered = [one.id for one in Decoder().feed(heard) if one.intact and one.id != BROADCAST and not one.params]
+    return any(_identify(bus, id_).protocol in {"sts", "scs"} for id_ in answered[:1])
+
+
 def _sweep(bus: SerialBus, ids: list[int]) -> tuple[set[int], set[int]]:
     """Who answered, and after whose ping came something else."""
     port, echo = bus.port, bus.echo
@@ -146,14 +158,18 @@ def _answered(heard: bytes, ids: Iterable[int], *, echo: bool) -> set[int]:
 
 def _identify(bus: SerialBus, id: int) -> FoundServo:
     try:
-        data = read_start(bus, id, IDENTITY.size)
+        data = read_start(bus, id, START)
     except PortError:
         raise
     except BusError:
         return FoundServo(id, None, None)
     if data is None:
         return FoundServo(id, None, None, mute=True)
-    return FoundServo(id, *IDENTITY.unpack(data)) if len(data) == IDENTITY.size else FoundServo(id, None, None)
+    if len(data) < START:
+        return FoundServo(id, None, None)
+    protocol, model, firmware = who(id, data)
+    bus.speak(id, protocol)
+    return FoundServo(id, model, firmware, protocol=protocol.name)
 
 
 def scan_bauds(
@@ -172,7 +188,7 @@ def scan_bauds(
                 if bus.closed:
                     raise
                 continue
-            found[baud] = scan(bus, wanted, first=baud in AX_BAUDS or len(rates) == 1)
+            found[baud] = scan(bus, wanted, first=baud in FIRST_BAUDS or len(rates) == 1)
     finally:
         if not bus.closed:
             bus.set_baud(before)

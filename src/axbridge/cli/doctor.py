@@ -79,14 +79,16 @@ def tell(findings: Iterable[Finding], indent: str = "") -> None:
 def in_words(facts: dict[str, Any]) -> list[str]:
     """What was measured on a line."""
     from axbridge.bus.diagnose import ranges
+    from axbridge.bus.protocols.known import PROTOCOLS
 
     timer = "" if facts["latency_timer_ms"] is None else f", latency timer {facts['latency_timer_ms']} ms"
     low = ", low-latency mode" if facts["low_latency"] else ""
     echo = ", returns what is sent (stripped)" if facts["echo"] else ""
-    ids = {version: [one["id"] for one in facts["servos"] if one["protocol"] == version] for version in (1, 2)}
+    ids = {name: [one["id"] for one in facts["servos"] if one["protocol"] == name] for name in PROTOCOLS}
+    others = [f"of {PROTOCOLS[name].title}: {ranges(found)}" for name, found in ids.items() if found and name != 1]
     lines = [
         f"{facts['port']}: {facts['adapter']} adapter at {facts['baud']} baud{timer}{low}{echo}",
-        f"servos: {ranges(ids[1]) or 'none'}" + (f"; of Protocol 2.0: {ranges(ids[2])}" if ids[2] else ""),
+        f"servos: {'; '.join([ranges(ids[1]) or 'none', *others])}",
     ]
     if slow := facts.get("no_fast_sync_read"):
         lines.append(f"ids {ranges(slow)} do not know the fast sync read (their firmware is older)")

@@ -53,8 +53,9 @@ def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int]
     elif 0 < limit < allowed:  # 0: it has shut itself down, which is said elsewhere
         problem = f"gives at most {limit / full:.0%} of its torque: {names.torque} is {limit}"
         say(problem, "torque", **{names.torque: most})
-    if values["status_return_level"] == 1:
-        say("acknowledges no write (status return level 1): each is read back", "status", status_return_level=2)
+    if (level := values["status_return_level"]) == servo.protocol.full_level - 1:
+        problem = f"acknowledges no write (status return level {level}): each is read back"
+        say(problem, "status", status_return_level=servo.protocol.full_level)
     if values["temperature_limit"] > wanted["temperature_limit"]:
         problem = f"lets itself get {values['temperature_limit']} °C hot"
         say(problem, "temperature_limit", temperature_limit=wanted["temperature_limit"])

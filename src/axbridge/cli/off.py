@@ -26,7 +26,7 @@ def off(
     baud: BaudOption = 1_000_000,
     json: JsonOption = False,
 ) -> int:
-    """Switch off every motor on the line now: by broadcast in both protocols, then servo by servo.
+    """Switch off every motor on the line now: by broadcast in each protocol, then servo by servo.
 
     It prints which servos confirm that. The exit code is 3 if one does not confirm, or if none answers. Then cut the
     supply.
@@ -67,11 +67,17 @@ def _switched_off(bus: SerialBus, line: ExpectedBus) -> dict[str, list[str]]:
 
 def broadcast_off(bus: SerialBus) -> None:
     """Switch every motor off, of silent servos, too; nobody answers a broadcast, so it is sent a few times."""
+    from axbridge.bus.protocols.dynamixel import FIRST
     from axbridge.bus.protocols.known import PROTOCOLS
+    from axbridge.bus.scan import has_feetech
 
-    for _ in range(_ATTEMPTS):
-        for protocol in PROTOCOLS.values():
-            bus.limp_all(protocol)
+    safe = [one for one in PROTOCOLS.values() if one is not FIRST]
+    for protocol in safe * _ATTEMPTS:
+        bus.limp_all(protocol)
+    known = {one.name for one in bus.protocols.values()}
+    if not (known & {"sts", "scs"} or (not known and has_feetech(bus))):  # there it writes a startup force, in EEPROM
+        for _ in range(_ATTEMPTS):
+            bus.limp_all(FIRST)
 
 
 def _is_off(bus: SerialBus, id: int) -> bool:

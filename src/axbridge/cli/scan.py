@@ -18,9 +18,10 @@ def scan(
     ids: Annotated[str, typer.Option("--ids", help="Ask these ids: a range such as 1-20, or one id.")] = "0-253",
     json: JsonOption = False,
 ) -> int:
-    """List the servos that answer in Protocol 1.0 or 2.0, by baud rate. The exit code is 3 if none answers."""
+    """List the servos that answer, Dynamixel and Feetech, by baud rate. The exit code is 3 if none answers."""
     from axbridge.bus.commission import unmute
     from axbridge.bus.handshake import profile_for
+    from axbridge.bus.protocols.known import PROTOCOLS
     from axbridge.bus.scan import BAUDS, scan_bauds
     from axbridge.bus.serial import SerialBus
     from axbridge.cli.progress import progress
@@ -44,9 +45,8 @@ def scan(
             elif servo.model is None:
                 model = "damaged answers: two servos with this id?"
             version = "" if servo.firmware is None else f", firmware {servo.firmware}"
-            print(
-                f"{rate:>8} baud  id {servo.id:>3}  {model}{version}{', Protocol 2.0' if servo.protocol == 2 else ''}"
-            )
+            spoken = "" if servo.protocol == 1 else f", {PROTOCOLS[servo.protocol].title}"
+            print(f"{rate:>8} baud  id {servo.id:>3}  {model}{version}{spoken}")
             if servo.mute:
                 print(f"run `{unmute(servo.id, f' --port {name} --baud {rate}')}`")
     if any(found.values()):

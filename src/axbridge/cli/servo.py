@@ -55,6 +55,7 @@ def info(
 ) -> None:
     """Print every register of a servo, in counts and in units."""
     from axbridge.bus.commission import read_register
+    from axbridge.bus.protocols.known import PROTOCOLS
     from axbridge.config.register_units import in_units
 
     number, port, baud = _address(servo, rig, port, baud)
@@ -66,7 +67,8 @@ def info(
             "servo-info-1", {"id": number, "profile": profile.name, "protocol": profile.protocol, "registers": values}
         )
         return
-    print(f"servo {number}: {profile.name}, firmware {values['firmware_version']}, Protocol {profile.protocol}.0")
+    title = PROTOCOLS[profile.protocol].title
+    print(f"servo {number}: {profile.name}, firmware {values['firmware_version']}, {title}")
     for name, value in values.items():
         register = profile.registers[name]
         row = f"{register.address:>4}  {register.area.value:<6} {register.access:<2}  {name:<24} {value:>6}"
@@ -140,7 +142,7 @@ def write(
         print(f"the motor has power now and keeps it: `axbridge servo torque {number} off{where}` takes it away")
     if (register, value) == ("status_return_level", 0):
         print(f"it answers PING alone now: `{unmute(number, where)}` lets it answer again")
-    if register == "lock":
+    if register == "lock" and profile.behaviour.lock_scope != "power_off":
         print(f"its EEPROM takes no more writes; {UNLOCK}")
 
 
@@ -227,7 +229,7 @@ def set_baud(
     json: JsonOption = False,
 ) -> None:
     """Change the baud rate of a servo, and check that it answers at the new one."""
-    from axbridge.bus.commission import read_register, refuse_locked, write_blindly
+    from axbridge.bus.commission import read_register, refuse_locked, unlocked, write_blindly
     from axbridge.units import baud_of, baud_register
 
     number, port, baud = _address(servo, rig, port, baud)
@@ -245,9 +247,10 @@ def set_baud(
                 write_blindly(bus, number, profile, "baud_rate", code)
             else:
                 refuse_locked(bus, number, profile, "baud_rate")
-                with suppress(BusTimeout, CorruptPacket):  # the new rate shows whether it was written
+                with suppress(BusTimeout, CorruptPacket), unlocked(bus, number, register, number):
                     bus.write(number, register.address, bytes((code,)), deaf=profile.timing.eeprom_wait(1))
-            bus.set_baud(new)
+                    bus.set_baud(new)
+            bus.set_baud(new)  # which shows whether it was written
             try:
                 bus.ping(number)
             except BusTimeout as error:
@@ -395,6 +398,7 @@ def goto(
     direction and limits are used. Ctrl-C stops it, and the motor goes off.
     """
     from axbridge import minimum_jerk
+    from axbridge.bus.protocols.known import PROTOCOLS
     from axbridge.robot.open import open_robot
 
     if not math.isfinite(angle):
@@ -413,9 +417,8 @@ def goto(
             one = robot[0]
             if one.name in robot.withheld:
                 where = f" --port {port}" if port else ""
-                command = f"axbridge servo write {one.config.id} torque_limit 1023{where}"
-                if alone.profile_of(one.config).protocol == 2:
-                    command = f"axbridge servo reboot {one.config.id}{where}"
+                revival = PROTOCOLS[alone.profile_of(one.config).protocol].revival.format(id=one.config.id)
+                command = f"axbridge servo {revival}{where}"
                 raise BusError(f"{one.name} has shut itself down", f"see why; then `{command}` lets it move again")
             _refuse_beyond(one, alone.profile_of(one.config), angle)
 
@@ -479,12 +482,11 @@ def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
 
 def _refuse_beyond(servo: Servo, profile: FirmwareProfile, angle: float) -> None:
     """Refuse an angle that the rig or the servo's own angle limits do not let it go to."""
-    from axbridge.config.registers import NAMES
     from axbridge.units import Calibration
 
-    names = NAMES[profile.protocol]
+    names = profile.names
     limits = servo.read(names.low), servo.read(names.high)
-    if limits == (0, 0) and profile.protocol == 1:
+    if limits == (0, 0) and "operating_mode" not in profile.registers:
         raise UsageError(
             f"{servo.name} is set up as a wheel: both its angle limits are 0",
             "`axbridge doctor` says which command makes it a joint",
@@ -540,10 +542,10 @@ def _identify(bus: SerialBus, id: int) -> tuple[FirmwareProfile, bool]:
     the AX-12A's, or the XL430's.
     """
     from axbridge.bus.commission import answers_reads, read_register, read_start, try_protocol
-    from axbridge.bus.handshake import profile_for
+    from axbridge.bus.handshake import profile_for, who
     from axbridge.bus.protocols.dynamixel import SECOND
     from axbridge.config.profile import FirmwareProfile
-    from axbridge.config.registers import IDENTITY, Address
+    from axbridge.config.registers import ADDRESSES, Address
 
     length = Address.STATUS_RETURN_LEVEL + 1
     try:
@@ -562,8 +564,11 @@ def _identify(bus: SerialBus, id: int) -> tuple[FirmwareProfile, bool]:
         return FirmwareProfile.load("ax-12a"), True
     if len(data) < length:  # it refused
         return FirmwareProfile.load("ax-12a"), False
-    bus.silent = bus.silent | {id} if data[Address.STATUS_RETURN_LEVEL] < 2 else bus.silent - {id}
-    return profile_for(*IDENTITY.unpack_from(data)) or FirmwareProfile.load("ax-12a"), False
+    protocol, model, firmware = who(id, data)
+    bus.speak(id, protocol)
+    full = data[ADDRESSES[protocol.name].STATUS_RETURN_LEVEL] >= protocol.full_level
+    bus.silent = bus.silent - {id} if full else bus.silent | {id}
+    return profile_for(model, firmware) or FirmwareProfile.load(protocol.usual_profile), False
 
 
 def _readable(bus: SerialBus, id: int) -> FirmwareProfile:

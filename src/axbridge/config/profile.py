@@ -246,6 +246,11 @@ class FirmwareProfile(toml_tables.TomlTable):
         return int(ADDRESSES[self.protocol].TORQUE_ENABLE)
 
     @property
+    def maker(self) -> str:
+        """Whose it is; servos of two makers cannot share a line."""
+        return "Feetech" if isinstance(self.protocol, str) else "Dynamixel"
+
+    @property
     def names(self) -> Names:
         """What it calls the registers that all servos have."""
         return NAMES[self.protocol]
@@ -321,7 +326,7 @@ class FirmwareProfile(toml_tables.TomlTable):
         for place in ADDRESSES[self.protocol]:
             name = place.name.lower()
             if name not in self.registers or self.registers[name].address != place:
-                owner = f"every {'Feetech' if isinstance(self.protocol, str) else f'Protocol {self.protocol}.0'} servo"
+                owner = f"every {f'Protocol {self.protocol}.0' if self.maker == 'Dynamixel' else self.maker} servo"
                 raise ValueError(f"registers.{name} is missing at address {place:d}, where {owner} has it")
         if self.protocol != 2 and self.size > _ADDRESSES_1:
             raise ValueError(f"registers: Protocol 1.0 has addresses up to {_ADDRESSES_1 - 1}")

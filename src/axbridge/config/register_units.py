@@ -7,10 +7,11 @@ import re
 from collections.abc import Mapping
 
 from axbridge.config.profile import FirmwareProfile
-from axbridge.errors import ErrorFlag, HardwareError
+from axbridge.errors import ErrorFlag, FeetechError, HardwareError
 from axbridge.units import RPM, baud_of, bits_to_signed
 
 _SCALED = re.compile(r"([\d.]+) (us|V|deg/s\^2|mA|ms|mV/ms|rev/min\^2)$")
+_FLAGS = {"error bits": ErrorFlag, "hardware error bits": HardwareError, "Feetech error bits": FeetechError}
 _NAMES = {"us": "µs", "deg/s^2": "°/s²", "rev/min^2": "rev/min²"}
 _OR_MS = ", or ms"  # of the profile registers: time, if Drive Mode says so
 _TIMED = 4  # its bit
@@ -33,8 +34,8 @@ def in_units(profile: FirmwareProfile, name: str, values: Mapping[str, int]) -> 
         value = bits_to_signed(value)
     if "bps" in unit:
         return f"{baud_of(value, profile.units_name):.0f} baud"
-    if unit in {"error bits", "hardware error bits"}:
-        return (ErrorFlag if unit == "error bits" else HardwareError)(value).describe()
+    if unit in _FLAGS:
+        return _FLAGS[unit](value).describe()
     if unit.endswith(_OR_MS):
         unit = "ms" if values.get("drive_mode", 0) & _TIMED else unit.removesuffix(_OR_MS)
     if unit in {"degC", "ms"}:

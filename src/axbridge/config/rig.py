@@ -302,11 +302,14 @@ class Rig(toml_tables.TomlTable):
             RigError: no such profile; the servo's zero or its bus's baud rate is none of that model.
             ProfileError: a mistake in the profile.
         """
-        beside = self._beside(servo.profile) if servo.profile.endswith(".toml") else None
-        with self._naming(servo, "profile"):
-            profile = FirmwareProfile.load(beside or servo.profile)
+        profile = self._profile(servo)
         self._check_fit(servo, profile)
         return profile
+
+    def _profile(self, servo: ServoConfig) -> FirmwareProfile:
+        beside = self._beside(servo.profile) if servo.profile.endswith(".toml") else None
+        with self._naming(servo, "profile"):
+            return FirmwareProfile.load(beside or servo.profile)
 
     def _check_fit(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
         top = profile.units.counts
@@ -319,6 +322,12 @@ class Rig(toml_tables.TomlTable):
             hint = f"choose from {', '.join(map(str, modes))}"
             why = f"{mode} is no mode of an {profile.name}"
             raise RigError(self.path, f"servo.{servo.name}.registers.operating_mode", why, hint)
+        first = next((one for one in self.servos if one.drive == servo.drive and one.bus == servo.bus), servo)
+        other = profile if first.profile == servo.profile else self._profile(first)
+        if other.maker != profile.maker:
+            why = f"a {profile.maker} servo cannot be on the bus of {first.name!r}, which is a {other.maker}"
+            hint = "give it a [[bus]] of its own, with another adapter: each would take the other's packets for its own"
+            raise RigError(self.path, f"servo.{servo.name}.bus", why, hint)
         for bus in self.buses:
             if bus.name == servo.bus and baud_register(bus.baud, profile.units_name) is None:
                 why = f"an {profile.name} cannot talk at {bus.baud} baud"

@@ -26,7 +26,7 @@ from axbridge.robot.backends.backend import SIMULATION, Backend
 from axbridge.robot.drives.drive import Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.ideal import IdealDrive
-from axbridge.robot.drives.x_drive import XDrive
+from axbridge.robot.drives.kinds import DRIVES
 from axbridge.robot.safety.exit import WAYS_OUT
 from axbridge.robot.safety.net import Safety
 from axbridge.robot.sensors.sensor import Sample, Sensor
@@ -276,8 +276,7 @@ class Connection:
         simulated = self.backend.simulated
         if config.drive == "dynamixel":
             profile = self.rig.profile_of(config)
-            kind = XDrive if profile.protocol == 2 else DynamixelDrive
-            return kind(
+            return DRIVES[profile.units_name](
                 config,
                 profile,
                 self.rig.model_of(config),

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from axbridge import minimum_jerk
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import NAMES
 from axbridge.errors import BusError, ProfileError, UsageError
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
@@ -54,12 +54,11 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
     servo = robot[name]
     here = servo.position
     profile = robot.rig.profile_of(servo.config)
-    names = NAMES[profile.protocol]
+    names = profile.names
     before = limits_of(robot, name)
     if _shut_down(servo, profile):
-        again = f"reboot {servo.config.id}" if profile.protocol == 2 else f"write {servo.config.id} torque_limit 1023"
-        why = "" if profile.protocol == 2 else " after an overload"
-        raise UsageError(f"{name} has shut itself down{why}", f"when the cause is gone: axbridge servo {again}")
+        again = PROTOCOLS[profile.protocol].revival.format(id=servo.config.id)
+        raise UsageError(f"{name} has shut itself down", f"when the cause is gone: axbridge servo {again}")
     low, high = _range(servo, profile)
     if not low + NUDGE <= here <= high - NUDGE:
         raise UsageError(
@@ -68,7 +67,7 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
             "move the joint away from there by hand",
         )
     farthest = 0.0
-    held = NUDGE if profile.protocol == 2 else _HELD  # the loop of an X servo has no integral
+    held = _HELD if profile.protocol == 1 else NUDGE  # the loops of others have no integral
     try:
         servo.set_available_torque(TORQUE * servo.max_torque)
         servo.write(names.torque, round(TORQUE * profile.units.full_scale))
@@ -101,7 +100,7 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
 def limits_of(robot: Robot, name: str) -> dict[str, int]:
     """The registers that a move with little torque leaves changed, by name, as they are now."""
     servo = robot[name]
-    names = NAMES[robot.rig.profile_of(servo.config).protocol]
+    names = robot.rig.profile_of(servo.config).names
     return {register: servo.read(register) for register in (names.speed, names.torque)}
 
 
@@ -116,14 +115,15 @@ def give_back(robot: Robot, name: str, before: Mapping[str, int]) -> None:
 
 def _shut_down(servo: Servo, profile: FirmwareProfile) -> bool:
     """Whether a servo has switched itself off: then writing what limits its torque would wake one of Protocol 1.0."""
-    if profile.protocol == 2:
-        return servo.read("hardware_error_status") != 0
+    for alarms in ("hardware_error_status", "status"):
+        if alarms in profile.registers:
+            return servo.read(alarms) != 0
     return not servo.read("torque_limit")
 
 
 def _range(servo: Servo, profile: FirmwareProfile) -> tuple[float, float]:
     """Where a servo may go, by its own angle limits and by the rig, rad."""
-    names = NAMES[profile.protocol]
+    names = profile.names
     limits = servo.read(names.low), servo.read(names.high)
     if limits[0] >= limits[1]:
         raise UsageError(

@@ -38,6 +38,8 @@ class _First(Protocol):
     ping_length = 0
     names = NAMES[1]
     usual_profile = "ax-12a"
+    model_place = int(Address.MODEL_NUMBER)
+    firmware_place = int(Address.FIRMWARE_VERSION)
     id_place = int(Address.ID)
     torque_enable = int(Address.TORQUE_ENABLE)
     torque_limit = int(Address.TORQUE_LIMIT)
@@ -60,6 +62,7 @@ class _First(Protocol):
     sign_bits: Mapping[str, int] = {"speed": 10, "load": 10}
     read_errors = tuple(byte for byte in range(0x80) if not byte & ErrorFlag.CHECKSUM)
     shuts_down = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)
+    revival = "write {id} torque_limit 1023"
     mode = int(Address.CW_ANGLE_LIMIT), 4
     whole = 0, TABLE_SIZE
     unlike = CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION
@@ -128,6 +131,8 @@ class _Second(Protocol):
     group_reads = int(Instruction.FAST_SYNC_READ), int(Instruction.SYNC_READ)
     names = NAMES[2]
     usual_profile = "xl430-w250"
+    model_place = int(XAddress.MODEL_NUMBER)
+    firmware_place = int(XAddress.FIRMWARE_VERSION)
     id_place = int(XAddress.ID)
     torque_enable = int(XAddress.TORQUE_ENABLE)
     torque_limit = int(XAddress.GOAL_PWM)
@@ -147,6 +152,7 @@ class _Second(Protocol):
     alarms: type[ServoFlags] = HardwareError
     read_errors = tuple(number | alert for number in range(8) for alert in (0, v2.ALERT))
     watchdog: int | None = int(XAddress.BUS_WATCHDOG)
+    revival = "reboot {id}"
     mode = int(XAddress.OPERATING_MODE), 1
     whole = int(XAddress.GOAL_VELOCITY), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.GOAL_VELOCITY
     unlike = _X_PRESENT

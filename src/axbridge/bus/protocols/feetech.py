@@ -23,7 +23,6 @@ _LIMIT = 48  # Torque Limit of STS and SMS; there SCS have their lock
 _VELOCITY, _TIME = (int(FeetechAddress.GOAL_VELOCITY), 2), (int(FeetechAddress.GOAL_TIME), 2)
 _ENDLESS = {1: _VELOCITY, 2: _TIME}  # by Operating Mode; the other modes follow a position. Goal Time is the duty then
 _SIGNS = {_VELOCITY[0]: 15, _TIME[0]: 10}
-_GOAL_SIGN = 1 << 15
 
 
 class _Sts(_First):
@@ -34,6 +33,8 @@ class _Sts(_First):
     full_level = 1
     names = NAMES["sts"]
     usual_profile = "sts3215"
+    model_place = int(FeetechAddress.MODEL_NUMBER)
+    firmware_place = int(FeetechAddress.FIRMWARE_VERSION)
     id_place = int(FeetechAddress.ID)
     torque_enable = _TORQUE
     lock: int | None = 55
@@ -50,19 +51,20 @@ class _Sts(_First):
     sign_bits: Mapping[str, int] = {"position": 15, "speed": 15, "load": 10}
     alarms: type[ServoFlags] = FeetechError
     read_errors = tuple(range(0x40))
-    shuts_down = int(FeetechError.OVERHEATING | FeetechError.OVERCURRENT)  # at an overload it goes on, gently
+    shuts_down = int(FeetechError.OVERHEATING | FeetechError.OVERCURRENT | FeetechError.OVERLOAD)
+    revival = "torque {id} on"
     mode = 33, 1
     whole = 0, _END
     unlike = _PRESENT, _END - _PRESENT
     park_speed, park_near = 751, 23
     _goal = struct.Struct("<HHH")  # Goal Position, Goal Time, Goal Velocity
-    _order: Literal["<", ">"] = "<"
+    _room = 73  # bytes that all of them have
 
     def find_answer(self, heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:  # noqa: ARG002 - it refuses nothing
         return v1.find_answer(heard, frame, id, length, echo=echo, refusable=False)
 
     def read_room(self, address: int, length: int) -> tuple[int, int]:  # noqa: ARG002 - it has no gaps
-        return 0, _END
+        return 0, self._room
 
     def error(self, byte: int) -> ServoFlags:
         return FeetechError(byte)
@@ -117,6 +119,7 @@ class _Scs(_Sts):
     mode = int(FeetechAddress.MIN_POSITION_LIMIT), 4
     park_speed, park_near = 225, 7
     _goal = struct.Struct(">HHH")
+    _room = FeetechAddress.MOVING + 1
 
     def exchange_bytes(self, count: int) -> tuple[int, int, int]:
         return 8 + 7 * count, 22 * count, count

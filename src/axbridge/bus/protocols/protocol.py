@@ -49,6 +49,7 @@ class Protocol(ABC):
         names: What its servos call the registers that all have.
         full_level: Status return level at which a servo answers writes, too; at two below it, PING alone.
         usual_profile: Name of the profile for a servo of an unknown model: all share its common registers.
+        model_place, firmware_place: Where its servos say who they are, in two bytes and in one.
         id_place, torque_enable: Registers of one byte; RAM begins with the latter.
         lock: Register that has to be 0 for a change of the EEPROM to outlast the power; None: it always does.
         torque_limit: What limits the torque while a servo follows positions; 2 bytes.
@@ -65,7 +66,8 @@ class Protocol(ABC):
         alert: See `alarm`.
         alarms: What is wrong, as flags.
         read_errors: Error bytes that an answer with data may have.
-        shuts_down: Of an error byte: what a servo switches its torque off for, as it comes from the factory.
+        shuts_down: Of an error byte: what a servo takes its torque back for, as it comes from the factory.
+        revival: What `axbridge servo` is to do with a servo that has shut itself down; `id` is its number.
         watchdog: Register that stops a servo to which nobody speaks, in units of 20 ms; None: it has none.
         mode: What tells whether a servo follows positions; see `endless_goal`.
         whole, unlike: Registers in which two servos with one id differ: many, and those that surely do.
@@ -84,6 +86,8 @@ class Protocol(ABC):
     names: Names
     full_level = 2
     usual_profile: str
+    model_place: int
+    firmware_place: int
     id_place: int
     torque_enable: int
     lock: int | None = None
@@ -104,6 +108,7 @@ class Protocol(ABC):
     alarms: type[ServoFlags] = ErrorFlag
     read_errors: Sequence[int]
     shuts_down = 0
+    revival: str
     watchdog: int | None = None
     mode: Span
     whole: Span

@@ -19,8 +19,7 @@ from axbridge.config.instructions import Version
 from axbridge.config.registers import POSITION_MODES, Address, XAddress
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
-from axbridge.robot.drives.dynamixel import DynamixelDrive
-from axbridge.robot.drives.x_drive import XDrive
+from axbridge.robot.drives.kinds import DRIVES
 from axbridge.robot.samples import Scales
 from axbridge.robot.twin.residuals import is_shut_down, residuals_of
 from axbridge.robot.twin.shadow import Shadow
@@ -103,9 +102,7 @@ class Onlooker:
     def __init__(self, rig: Rig, buses: Mapping[str, Bus]) -> None:
         self._buses = buses
         self._drives = {
-            servo.name: (XDrive if profile.protocol == 2 else DynamixelDrive)(
-                servo, profile, rig.model_of(servo), buses[servo.bus]
-            )
+            servo.name: DRIVES[profile.units_name](servo, profile, rig.model_of(servo), buses[servo.bus])
             for servo in rig.dynamixels
             for profile in (rig.profile_of(servo),)
         }

@@ -1,0 +1,117 @@
+"""The drive of a Feetech servo: a speed without end is its velocity mode, a duty its PWM mode.
+
+Modes are EEPROM registers. Its lock is closed while it is driven, so that a change of them ends with the power at the
+latest. A servo of the SCS family has no modes: it is a wheel while both its position limits are 0, as an AX-12 is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from axbridge.bus.cycle import Goal
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import FeetechAddress
+from axbridge.errors import FeetechError
+from axbridge.robot.drives.drive import Capability, Flags, Sample
+from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES, DynamixelDrive
+from axbridge.servo.setpoints import Setpoints
+from axbridge.servo.velocity_pid import towards
+
+_VELOCITY, _DUTY = {"operating_mode": 1}, {"operating_mode": 2}
+_POSITION = {"operating_mode": 0}
+_WHEEL = {"min_position_limit": 0, "max_position_limit": 0}
+
+
+class FeetechDrive(DynamixelDrive):
+    """One servo on a bus; arguments and errors as of `DynamixelDrive`."""
+
+    _changed_to = "in another mode"
+    flags: Flags = FeetechError
+    _mode: Mapping[str, int] = {}  # registers of the endless mode that it is in
+
+    def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
+        native: Capability = "native" if "operating_mode" in profile.registers else "emulated"
+        return {**DYNAMIXEL_CAPABILITIES, "wheel": native}
+
+    @property
+    def shut_down(self) -> bool:
+        """Whether it gives no torque, or a little, for what Unloading Condition names."""
+        return self.read("status") & self.read("shutdown") != 0
+
+    def wake(self) -> None:
+        """Switch its torque, which ends an overload, and give it back if it should have it."""
+        self.write("torque_enable", 0)
+        if self.powered:
+            self.power(on=True)
+
+    def power(self, *, on: bool) -> float:
+        """Switch the motor; on: at rest, and the present position becomes the goal first."""
+        if not on:
+            return super().power(on=False)
+        self._direct_goal = None
+        joint = dict(_POSITION if self._modal else {"min_position_limit": 0, "max_position_limit": self._most})
+        if not self._own and self.bus.protocol(self.id).endless_goal(self._mode_bytes()) is not None:
+            self._borrow(joint)
+            self.restore()  # left in another mode by a program that was killed
+        self.write("lock", 1)
+        present = self.read("present_position")
+        if self.is_wheel:
+            self._stand()
+        else:
+            self.write("goal_position", present)
+        self.write("torque_enable", 1)
+        self.powered = True
+        self._speed = self._correction = 0.0
+        return self.calibration.angle(present)
+
+    def restore(self) -> None:
+        """Put the mode back, limp; see `Drive.restore`."""
+        super().restore()
+        if not self._own:
+            self._mode = {}
+
+    @property
+    def _modal(self) -> bool:
+        return "operating_mode" in self.profile.registers
+
+    @property
+    def _most(self) -> int:
+        return self.profile.units.counts
+
+    def _mode_bytes(self) -> bytes:
+        return self.bus.read(self.id, *self.bus.protocol(self.id).mode).data
+
+    def _stand(self) -> None:
+        self.write("goal_time", 0)
+        if self._modal:
+            self.write("goal_velocity", 0)
+
+    def _enter(self, mode: Mapping[str, int]) -> None:
+        """This endless mode, at rest: limp meanwhile, because a number means something else in each."""
+        if self._mode == mode:
+            return
+        self.write("torque_enable", 0)
+        self._stand()
+        if (held := self._held(mode)) != mode:
+            self._change(held, mode)
+        self._mode, self.is_wheel = mode, True
+        self._stand()
+        self._speed = self._correction = 0.0
+        self.write("torque_enable", 1)
+
+    def _enter_wheel(self, sample: Sample) -> None:  # noqa: ARG002 - an AX needs it
+        self._enter(_DUTY if self._modal else _WHEEL)
+
+    def _turn(self, wanted: Setpoints, sample: Sample, period: float, limit: int) -> Goal:
+        if not self._modal:
+            return super()._turn(wanted, sample, period, limit)
+        self._enter(_VELOCITY)
+        step = math.inf if wanted.acceleration == -1 else wanted.acceleration * period
+        self._speed = towards(self._speed, wanted.velocity, step)
+        counts = round(self._speed / self.profile.units.speed) * self.config.direction
+        return Goal(0, counts, limit, place=FeetechAddress.GOAL_VELOCITY)
+
+    def _wheel_goal(self, duty: float, limit: int) -> Goal:
+        counts = round(max(-1.0, min(1.0, duty)) * self.profile.units.full_scale) * self.config.direction
+        return Goal(0, counts, limit, place=FeetechAddress.GOAL_TIME)
