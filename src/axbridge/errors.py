@@ -250,7 +250,7 @@ class PortError(BusError, OSError):
 
     def __init__(self, port: str, message: str, hint: str = "") -> None:
         self.port = port
-        super().__init__(f"{port}: {message}", hint)
+        super().__init__(message if port == "auto" else f"{port}: {message}", hint)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

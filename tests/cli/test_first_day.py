@@ -1,26 +1,14 @@
 """The verbs of a first day on served buses of both protocols: with no port, two ports, a dead port, an unknown name."""
 
 import json
+from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 
+from axbridge import cli
 from axbridge.bus.serial import SerialBus
-from axbridge.cli import (  # noqa: F401 - registers them
-    compare,
-    demo,
-    export,
-    identify,
-    list_,
-    off,
-    plot,
-    ports,
-    record,
-    rig,
-    servo,
-    verify,
-    view,
-    walk,
-)  # fmt: skip
+from axbridge.cli import options
 from axbridge.cli.app import DONE, HARDWARE, MISUSE, run
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
@@ -28,9 +16,25 @@ from tests.support.pty_line import PtyLine
 from tests.support.warm import run as typed
 from tests.support.warm import serving
 
+for module in iter_modules(cli.__path__):
+    import_module(f"axbridge.cli.{module.name}")
+
 pytestmark = pytest.mark.slow
 COUNTS = {"bench_arm": 1, "koch": 6}
-VERBS = (["off"], ["rig", "new", "mine"], ["view"], ["servo", "info", "1"])
+REAL = ["--backend", "real"]
+VERBS = (
+    *(["off"], ["rig", "new", "mine"], ["view"], ["scan"], ["doctor"], ["monitor"]),
+    *(["servo", *words.split()] for words in ("info 1", "read 1 id", "write 1 led 1", "goto 1 0", "torque 1 off")),
+    *(["servo", *words.split()] for words in ("set-id 1 7", "set-baud 1 500000", "reset 1 --yes", "reboot 1")),
+    *(["record", "step", "bare_horn", *REAL], ["teach", "bench_arm", "--out", "m.json", "--duration", "1"]),
+    *(["play", "sample:bow", "bioloid", *REAL], ["walk", "bioloid", *REAL], ["verify", "bench_arm"]),
+)
+WITH_A_RIG = (
+    *("off", "doctor", "monitor", "view", "verify", "calibrate", "walk", "demo", "serve", "rig show"),
+    *("record step", "play sample:bow", "servo info shoulder", "teach --out m.json", "run {script}"),
+    *("export mujoco --out a.xml", "export bam --out a.json", "move convert sample:bow a.mtn"),
+    *("move optimise sample:bow b.json", "sweep --over seed=0,1"),
+)
 
 
 @pytest.fixture(scope="module", params=COUNTS)
@@ -142,6 +146,20 @@ def test_ports_lists_adapters_and_says_so_when_there_is_none(capsys, monkeypatch
     assert "no serial adapter is plugged in" in capsys.readouterr().out
     with pytest.raises(PortError):
         SerialBus("auto")
+
+
+@pytest.mark.parametrize("word", [False, True], ids=["positional", "--rig"])
+@pytest.mark.parametrize("verb", WITH_A_RIG)
+def test_a_rig_that_there_is_not_is_asked_back_with_or_without_its_word(verb, word, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "idle.py").write_text("")
+    words = [part.format(script="idle.py") for part in verb.split()]
+    name = "bench_amr"
+    known = {"rig show", "export mujoco --out a.xml", "export bam --out a.json", "sweep --over seed=0,1", "serve"}
+    assert run([*words, *(["--rig", name] if word and verb not in known else [name])]) == MISUSE
+    err = capsys.readouterr().err
+    assert "did you mean 'bench_arm'?" in err
+    assert err.count("\n") == 2
 
 
 @pytest.mark.parametrize("kind", ["rigs", "models", "profiles", "moves", "samples", "experiments", "faults"])
@@ -268,3 +286,24 @@ def test_view_without_a_robot_says_how_to_see_one(there, capsys, monkeypatch):
     said = capsys.readouterr().err
     assert "--port" in said
     assert "axbridge view bench_arm" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "time"), [("10ms", 0.01), ("0.02", 0.02), ("1.5s", 1.5), ("2m", 120.0), ("2min", 120.0), ("0", 0.0)]
+)
+def test_a_time_says_its_unit_or_is_in_seconds(text, time):
+    assert options.seconds(text) == pytest.approx(time)
+
+
+@pytest.mark.parametrize("verb", ["record step bench_arm --tick", "teach bench_arm --out m.json --smooth"])
+def test_a_short_time_without_its_unit_is_asked_back(verb, capsys):
+    assert run([*verb.split(), "16"]) == MISUSE
+    assert "write --" in (said := capsys.readouterr().err)
+    assert "16ms" in said
+    assert run([*verb.split(), "soon"]) == MISUSE
+    assert "'soon' is no time" in capsys.readouterr().err
+
+
+def test_a_move_that_comes_along_is_named_where_its_name_alone_was_typed(capsys):
+    assert run(["play", "bow", "bioloid"]) == MISUSE
+    assert "sample:bow comes with axbridge" in capsys.readouterr().err

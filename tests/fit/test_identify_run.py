@@ -209,7 +209,7 @@ def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
         (("record", "step", "--rig", "bench_arm", "--angle", "170", "--out", "log.mcap", "--force"), "beyond the limits"),
         (("record", "sine", "--rig", "bench_arm", "--amplitude", "170"), "beyond the limits"),
         (("record", "step", "--rig", "bench_arm", "--out", "text.mcap/step.mcap"), "cannot be written"),
-        (("record", "sine", "--rig", "bioloid", "--amplitude", "30", "--tick", "10"), "too short: the bus takes 18."),
+        (("record", "sine", "--rig", "bioloid", "--amplitude", "30", "--tick", "10ms"), "too short: the bus takes 18."),
         (("record", "replay", "--rig", "bench_arm"), "replay needs a recording"),
         (("walk", "--rig", "bioloid", "--record", "log.mcap"), "log.mcap is already there"),
         (("walk", "--rig", "bioloid", "--period", "0.3", "--record", "w.mcap"), "the gait needs"),
@@ -320,7 +320,7 @@ def test_a_fit_finds_an_x_servo_again_in_what_was_recorded_through_its_registers
     monkeypatch.chdir(tmp_path)
     rig = ("--rig", "xl330_pendulum")
     for name in ("step", "fall", "sin-time-square", "lift-and-drop"):
-        assert app.run(["record", name, *rig, "--model", model, "--tick", "5"]) == app.DONE
+        assert app.run(["record", name, *rig, "--model", model, "--tick", "5ms"]) == app.DONE
     fitted = ("step.mcap", "fall.mcap", "sin-time-square.mcap", "--holdout", "lift-and-drop.mcap")
     capsys.readouterr()
     search = ("--model", "pendulum-servo", "--friction", law, "--starts", "4", "--json")

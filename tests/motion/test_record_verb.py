@@ -48,7 +48,7 @@ def test_programs_read_what_was_recorded_as_json(tmp_path, capsys):
 def test_a_tick_that_is_nearly_kept_is_recorded_as_it_was_and_told(tmp_path, capsys):
     path = tmp_path / "sine.mcap"
     arguments = ["record", "sine", "--rig", "bioloid", "--amplitude", "30", "--period", "1", "--duration", "2"]
-    assert app.run([*arguments, "--tick", "16", "--out", str(path)]) == app.DONE
+    assert app.run([*arguments, "--tick", "16ms", "--out", str(path)]) == app.DONE
     assert "steps were late" in capsys.readouterr().err
     found = open_recording(path)
     (track,) = found.values()

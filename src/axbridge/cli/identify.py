@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,9 +10,8 @@ import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.exit import unharmed
-from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, servo_of, shared
+from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, seconds, servo_of, shared
 from axbridge.cli.progress import progress
-from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
     from axbridge.fit.result import Fit
@@ -112,7 +110,7 @@ def identify(
             held_out=[open_recording(path) for path in holdout or ()],
             ks_pairs=ks_pairs,
             starts=starts,
-            budget=_seconds(budget),
+            budget=seconds(budget),
             seed=seed,
             where=executor,
             again=[open_recording(path) for path in again or ()],
@@ -161,10 +159,3 @@ def _print(fit: Fit) -> None:
         print(chance)
     for warning in (fit.condition, *([fit.laws.note] if fit.laws is not None and fit.laws.note else ()), *fit.warnings):
         print(f"note: {warning}")
-
-
-def _seconds(text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min)?", text)
-    if match is None:
-        raise UsageError(f"{text!r} is no time", "write 90s or 2m")
-    return float(match[1]) * (60 if match[2] in {"m", "min"} else 1)

@@ -5,6 +5,7 @@ A verb may add a sentence of its own to the help: what it does with it, or what 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -86,6 +87,26 @@ def servos_of(rig: Rig, servos: str) -> list[str]:
     return [one.name for one in rig.servos if not chosen or one.name in chosen]
 
 
+def seconds(text: str) -> float:
+    """A time on the command line, s: 2m, 1.5s, 10ms; a number without a unit is seconds."""
+    from axbridge.errors import UsageError
+
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|min)?", text)
+    if match is None:
+        raise UsageError(f"{text!r} is no time", "write 10ms, 1.5s or 2m")
+    return float(match[1]) * _UNITS[match[2] or "s"]
+
+
+def short_time(word: str, text: str) -> float:
+    """The time behind an option that is far below a second, s."""
+    from axbridge.errors import UsageError
+
+    time = seconds(text)
+    if time >= 1:
+        raise UsageError(f"{word} of {time:g} s is too long", f"write {word} {text}ms if you mean milliseconds")
+    return time
+
+
 def print_table(rows: Sequence[Sequence[str]]) -> None:
     """Print rows with their columns lined up."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -101,6 +122,7 @@ def _rigs(begun: str) -> list[str]:
     return [name for name in shipped_names(FOLDER) if name.startswith(begun)]
 
 
+_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
 _A_RIG = "Name of a rig, or path of its file; also pendulum:mass=0.2,length=0.15."
 
 # the first sentence of an option's help, and its other settings for typer; `--out` has no metavar, because the verb's

@@ -55,7 +55,8 @@ def record(
     duty: Annotated[list[float] | None, typer.Option("--duty", help="Duty of the motor, 0..1; repeat.")] = None,
     source: Annotated[Path | None, typer.Option("--source", help="Recording that replay repeats.")] = None,
     tick: Annotated[
-        float | None, typer.Option("--tick", help="Control period, ms; default: the rig's basic_time_step_ms.")
+        str | None,
+        typer.Option("--tick", metavar="TIME", help="Control period, such as 10ms; default: that of the rig."),
     ] = None,
     dry: Annotated[bool, typer.Option("--dry-run", help="Move nothing; draw the goals into FILE.png.")] = False,
     seed: opt.SeedOption = 0,
@@ -72,6 +73,7 @@ def record(
     if experiment not in {*NAMES, "protocol"}:
         hint = nearest(experiment, [*NAMES, "protocol"])
         raise UsageError(f"there is no experiment {experiment!r}", f"{hint}experiments: {', '.join(NAMES)}, protocol")
+    period_ms = None if tick is None else 1e3 * opt.short_time("--tick", tick)
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     servo = servo and opt.servo_of(loaded, servo).name
     if loaded.comes_along and loaded.name == "bench_arm" and backend != "sim" and not (dry or _is_virtual(port)):
@@ -101,14 +103,15 @@ def record(
     check_new(*(path for _, path, _ in jobs), force=force, sources=(source,))
     if dry:
         for name, picture, job in jobs:
-            dry_run(loaded, servo, seed, name, job, tick, picture)
+            dry_run(loaded, servo, seed, name, job, period_ms, picture)
         return
     written = []
     for name, path, job in jobs:
         with interruptible(path, loaded), progress("opening the robot", quiet=json) as show:
             done = recorded(
-                loaded, name, path, job, backend=backend, port=port, servo=servo, tick_ms=tick, seed=seed, progress=show
-            )
+                loaded, name, path, job, backend=backend, port=port, servo=servo, tick_ms=period_ms, seed=seed,
+                progress=show,
+            )  # fmt: skip
         written.append({"experiment": name, "path": str(path), **asdict(done)})
         _note_late(done)
         if not json:

@@ -39,7 +39,9 @@ def teach(
     keyframes: Annotated[bool, typer.Option("--keyframes", help="Each key takes a pose; q ends.")] = False,
     way: Annotated[float, typer.Option("--way", help="Time from pose to pose with --keyframes, s.")] = 1.0,
     duration: Annotated[float, opt.shared("--duration", "Then you need no keys.")] = 0.0,
-    smooth: Annotated[float, typer.Option("--smooth", help="Width of the smoothing, ms; 0 = none.")] = 60.0,
+    smooth: Annotated[
+        str, typer.Option("--smooth", metavar="TIME", help="Width of the smoothing, such as 60ms; 0 = none.")
+    ] = "60ms",
     seed: opt.SeedOption = 0,
     force: opt.ForceOption = False,
     json: opt.JsonOption = False,
@@ -56,8 +58,9 @@ def teach(
     from axbridge.motion.teaching import chosen, soft
     from axbridge.robot.open import open_robot
 
-    if not (0 < way < math.inf and 0 <= duration < math.inf and 0 <= smooth < math.inf):
-        raise UsageError("--way must be positive, --duration and --smooth 0 or more", "correct the option")
+    width = opt.short_time("--smooth", smooth)
+    if not (0 < way < math.inf and 0 <= duration < math.inf):
+        raise UsageError("--way must be positive, --duration 0 or more", "correct the option")
     if out.suffix.lower() not in {".json", ".mtn", ".motion"}:
         raise UsageError(f"{out}: no such kind of move", "name it .json, .mtn or .motion")
     check_new(out, force=force)
@@ -87,7 +90,7 @@ def teach(
             if keyframes:
                 _poses(robot, names, key, way, save)
             else:
-                taught = _hand(robot, names, key, duration, smooth / 1000, save)
+                taught = _hand(robot, names, key, duration, width, save)
                 document |= {fact: value for fact, value in vars(taught).items() if fact != "move"}
                 if not json:
                     _print(taught)

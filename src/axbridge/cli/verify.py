@@ -82,6 +82,7 @@ def verify(
     out and repeat them. A later run in the same folder continues where this one ended. At the end the motors are off,
     also after an error or Ctrl-C. The exit code is 1 if a step found a fault.
     """
+    from axbridge.bus.serial import SerialBus
     from axbridge.cli.verify_report import KEPT, PAGE, TEXT, judged, load
     from axbridge.cli.verify_steps import LIMP, Task, suited
     from axbridge.config.rig import Rig
@@ -96,6 +97,8 @@ def verify(
     task = Task(loaded, rig, port, buses_of(port, rig, 0), folder, servos_of(loaded, joints), servo, quick)
     if servo is not None:
         suited(loaded, servo)
+    for line in task.lines:
+        SerialBus(line.port, line.baud).close()  # a dead port is named before the first question
     kept = {} if force else load(folder / KEPT, loaded)
     if not kept:
         check_new(*(folder / file for file in (KEPT, PAGE, TEXT)), force=force)
@@ -137,7 +140,7 @@ class _Run:
         """Do these steps; what is done goes into `begun`."""
         from axbridge.cli.off import broadcast_off
 
-        print(f"{self._task.rig.name}, {len(self._task.rig.dynamixels)} servos, in {len(queue)} steps.")
+        print(f"{self._task.rig.name}, servos: {len(self._task.rig.dynamixels)}, steps: {len(queue)}.")
         print("All motors go off now, and are off between the steps and at the end: hold the robot.")
         self._ask(f"keys: {YES} goes on, {QUIT} ends", YES)
         begun.append("motors off")

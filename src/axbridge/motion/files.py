@@ -32,7 +32,8 @@ def load_move(path: str | Path, joints: JointTable | None = None) -> tuple[Move,
             return (move if joints is None else move.renamed(joints.aliases)), []
         if kind == ".json":
             return Move.load(path), []
-    raise UsageError(f"{path}: no such kind of move", f"name it {_KINDS}")
+    ours = f"; {_SHIPPED}{path} comes with axbridge" if str(path) in samples() else ""
+    raise UsageError(f"{path}: no such kind of move", f"a move is a file {_KINDS}{ours}")
 
 
 def save_move(move: Move, path: str | Path, joints: JointTable | None = None) -> list[str]:

@@ -114,5 +114,5 @@ def _check_tick(robot: Robot, tick: float) -> None:
         servos = "its servo" if len(robot) == 1 else f"its {len(robot)} servos"
         raise UsageError(
             f"a tick of {tick:g} ms is too short: the bus takes {longest:.1f} ms to serve {servos}",
-            f"choose --tick {math.ceil(longest / 5) * 5} or more",
+            f"choose --tick {math.ceil(longest / 5) * 5}ms or more",
         )
