@@ -6,6 +6,8 @@ import threading
 import time
 import warnings
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import dynamixel_sdk as sdk
 import pytest
@@ -16,12 +18,18 @@ from axbridge.bus.protocols.v1 import encode
 from axbridge.config.instructions import Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning
+from tests.support.robot_files import write_feetech_comb
 from tests.support.waiting import until
 from tests.support.warm import start
 
 pytestmark = pytest.mark.slow
 SOFT = 0.5  # s in which torque rises
-ROBOTS = {"koch": ("wrist_roll", 5), "bioloid": ("right_elbow", 5)}  # a joint that nothing weighs on
+ROBOTS = {
+    "koch": ("wrist_roll", 5),
+    "bioloid": ("right_elbow", 5),
+    "feetech": ("s2", 2),
+}  # a joint that little weighs on
+ASLEEP = 'base = "sts3215"\nname = "asleep"\nbehaviour = { auto_torque_on_goal = false }\n'
 BACK = "without power until now: "
 
 
@@ -31,7 +39,7 @@ class Other:
     def __init__(self, server, port, rig):
         self._server, self._port = server, sdk.PortHandler(port)
         self.protocol = 2 if rig == "koch" else 1
-        self.torque_enable = {1: 24, 2: 64}[self.protocol]
+        self.torque_enable = {"bioloid": 24, "koch": 64, "feetech": 40}[rig]
         self._packets = sdk.PacketHandler(float(self.protocol))
         assert self._port.openPort()
         assert self._port.setBaudRate(1_000_000)
@@ -64,10 +72,20 @@ class Other:
 @contextmanager
 def driven(name):
     """A robot on a served bus that holds where it is, one of its servos, and the other client."""
-    with start("serve", name) as server:
+    with TemporaryDirectory() as folder:
+        if name == "feetech":  # whether a goal wakes them, no table says: here it does not
+            (Path(folder) / "asleep.toml").write_text(ASLEEP, encoding="utf-8")
+            rig = write_feetech_comb(Path(folder), profile="asleep.toml")
+        with served(name, rig if name == "feetech" else name) as what:
+            yield what
+
+
+@contextmanager
+def served(name, rig):
+    with start("serve", str(rig)) as server:
         try:
             port = server.stdout.readline().split()[1]
-            with axbridge.open(name, backend="real", port=port) as robot:
+            with axbridge.open(rig, backend="real", port=port) as robot:
                 other = Other(server, port, name)
                 for servo in robot.values():
                     servo.torque_on()
@@ -139,6 +157,8 @@ def be_rebooted(_robot, servo, other):
         ("koch", lose_power_alone),
         ("koch", lose_power_with_all),
         ("koch", be_rebooted),
+        ("feetech", lose_power_alone),
+        ("feetech", lose_power_with_all),
     ],
 )
 def test_a_servo_that_was_without_power_goes_on_softly_from_where_it_is_and_that_is_said(name, mishap):
@@ -156,21 +176,23 @@ def test_a_servo_that_was_without_power_goes_on_softly_from_where_it_is_and_that
         assert robot.withheld == frozenset()
 
 
-def test_torque_that_another_program_switches_off_is_said_and_stays_off_until_somebody_wants_it_back():
-    with driven("koch") as (robot, servo, other):
-        other.switch(5, on=0)
-        with hearing("servo 'wrist_roll' has no torque, and stays limp until recover(): something else") as said:
-            took = step_until(robot, lambda: "torque off" in kinds(robot, "wrist_roll"), 1.0)
+@pytest.mark.parametrize("rig", ["koch", "feetech"])
+def test_torque_that_another_program_switches_off_is_said_and_stays_off_until_somebody_wants_it_back(rig):
+    name, id_ = ROBOTS[rig]
+    with driven(rig) as (robot, servo, other):
+        other.switch(id_, on=0)
+        with hearing(f"servo {name!r} has no torque, and stays limp until recover(): something else") as said:
+            took = step_until(robot, lambda: "torque off" in kinds(robot, name), 1.0)
             for _ in range(50):
                 servo.set_position(1.2)  # as a loop does that knows nothing of it
                 robot.step(20)
         assert (took < 1.0, len(said)) == (True, 1)
-        assert (servo.torque_enabled, servo.goals.enabled, other.torque(5)) == (False, False, 0)
-        assert (robot.causes, robot.withheld) == ({"wrist_roll": ["torque off"]}, {"wrist_roll"})
+        assert (servo.torque_enabled, servo.goals.enabled, other.torque(id_)) == (False, False, 0)
+        assert (robot.causes, robot.withheld) == ({name: ["torque off"]}, {name})
         assert servo.position == pytest.approx(0.0, abs=0.1)
         servo.recover()
         assert first_speed(robot, servo) < 0.25 * servo.max_velocity
-        assert (servo.torque_enabled, other.torque(5), robot.causes) == (True, 1, {})
+        assert (servo.torque_enabled, other.torque(id_), robot.causes) == (True, 1, {})
         assert servo.position == pytest.approx(1.2, abs=0.06)
 
 

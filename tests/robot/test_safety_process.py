@@ -15,6 +15,7 @@ from axbridge.config.instructions import Instruction
 from axbridge.errors import PortError
 from tests.support import ends
 from tests.support.pty_line import PtyLine
+from tests.support.robot_files import write_feetech_comb
 from tests.support.warm import Warm
 
 pytestmark = pytest.mark.slow
@@ -95,6 +96,18 @@ def test_a_program_leaves_no_motor_on_however_it_drives_and_ends(bench, way, how
     ended = ends.end(bench, way, how)
     assert not ended.wrong
     assert ended.seconds < LIMIT
+
+
+@pytest.fixture(scope="module")
+def feetech(tmp_path_factory):
+    with ends.served(str(write_feetech_comb(tmp_path_factory.mktemp("comb"))), model=None) as served:
+        yield served
+
+
+@pytest.mark.parametrize("policy", ["limp", "hold", "park"])
+@pytest.mark.parametrize(("way", "how"), [("main thread", "SIGTERM"), ("main thread", "SIGKILL"), ("wheel", "SIGKILL")])
+def test_a_program_leaves_no_feetech_motor_on(feetech, way, how, policy):
+    assert not ends.end(feetech, way, how, policy=policy).wrong
 
 
 def test_a_program_killed_before_its_guard_is_up_is_guarded_too(line):

@@ -9,6 +9,7 @@ import pytest
 import axbridge
 from axbridge import ControlWarning, UnsupportedOperation, UsageError
 from tests.support.ideal_world import Bench
+from tests.support.robot_files import write_feetech_comb
 
 NO_NUMBERS = [10**400, "1", b"1", None, 1j, [1.0], {}, object(), np.array([1.0, 2.0])]
 ODD_NUMBERS = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, np.float32(0.1), True, np.array(0.1)]
@@ -32,9 +33,13 @@ def set_points(servo):
     return servo.target_position, *limits, servo.torque_enabled
 
 
-@pytest.fixture(params=["pan_tilt", "xl330_pendulum", "ideal"])
+@pytest.fixture(params=["pan_tilt", "xl330_pendulum", "feetech", "ideal"])
 def robot(request, tmp_path):
-    rig = Bench(tmp_path).rig({"controller": "pid"}) if request.param == "ideal" else request.param
+    rig = request.param
+    if rig == "ideal":
+        rig = Bench(tmp_path).rig({"controller": "pid"})
+    elif rig == "feetech":
+        rig = write_feetech_comb(tmp_path)
     with axbridge.open(rig) as opened:
         yield opened
 

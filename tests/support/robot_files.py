@@ -32,9 +32,10 @@ def write_comb(folder, count=18, delay=0, extra="", world=True, more=""):
     return rig
 
 
-def write_feetech_comb(folder, count=2, profile="sts3215", supply=7.4, on_exit="limp"):
+def write_feetech_comb(folder, count=2, profile="sts3215", supply=7.4):
     """The same with servos by Feetech."""
-    zero = FirmwareProfile.load(profile).units.counts // 2 + 1
-    extra = f'safety = {{ on_exit = "{on_exit}" }}\nbus = [{{ supply_voltage = {supply} }}]'
+    known = folder / profile if profile.endswith(".toml") else profile
+    zero = FirmwareProfile.load(known).units.counts // 2 + 1
+    extra = f"bus = [{{ supply_voltage = {supply} }}]"
     more = f'profile = "{profile}"\nmodel = "sts3215"\nzero = {zero}'
     return write_comb(folder, count, extra=extra, more=more)
