@@ -182,3 +182,20 @@ def test_the_page_of_the_documentation_is_up_to_date():
 
     script = Path(__file__).parents[2] / "docs" / "make_profiles.py"
     assert subprocess.run([sys.executable, script, "--check"], check=False).returncode == 0, f"run python {script}"
+
+
+@pytest.mark.parametrize(
+    ("name", "controller"), [("sts3215", "Sts3215PyController"), ("scs0009", "Scs0009PyController")]
+)
+def test_feetech_registers_are_where_another_program_has_them(name, controller):
+    theirs = getattr(pytest.importorskip("rustypot"), controller)
+    ours = {register.address: register for register in FirmwareProfile.load(name).registers.values()}
+    known = {"sync_write_flag", "pwm_maximum_step", "minimum_velocity_limit"}  # of whose meaning nothing is said
+    for one in theirs.registers():
+        if one.name not in known:
+            register = ours[one.addr]
+            assert (register.size, register.sign_bit, register.writable) == (
+                one.size,
+                one.sign_bit or 0,
+                str(one.access).endswith("ReadWrite"),
+            ), one.name

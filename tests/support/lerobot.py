@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-LEROBOT = ("lerobot==0.6.1", "dynamixel-sdk", "pyserial", "draccus", "deepdiff", "tqdm", "huggingface-hub<2", "numpy<2.3",
+LEROBOT = ("lerobot==0.6.1", "dynamixel-sdk", "feetech-servo-sdk", "pyserial", "draccus", "deepdiff", "tqdm", "huggingface-hub<2", "numpy<2.3",
            "opencv-python-headless<4.14")  # fmt: skip
 
 

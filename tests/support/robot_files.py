@@ -37,5 +37,6 @@ def write_feetech_comb(folder, count=2, profile="sts3215", supply=7.4):
     known = folder / profile if profile.endswith(".toml") else profile
     zero = FirmwareProfile.load(known).units.counts // 2 + 1
     extra = f"bus = [{{ supply_voltage = {supply} }}]"
-    more = f'profile = "{profile}"\nmodel = "sts3215"\nzero = {zero}'
+    model = "scs0009" if profile == "scs0009" else "sts3215"
+    more = f'profile = "{profile}"\nmodel = "{model}"\nzero = {zero}'
     return write_comb(folder, count, extra=extra, more=more)

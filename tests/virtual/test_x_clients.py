@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.lerobot import with_lerobot
+from tests.support.robot_files import write_feetech_comb
 from tests.support.waiting import until
 from tests.support.warm import serving
 
@@ -75,6 +76,24 @@ class Talk:
     def enter(self):
         self.process.stdin.write(b"\n")
         self.process.stdin.flush()
+
+
+@pytest.mark.ci
+@pytest.mark.slow
+def test_lerobots_own_feetech_bus_and_so101_arms_take_served_arms_for_arms(lerobot, tmp_path):
+    rig, calibrations = write_feetech_comb(tmp_path, 6), tmp_path / "calibrations"
+    calibrations.mkdir()
+    with serving(rig) as port, serving(rig) as leaders:
+        done = subprocess.run(
+            [lerobot, CLIENTS / "lerobot_so101.py", port, leaders, calibrations],
+            input="\n\n",  # ENTER takes the calibration from the file
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={**os.environ, "PYTHONPATH": str(CLIENTS / "stubs"), "HOME": str(tmp_path)},
+            check=False,
+        )
+    assert (done.returncode, done.stdout.endswith("ok\n")) == (0, True), done.stdout + done.stderr
 
 
 @pytest.mark.ci

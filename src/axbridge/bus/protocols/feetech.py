@@ -103,6 +103,7 @@ class _Scs(_Sts):
     name: Version = "scs"
     title = "Feetech SCS"
     group_reads: tuple[int, ...] = ()
+    ping_slots = False
     byteorder: Literal["little", "big"] = "big"
     names = NAMES["scs"]
     usual_profile = "scs0009"
