@@ -97,8 +97,6 @@ def verify(
     task = Task(loaded, rig, port, buses_of(port, rig, 0), folder, servos_of(loaded, joints), servo, quick)
     if servo is not None:
         suited(loaded, servo)
-    for line in task.lines:
-        SerialBus(line.port, line.baud).close()  # a dead port is named before the first question
     kept = {} if force else load(folder / KEPT, loaded)
     if not kept:
         check_new(*(folder / file for file in (KEPT, PAGE, TEXT)), force=force)
@@ -106,6 +104,8 @@ def verify(
         queue.remove("walk")
         if "walk" in wanted:
             raise UsageError(f"rig {loaded.name} has no legs that walk", "leave the step walk out")
+    for line in task.lines:
+        SerialBus(line.port, line.baud).close()  # a dead port is named before the first question
     begun: list[str] = []
 
     def left(end: BaseException) -> str:
