@@ -22,9 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import viser
-from viser import _messages
 from websockets.sync.client import connect
 
 import axbridge
@@ -80,17 +77,11 @@ def resident() -> float:
 
 @contextmanager
 def looking(url: str) -> Iterator[list[int]]:
-    """A page that is open: it says where its camera is, as a browser does, and takes what comes; counts its bytes."""
-    camera = _messages.ViewerCameraMessage(
-        wxyz=(1, 0, 0, 0), position=(1, 1, 1), fov=1.0, near=0.1, far=10.0, look_at=(0, 0, 0), up_direction=(0, 0, 1),
-        image_height=800, image_width=1000,
-    )  # fmt: skip
+    """A page that is open: it takes what comes; counts its bytes."""
     done, counted = threading.Event(), [0]
 
     def look() -> None:
-        protocol = f"viser-v{viser.__version__}"
-        with connect(url.replace("http", "ws"), subprotocols=[protocol], proxy=None, max_size=None) as socket:
-            socket.send(msgspec.msgpack.encode(camera.as_serializable_dict([])))
+        with connect(url.replace("http", "ws") + "live", proxy=None, max_size=None) as socket:
             while not done.is_set():
                 try:
                     counted[0] += len(socket.recv(timeout=0.2))

@@ -85,7 +85,7 @@ def test_everything_that_is_asked_of_the_links_bears_a_link_without_mass_on_an_i
 @pytest.mark.slow
 @pytest.mark.parametrize("which", ["heavy", "seeing"])
 def test_such_robots_are_shown_and_recorded(which, request, tmp_path):
-    pytest.importorskip("viser")
+    pytest.importorskip("websockets")
     rig = request.getfixturevalue(which)
     name = rig.servos[0].name
     with (

@@ -23,7 +23,7 @@ def terminated(process):
 
 
 def test_view_says_that_the_page_is_closed():
-    pytest.importorskip("viser")
+    pytest.importorskip("websockets")
     with start("view", "--rig", "pan_tilt", "--no-open") as page:
         assert page.stdout.readline().startswith("page: ")
         assert terminated(page) == "stopped: motors are off; the page is closed\n"

@@ -127,7 +127,7 @@ def test_what_was_limp_meanwhile_is_looked_at_again(line):
 
 @pytest.mark.slow
 def test_the_page_says_so_and_stays(line, tmp_path, monkeypatch):
-    pytest.importorskip("viser")
+    pytest.importorskip("websockets")
     monkeypatch.chdir(tmp_path)
     stand(line, beyond("left_knee", -15))
     with (
@@ -136,8 +136,8 @@ def test_the_page_says_so_and_stays(line, tmp_path, monkeypatch):
     ):
         page.desk.ask("torque", lambda: page.actions.torque(list(robot), on=True))
         patience = time.monotonic() + 20
-        while "left_knee stands at" not in page.message:
-            assert time.monotonic() < patience, page.message
+        while "left_knee stands at" not in page.said[0]:
+            assert time.monotonic() < patience, page.said[0]
             page.run(0.1)
         begun = robot.time
         page.run(0.1)

@@ -4,7 +4,8 @@ from axbridge.config.profile import FirmwareProfile
 
 _LINK = """
   <link name="arm{n}"><inertial><origin xyz="0 0 -0.05"/><mass value="0.05"/>
-    <inertia ixx="5e-5" iyy="5e-5" izz="5e-6" ixy="0" ixz="0" iyz="0"/></inertial></link>
+    <inertia ixx="5e-5" iyy="5e-5" izz="5e-6" ixy="0" ixz="0" iyz="0"/></inertial>
+    <visual><origin xyz="0 0 -0.05"/><geometry><box size="0.03 0.03 0.1"/></geometry></visual></link>
   <joint name="j{n}" type="revolute"><parent link="base"/><child link="arm{n}"/><origin xyz="0 {y} 0"/>
     <axis xyz="0 -1 0"/><limit lower="-2.6" upper="2.6" effort="10" velocity="100"/></joint>"""
 _SERVO = """

@@ -1,8 +1,12 @@
 """A recording seen again, and pages that other verbs open."""
 
+import json
 import math
+import re
 import threading
 import time
+from base64 import b64decode
+from dataclasses import replace
 from urllib.request import urlopen
 
 import numpy as np
@@ -14,10 +18,10 @@ from axbridge.cli import app
 from axbridge.cli import run as run_verb  # noqa: F401 - registers it
 from axbridge.cli import view as view_verb  # noqa: F401
 from axbridge.recording.provenance import describe, rig_of
-from axbridge.view import web_server
-from axbridge.view.replay import Replay
+from axbridge.recording.recording import Event, Track
+from axbridge.view.replay import replay_page
 
-pytest.importorskip("viser")
+pytest.importorskip("websockets")
 
 
 @pytest.fixture
@@ -34,32 +38,56 @@ def recording(tmp_path):
     return axbridge.open_recording(path)
 
 
-@pytest.fixture
-def replay(recording):
-    server, _ = web_server.start(0, "127.0.0.1", "test")
-    yield Replay(server, rig_of(recording), recording, recording)
-    web_server.stop(server)
+def told(page):
+    """What a page is told of its recordings."""
+    return json.loads(re.search(r'<script type="application/json" id="robot">(.*?)</script>', page, re.DOTALL)[1])
 
 
-def test_the_body_is_where_the_recording_says_at_that_moment_and_the_ghost_beside_it(replay, recording):
+def numbers(text, low, step):
+    """As `heights` in web/plots.js reads them."""
+    shares = np.frombuffer(b64decode(text), "<i2")
+    return np.where(shares == -32768, np.nan, low + (shares + 32767.0) * step)
+
+
+def test_the_page_holds_every_sample_as_it_was_measured(recording):
+    found = told(replay_page(rig_of(recording), [recording, recording], ["real", "simulated"]))
+    track, (first, second) = recording.tracks["shoulder"], found["recordings"]
+    assert [first["label"], second["label"]] == ["real", "simulated"]
+    times = np.frombuffer(b64decode(first["times"]), "<f4")
+    np.testing.assert_allclose(times, track.time - recording.start, atol=1e-5)
+    for what, column in (("position", track.position), ("goal", track.command), ("load", track.load)):
+        got = numbers(*first["columns"][what][0])
+        np.testing.assert_allclose(got, column, atol=1e-4, equal_nan=True)
+    np.testing.assert_allclose(numbers(*second["columns"]["position"][0]), track.position, atol=1e-4)
+
+
+def test_a_long_recording_keeps_its_page_small_and_the_page_says_so(recording):
+    rig = rig_of(recording)
     track = recording.tracks["shoulder"]
-    for share in (0.0, 0.37, 1.0):
-        replay.time = share * (recording.end - recording.start)
-        replay.show()
-        seen = replay._picture()
-        measured = np.interp(recording.start + replay.time, track.time, track.position)
-        assert seen.states["shoulder"].position == pytest.approx(measured)
-        assert seen.ghost["shoulder"] == pytest.approx(measured)
+    time_ = np.arange(0.0, 3600.0, 0.02)  # an hour
+    columns = {key: np.resize(column, len(time_)) for key, column in track.columns.items()}
+    hour = replace(recording, tracks={"shoulder": Track.of("shoulder", time_, **columns)})
+    page = replay_page(rig, [hour])
+    assert len(page) < 2_000_000
+    assert any("samples one is here" in note for note in told(page)["notes"])
 
 
-def test_it_plays_in_time_starts_again_at_the_end_and_stops_where_it_should_not(replay):
-    replay.run(0.5)
-    assert replay.time == pytest.approx(0.5, abs=0.25)
-    replay._again.value = False
-    replay._pace = 5.0
-    replay.run(0.8)
-    assert replay.time == replay.length
-    assert not replay.playing
+def test_nothing_that_a_recording_says_can_end_the_script_of_the_page(recording):
+    hostile = replace(recording, events=(Event(recording.start, "</script><script>alert(1)</script>"),))
+    page = replay_page(rig_of(recording), [hostile], ["<b>&"])
+    assert "</script><script>alert" not in page
+    assert "<title>&lt;b&gt;&amp;" in page
+    assert told(page)["flags"] == [[0.0, "</script><script>alert(1)</script>"]]
+
+
+def test_the_verb_writes_the_page_and_replaces_none_without_force(recording, tmp_path, capsys):
+    arguments = ["view", str(recording.path), "--out", str(tmp_path / "page.html")]
+    assert app.run(arguments) == app.DONE
+    assert "connect-src" not in (tmp_path / "page.html").read_text()  # it can ask nobody
+    assert app.run(arguments) == app.MISUSE
+    assert "--force" in capsys.readouterr().err
+    assert app.run(["view", "bench_arm", "--out", str(tmp_path / "other.html")]) == app.MISUSE
+    assert "--out is for recordings" in capsys.readouterr().err
 
 
 def test_a_recording_of_a_robot_with_sensors_tells_which_robot_it_is_of(tmp_path):
@@ -79,7 +107,7 @@ def test_a_recording_of_no_robot_says_what_to_give(recording, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["a.mcap", "b.mcap", "--rig", "bench_arm"], "both a second recording and --rig"),
+        (["a.mcap", "b.mcap", "--rig", "bench_arm"], "both several recordings and --rig"),
         (["a.mcap", "--model", "p.toml"], "--model needs the rig"),
         (["missing.mcap"], "missing.mcap"),
     ],

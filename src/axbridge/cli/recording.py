@@ -36,9 +36,9 @@ def watched(*, wanted: bool) -> Iterator[None]:
         return
     from axbridge.robot.open import attending
     from axbridge.view import attach  # noqa: F401 - loaded before a robot waits for it
-    from axbridge.view.web_server import need_viser
+    from axbridge.view.web_server import need_websockets
 
-    need_viser()
+    need_websockets()
 
     with attending(lambda robot, _: robot.view()):
         yield

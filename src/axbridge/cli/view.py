@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import math
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from axbridge.cli.app import app
 from axbridge.cli.exit import stopping
-from axbridge.cli.options import BackendOption, EngineOption, PortOption, SeedOption, names_rig, shared
+from axbridge.cli.options import BackendOption, EngineOption, ForceOption, PortOption, SeedOption, names_rig, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import PortError, UsageError
-
-if TYPE_CHECKING:
-    from axbridge.recording.recording import Recording
+from axbridge.files import check_new, write_whole, writing
 
 _SIMULATED = "`axbridge view bench_arm`"
 
 
 @app.command()
 def view(
-    recording: Annotated[
-        Path | None, typer.Argument(metavar="RECORDING.mcap|RIG", help="Play a recording again; or show a rig.")
-    ] = None,
-    other: Annotated[
-        Path | None, typer.Argument(metavar="OTHER.mcap|RIG", help="A second recording, or a rig: see --rig.")
+    recordings: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="RECORDING.mcap…|RIG", help="Play recordings again, beside each other; or show a rig."),
     ] = None,
     *,
     rig: Annotated[
@@ -37,6 +34,9 @@ def view(
     engine: EngineOption = None,
     backend: BackendOption = "sim",
     port: PortOption = None,
+    out: Annotated[
+        Path | None, shared("--out", "Write the recordings as one page that needs no server.", metavar="PAGE.html")
+    ] = None,
     page_port: Annotated[
         int | None,
         typer.Option("--page-port", min=0, max=65535, help="Port of the page; default: the first free one from 8080."),
@@ -47,19 +47,28 @@ def view(
     browser: Annotated[bool, shared("--open/--no-open")] = True,
     duration: Annotated[float, shared("--duration", "0: until Ctrl-C.", min=0.0)] = 0.0,
     seed: SeedOption = 0,
+    force: ForceOption = False,
 ) -> None:
     """Show a robot live in the browser and move it from there: sliders, poses, moves, registers, curves.
 
     A real robot stays limp until you switch it on in the page. The space bar and the red button switch every motor off.
-    With a recording, the page plays it, beside a second one or a simulation of it.
+    With recordings, the page plays them beside each other, or one beside a simulation of it.
     """
-    if rig is None and other is None and names_rig(recording):  # as everywhere, it needs no --rig
-        recording, rig = None, str(recording)
-    if rig is None and names_rig(other):
-        other, rig = None, str(other)
-    if recording is not None:
-        _replay(recording, other, rig, model, engine, page_port, host, browser, duration or math.inf)
+    paths = list(recordings or ())
+    if rig is None and paths and names_rig(paths[-1]):  # as everywhere, it needs no --rig
+        rig = str(paths.pop())
+    if paths:
+        replay = _replay(paths, rig, model, engine)
+        if out is None:
+            _serve(replay, paths[0].name, page_port, host, duration or math.inf, browser=browser)
+        else:
+            check_new(out, force=force)
+            with writing(out):
+                write_whole(out, replay)
+            print(f"page: {out}")
         return
+    if out is not None:
+        raise UsageError("--out is for recordings", "give one; `axbridge record` makes one")
     from axbridge.config.rig import Rig
     from axbridge.robot.calibration import rig_of_scan
     from axbridge.robot.open import open_robot
@@ -89,52 +98,49 @@ def view(
             page.run(duration or math.inf)  # the page is closed with the robot, after its motors are off
 
 
-def _replay(
-    path: Path,
-    other: Path | None,
-    rig: str | None,
-    model: str | None,
-    engine: str | None,
-    page_port: int | None,
-    host: str,
-    browser: bool,
-    seconds: float,
-) -> None:
+def _replay(paths: list[Path], rig: str | None, model: str | None, engine: str | None) -> str:
+    """The page of recordings."""
     from axbridge.comparison.simulate import simulate
     from axbridge.config.rig import Rig
     from axbridge.recording.provenance import rig_of
     from axbridge.recording.stored import open_recording
-    from axbridge.view import web_server
-    from axbridge.view.replay import Replay
+    from axbridge.view.replay import replay_page
 
-    if other is not None and rig is not None:
-        raise UsageError("both a second recording and --rig are given", "give one of them")
+    if len(paths) > 1 and rig is not None:
+        raise UsageError("both several recordings and --rig are given", "give one of them")
     for word, given in (("--model", model), ("--engine", engine)):
         if given is not None and rig is None:
             raise UsageError(f"{word} needs the rig that is simulated", "add --rig")
     with progress("reading") as show:
-        first = open_recording(path)
-        second: Recording | None = None if other is None else open_recording(other)
-        for one in (first, second):
-            if one is not None and one.flaw:
+        opened = [open_recording(path) for path in paths]
+        for one in opened:
+            if one.flaw:
                 typer.echo(f"note: {one.path} {one.flaw}", err=True)
         if rig is None:
-            robot = rig_of(first)
-        else:
-            robot = Rig.load(rig)
-            show("simulating")
-            second = simulate(first, robot, model, engine=engine)
-    server, url = web_server.start(page_port, host, f"{path.name} – axbridge")
+            return replay_page(rig_of(opened[0]), opened)
+        show("simulating")
+        robot = Rig.load(rig)
+        simulated = simulate(opened[0], robot, model, engine=engine)
+        return replay_page(robot, [*opened, simulated], [paths[0].name, "simulated"])
+
+
+def _serve(page: str, name: str, page_port: int | None, host: str, seconds: float, *, browser: bool) -> None:
+    """Serve the page of recordings."""
+    from time import sleep
+
+    from axbridge.view.web_server import WebServer
+
+    server = WebServer(page_port, host, f"{name} – axbridge")
+    server.page = page
     try:
-        replay = Replay(server, robot, first, second)
-        _print_now(f"page: {url}")
+        _print_now(f"page: {server.url}")
         if browser:
             import webbrowser
 
-            webbrowser.open(url)
-        replay.run(seconds)
+            webbrowser.open(server.url)
+        sleep(min(seconds, threading.TIMEOUT_MAX))
     finally:
-        web_server.stop(server)
+        server.stop()
 
 
 def _print_now(text: str) -> None:

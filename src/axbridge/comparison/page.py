@@ -52,15 +52,16 @@ def write_page(path: Path | str, title: str, parts: Sequence[str]) -> None:
     """Write a page of parts that are HTML already."""
     view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
     alone = f'<meta http-equiv="Content-Security-Policy" content="{ALONE}">'
-    style, program = _web("page.css"), ""
+    style, program = web("colours.css") + web("page.css"), ""
     if any('<div class="figure"' in part for part in parts):
-        style += _web("uPlot.min.css")
-        program = f"<script>{_web('uPlot.min.js')}</script><script>{_web('plots.js')}</script>"
+        style += web("uPlot.min.css")
+        program = f"<script>{web('uPlot.min.js')}</script><script>{web('plots.js')}</script>"
     head = f'<meta charset="utf-8">{view}{alone}<title>{escape(title)}</title><style>{style}</style>{program}'
     body = "\n".join((f"<h1>{escape(title)}</h1>", *parts))
     with writing(path):
         write_whole(path, f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n')
 
 
-def _web(name: str) -> str:
+def web(name: str) -> str:
+    """One of the files for browsers that every page shares."""
     return (Path(__file__).parent / "web" / name).read_text(encoding="utf-8")

@@ -134,7 +134,7 @@ def figure_html(panels: Sequence[Panel], name: str, axis: str = "time") -> str:
     for panel in panels:
         for curve in panel.curves:
             if id(curve.x) not in axes:
-                axes[id(curve.x)] = _base64(curve.x.astype("<f4"))
+                axes[id(curve.x)] = packed(curve.x.astype("<f4"))
     places = {key: place for place, key in enumerate(axes)}
     figure: dict[str, Any] = {
         "axis": axis,
@@ -148,7 +148,7 @@ def figure_html(panels: Sequence[Panel], name: str, axis: str = "time") -> str:
                 "curves": [
                     {
                         "x": places[id(curve.x)],
-                        "y": _heights(curve.y),
+                        "y": heights(curve.y),
                         "label": curve.label,
                         "colour": curve.colour,
                         "width": curve.width,
@@ -219,15 +219,16 @@ def _field(value: float, low: float, span: float, *, signed: bool) -> str:
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(ends_from, ends, strict=True))
 
 
-def _heights(values: FloatArray) -> tuple[str, float, float]:
+def heights(values: FloatArray) -> tuple[str, float, float]:
     """Values as shares of their range, the lowest, and what one share is; see web/plots.js."""
     known = values[np.isfinite(values)]
     low = float(known.min()) if len(known) else 0.0
     step = (float(known.max()) - low) / _SHARES if len(known) else 0.0
     shares = np.zeros(len(values)) if step == 0.0 else (values - low) / step
-    packed = np.where(np.isfinite(values), np.round(np.nan_to_num(shares)) - 32767, _GAP).astype("<i2")
-    return _base64(packed), low, step
+    shares = np.where(np.isfinite(values), np.round(np.nan_to_num(shares)) - 32767, _GAP).astype("<i2")
+    return packed(shares), low, step
 
 
-def _base64(values: np.typing.NDArray[Any]) -> str:
+def packed(values: np.typing.NDArray[Any]) -> str:
+    """Numbers as they stand in a page."""
     return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()

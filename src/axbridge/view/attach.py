@@ -1,4 +1,4 @@
-"""From a robot to its page: server, scene, controls and curves put together."""
+"""From a robot to its page."""
 
 from __future__ import annotations
 
@@ -6,33 +6,9 @@ import sys
 from collections.abc import Callable
 
 from axbridge.robot.robot import Robot
-from axbridge.view import web_server
-from axbridge.view.controls import Controls
+from axbridge.view.commands import Commands
+from axbridge.view.news import news
 from axbridge.view.page import LivePage
-from axbridge.view.plots import Plots
-from axbridge.view.scene import RobotScene
-from axbridge.view.snapshot import Picture
-
-
-def _screen(page: LivePage) -> Callable[[Picture | None], None]:
-    """What draws everything on the page of a robot."""
-    robot, server = page.robot, page.server
-    rig, ghost = robot.rig, robot.backend == "twin"
-    tree, shapes = (None, ()) if rig.world is None else (rig.tree(), rig.shapes("visual"))
-    scene = RobotScene(server, rig, tree, shapes, ghost=ghost)
-    controls = Controls(page, scene, tree)
-    plots = Plots(server, page.history, list(robot), ghost=ghost)
-    server.gui.main_panel.dock_right()
-
-    def show(picture: Picture | None) -> None:
-        with server.atomic():
-            if picture is not None:
-                scene.show(picture)
-            controls.refresh(picture)
-        if picture is not None:
-            plots.refresh()
-
-    return show
 
 
 def attach(
@@ -53,14 +29,15 @@ def attach(
         say: Gets the line with the page's address.
 
     Raises:
-        UsageError: viser is not installed, or the port is taken.
+        UsageError: websockets is not installed, or the port is taken.
         RigError: the rig's URDF is wrong.
     """
     page = LivePage(robot, port, host)
     try:
-        page.begin(_screen(page))
+        commands = Commands(page)
+        page.begin(commands.hear, lambda: news(page, commands))
     except BaseException:
-        web_server.stop(page.server)
+        page.close()
         raise
     say(f"page: {page.url}")
     say(f"stop: {page.stop_url}")

@@ -1,8 +1,8 @@
 """A page beside a robot: it watches the robot's steps, and puts in what people at the page ask for.
 
 It is an observer and never the loop: browsers may be slow, closed or killed, and the steps go on. Each step does the
-requests that wait, and 25 times a second it leaves a picture of the robot behind. A thread of the page's own sends the
-newest picture to the browsers; pictures that it has no time for are never drawn.
+requests that wait, and 25 times a second, or twice where nothing moves, it leaves a picture of the robot behind. A
+thread of the page's own makes a frame of the newest picture for the browsers.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from axbridge.config.model import PredictionParams
 from axbridge.errors import AxBridgeError, RecordingError, RigError, RobotStopped
@@ -26,15 +29,18 @@ from axbridge.robot.robot import Robot
 from axbridge.robot.simulation import hold_up
 from axbridge.robot.twin.residuals import REMEDIES
 from axbridge.sim.body.soles import Contact
-from axbridge.state import BusEvent, ServoState, StepReport
-from axbridge.view import web_server
-from axbridge.view.actions import Actions
+from axbridge.state import BusEvent, StepReport, StepTable
+from axbridge.view.actions import Actions, end_of_range
+from axbridge.view.description import described, page
 from axbridge.view.events import Events
-from axbridge.view.history import History
 from axbridge.view.requests import Desk
-from axbridge.view.snapshot import Picture
+from axbridge.view.snapshot import Picture, frame, moving
+from axbridge.view.web_server import WebServer
 
 _EVERY = 0.04  # s between pictures
+_STILL = 0.5  # s between frames where nothing moves
+_WORDS = 0.1  # s between words
+_PAST = 30.0  # s that a page gets when it is opened
 _UNHURRIED = 0.02  # s that the button for all motors leaves to the step before it acts by itself
 _SIMULATED = 1.0  # s likewise where motors are simulated: they do nothing while nobody steps
 _GONE = 2.0  # s without a page until the last one counts as closed: to load it again takes less
@@ -49,17 +55,16 @@ class LivePage:
 
     Args:
         robot: The robot.
-        port: As of `web_server.start`.
-        host: As of `web_server.start`.
+        port: As of `WebServer`.
+        host: As of `WebServer`.
 
     Attributes:
         robot: The robot.
         server: The web server.
         url: Address of the page.
         desk: What waits for the robot's step.
-        actions: What can be asked for.
-        history: The last ten minutes.
-        message: The last answer to who asked for something.
+        actions: What can be done.
+        said: The last answer to who asked for something, how many there were, and when it was given (monotonic).
         events: What happened, all of it.
         picture: The newest picture.
         owned: Whether this page runs the loop, so that it can play moves.
@@ -67,11 +72,10 @@ class LivePage:
 
     def __init__(self, robot: Robot, port: int | None, host: str) -> None:
         self.robot = robot
-        self.message = ""
+        self.said = "", 0, 0.0
         self.events = Events()
         self.desk = Desk(self.tell)
         self.actions = Actions(robot)
-        self.history = History(list(robot))
         self.owned = False
         self.recording: Path | None = None
         self.playing: str | None = None
@@ -96,20 +100,45 @@ class LivePage:
         self._had_clients = False
         self._leave: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
-        self.server, self.url = web_server.start(port, host, f"{robot.name} – axbridge", self)
+        self._hear: Callable[[str], object] = float  # nothing makes sense yet
+        self._news: Callable[[], str] = str
+        self._frames: deque[bytes] = deque(maxlen=round(_PAST / _EVERY))
+        title = f"{robot.name} – axbridge"
+        self.server = WebServer(port, host, title, self)
+        self.url = self.server.url
+        try:
+            self.server.page = page(title, self._description(), live=True)
+        except BaseException:
+            self.server.stop()
+            raise
+        self.server.remember(lambda: list(self._frames))
 
-    def begin(self, show: Callable[[Picture | None], None]) -> None:
-        """Watch the robot from now on, and have the newest picture drawn; None before the first."""
+    def _description(self) -> dict[str, Any]:
+        robot, names = self.robot, list(self.robot)
+        kind = "sim" if robot.mode == 0 else robot.backend
+        return {
+            **described(robot.rig, names, {name: end_of_range(robot[name]) for name in names}),
+            "kind": kind,
+            "twin": robot.backend == "twin",
+            "first": names[0] if names else "",
+            "rise": self.can_rise,
+            "moves": moves(),
+            "recording": f"{robot.name}-{datetime.now().astimezone():%Y-%m-%d-%H%M}.mcap",
+        }
+
+    def begin(self, hear: Callable[[str], None], words: Callable[[], str]) -> None:
+        """Watch the robot from now on; `hear` does what pages ask for, `words` is what they say."""
+        self._hear, self._news = hear, words
         if self._guesses:
             models = ", ".join(sorted(set(self._guesses.values())))
             self.tell(f"the ghost's servos are of model {models}, which nobody has fitted to these: identify them")
         self._leave = self.robot.observe(self._step, closed=self.close)
-        self._thread = threading.Thread(target=self._draw, args=(show,), name="axbridge page", daemon=True)
+        self._thread = threading.Thread(target=self._draw, name="axbridge page", daemon=True)
         self._thread.start()
 
     # ---- in the robot's step
 
-    def _step(self, report: StepReport, states: Mapping[str, ServoState]) -> None:
+    def _step(self, report: StepReport, states: StepTable) -> None:
         """The observer. It must be quick, and must not fail: an error here would end the user's program."""
         self.desk.serve()
         self._steps += 1
@@ -137,11 +166,9 @@ class LivePage:
         touching: tuple[Contact, ...] = ()
         if base is not None and simulation is not None and simulation.engine is not None:
             touching = tuple(simulation.engine.contacts())
-        lost = sum(sum(counts) for counts in self._line[1].values())
         causes = tuple(self._words(cause, name) for name, found in robot.causes.items() for cause in found)
         for words in causes:
             self.events.go_on(robot.time, words)
-        self.history.add(robot.time, states, goals, ghost, (self._rate, self._line[0], lost))
         self.picture = Picture(
             robot.time, states, goals, on, base, ghost, self._troubles(states), causes, self._rate, self._wanted,
             self._late, self._line[0], self._line[1], touching, now,
@@ -164,7 +191,7 @@ class LivePage:
             kind, remedy = f"another model than {self._guesses[name]}, or {kind}", f"identify it, or {remedy}"
         return f"{name or 'the line'}: {kind}" + (f" ({remedy})" if remedy else "")
 
-    def _troubles(self, states: Mapping[str, ServoState]) -> dict[str, str]:
+    def _troubles(self, states: StepTable) -> dict[str, str]:
         """What is wrong now, by servo. One that has shut itself down says so until the program has let it recover."""
         found = {"": "port lost"} if "" in self._missing else {}
         withheld = self.robot.withheld
@@ -195,6 +222,10 @@ class LivePage:
 
     # ---- what people ask for; from any thread
 
+    def hear(self, text: str) -> None:
+        """Do what a page asks for; ValueError if it makes no sense."""
+        self._hear(text)
+
     def note_nonsense(self, kind: str) -> None:
         """Count what somebody has sent to the page that makes no sense."""
         self.events.note(self.robot.time, f"the page was sent what makes no sense ({kind})")
@@ -202,7 +233,7 @@ class LivePage:
     def tell(self, text: str) -> None:
         """Show a message on every page."""
         text = text.replace("\n", "; ")
-        self.message = text
+        self.said = text, self.said[1] + 1, monotonic()
         self.events.note(self.robot.time, text)
         self._fresh.set()
 
@@ -372,20 +403,25 @@ class LivePage:
 
     # ---- the page's own thread
 
-    def _draw(self, show: Callable[[Picture | None], None]) -> None:
-        """Send the newest picture to all open pages, 25 times a second at most."""
-        last = 0.0
+    def _draw(self) -> None:
+        """Publish the newest picture, 25 times a second at most and twice where nothing moves; and new words."""
+        sent = words = 0.0
+        moved, said, kept = b"", "", None
         while not self._done.is_set():
-            self._fresh.wait(0.5)
+            self._fresh.wait(0.25)
             self._fresh.clear()
-            pause = last + _EVERY - monotonic()
-            if pause > 0 and self._done.wait(pause):
-                return
-            last = monotonic()
-            watched = bool(self.server.get_clients())
-            self._mind_last_page(watched=watched, now=last)
-            if watched:
-                show(self.picture)
+            now, picture = monotonic(), self.picture
+            self._mind_last_page(watched=self.server.watched > 0, now=now)
+            if picture is not None and picture is not kept:
+                kept = picture
+                drawn = frame(picture)
+                if (key := moving(picture)) != moved or now - sent >= _STILL:
+                    sent, moved = now, key
+                    self._frames.append(drawn)
+                    self.server.publish("frame", drawn)
+            if now - words >= _WORDS and (told := self._news()) != said:
+                words, said = now, told
+                self.server.publish("words", told)
 
     def _mind_last_page(self, *, watched: bool, now: float) -> None:
         """When the last page was closed: what the rig says."""
@@ -415,7 +451,7 @@ class LivePage:
             self._keep(recorder)
         if self._thread is not None and threading.current_thread() is not self._thread:
             self._thread.join(timeout=2.0)
-        web_server.stop(self.server)
+        self.server.stop()
 
     def __enter__(self) -> LivePage:
         return self
@@ -431,6 +467,12 @@ def _unused(path: Path) -> Path:
     """This path, or with the first number for which no file is there."""
     names = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
     return path if not path.exists() else next(name for name in names if not name.exists())
+
+
+def moves() -> list[str]:
+    """Files in the folder where the page was started that may be moves."""
+    found = (path.name for kind in ("json", "mtn", "motion") for path in Path().glob(f"*.{kind}"))
+    return sorted(name for name in found if not name.endswith(".poses.json"))
 
 
 def _unfitted(robot: Robot) -> dict[str, str]:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
+import numpy as np
+
+from axbridge.arrays import FloatArray
 from axbridge.rotations import LinkPose
 from axbridge.sim.body.soles import Contact
-from axbridge.state import ServoState
+from axbridge.state import StepTable
+
+_STILL = 5e-4  # rad or m: a joint that has moved less has not moved
+_CONTACTS = 16  # that are told, the strongest
+_NOWHERE = (np.nan,) * 7
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ class Picture:
     """
 
     time: float
-    states: Mapping[str, ServoState]
+    states: StepTable
     goals: Mapping[str, float]
     on: Mapping[str, bool]
     base: LinkPose | None
@@ -48,3 +56,30 @@ class Picture:
     packets: Mapping[str, tuple[int, int, int]]
     contacts: tuple[Contact, ...] = ()
     seen: float = field(default_factory=monotonic)
+
+
+def frame(picture: Picture) -> bytes:
+    """What `web/page.js` draws: the time, float64; in float32 the base, columns, and contacts, six numbers each."""
+    states, names = picture.states, list(picture.states)
+    base = _NOWHERE if picture.base is None else (*picture.base[0], *picture.base[1])
+    columns = [
+        _column(picture.goals, names), states.column("position"), _column(picture.ghost, names),
+        *map(states.column, ("load", "voltage", "temperature")), _column(picture.on, names),
+    ]  # fmt: skip
+    strongest = sorted(picture.contacts, key=lambda one: -float(np.linalg.norm(one.force)))[:_CONTACTS]
+    touching = [number for one in strongest for number in (*one.point, *one.force)]
+    return struct.pack("<d", picture.time) + np.concatenate((base, *columns, touching)).astype("<f4").tobytes()
+
+
+def moving(picture: Picture) -> bytes:
+    """Changes when something on the picture has moved, or a motor was switched."""
+    names = list(picture.states)
+    place = np.array(_NOWHERE if picture.base is None else (*picture.base[0], *picture.base[1]))
+    seen = np.concatenate(
+        (place, picture.states.column("position"), _column(picture.goals, names), _column(picture.ghost, names))
+    )
+    return np.round(seen / (2 * _STILL)).tobytes() + _column(picture.on, names).tobytes()
+
+
+def _column(by_name: Mapping[str, float], names: list[str]) -> FloatArray:
+    return np.array([by_name.get(name, np.nan) for name in names], dtype=float)

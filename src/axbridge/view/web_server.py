@@ -1,10 +1,11 @@
-"""viser's web server, with a door: who may open the page, and who may talk to it; and with what axbridge serves itself.
+"""The page's web server, with a door: who may open the page, and who may talk to it.
 
 A page that moves motors must not take commands from other pages. Any page in a browser may open a websocket to this
 machine. So a request must name the host that it came to, and where it comes from must be that host, too. Hosts other
 than this machine's own need a token.
 
-axbridge puts a script of its own (`page.js`) before viser's, and serves a plain page that stops the robot without it.
+A page gets news: of each topic the latest, as soon as it has taken the one before. So a slow page sees fewer frames,
+and holds nobody up. A plain page stops the robot without a script.
 """
 
 from __future__ import annotations
@@ -14,27 +15,24 @@ import hmac
 import http
 import ipaddress
 import logging
-import re
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from html import escape
 from http.cookies import SimpleCookie
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from axbridge.errors import UsageError
-
-if TYPE_CHECKING:
-    import viser
-
+from axbridge.view.description import stop_script
 
 _log = logging.getLogger(__name__)
-_FIRST_PORT = 8080
+_FIRST_PORT, _PORTS = 8080, 100  # the first that is tried, and how many are
 _COOKIE = "axbridge"
 _PATIENCE = 1.0  # s for the end of the server
+_LARGEST = 100_000  # bytes of a message of a page
 _OWN_PAGES = {"same-origin", "none"}  # Sec-Fetch-Site of what our page sends, and of an address that somebody typed
 _STOP_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>stop: {name}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
@@ -42,13 +40,12 @@ _STOP_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><titl
 button {{ font: 600 1.6em sans-serif; width: 100%; padding: 1em; color: white; background: #c92a2a; border: 0 }}</style>
 <script>{script}</script></head><body><h1>{name}</h1><p role="status">{state}</p>
 <form action="/stop/now"><button autofocus>ALL OFF (space)</button></form>
-<p>This page stops the robot and does no more. It needs neither 3D graphics nor a script.
-<a href="/">The live page</a> needs WebGL: switch on hardware acceleration, or use another browser.</p></body></html>
+<p>This page stops the robot and does no more. It needs no script. <a href="/">The live page</a></p></body></html>
 """
 
 
-class Stoppable(Protocol):
-    """A robot that the plain page stops."""
+class Watched(Protocol):
+    """A robot whose page is served."""
 
     @property
     def state(self) -> str:
@@ -56,6 +53,9 @@ class Stoppable(Protocol):
 
     def all_off(self) -> None:
         """Switch every motor off."""
+
+    def hear(self, text: str) -> None:
+        """Do what a page asks for; ValueError if it makes no sense."""
 
     def note_nonsense(self, kind: str) -> None:
         """Count what somebody has sent that is no request."""
@@ -101,177 +101,191 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def need_viser() -> None:
-    """Load viser."""
-    loading = threading.Thread(target=_load_viser, daemon=True)
-    loading.start()
-    loading.join()
-    try:
-        import viser  # noqa: F401 - to see whether it is there
-    except ImportError as missing:
-        raise UsageError("the page needs viser", "python -m pip install viser") from missing
-
-
-def _load_viser() -> None:
-    """For a thread of its own: packages that come with viser swallow, while they are loaded, what Ctrl-C raises."""
-    with suppress(Exception):
-        import viser  # noqa: F401
-
-
-def start(port: int | None, host: str, title: str, robot: Stoppable | None = None) -> tuple[viser.ViserServer, str]:
-    """Start the server in threads of its own, quietly."""
-    need_viser()
-    import viser
-
-    door = Door(host)
-    with _quiet(), _guarded(door, _Own(title, robot)) as guarded:
-        server = viser.ViserServer(host=host, port=_FIRST_PORT if port is None else port, label=title, verbose=False)
-    found = server.get_port()
-    if not guarded():
-        stop(server)
-        raise UsageError("this viser lets nobody guard its door", "install viser 1.1")
-    if port and found != port:
-        stop(server)
-        raise UsageError(
-            f"port {port} of {host} is taken, or none of yours", "leave --page-port out, or choose another"
-        )
-    name = "[::1]" if host == "::1" else host
-    return server, f"http://{name}:{found}/" + (f"?token={door.token}" if door.token else "")
-
-
-def stop(server: viser.ViserServer) -> None:
-    """End it, quietly. A browser's idle connection may hold it up for seconds: it gets one, the rest passes aside."""
-
-    def end() -> None:
-        with _quiet():
-            server.stop()
-
-    ending = threading.Thread(target=end, daemon=True)
-    ending.start()
-    ending.join(timeout=_PATIENCE)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without viser's own words on the terminal: ours say what matters."""
-    import rich
-
-    console = rich.get_console()
-    before, console.quiet = console.quiet, True
-    try:
-        yield
-    finally:
-        console.quiet = before
-
-
-class _Own:
-    """What axbridge answers itself.
+class WebServer:
+    """Serves one page, and news to whoever has it open; started in a thread of its own, quietly.
 
     Args:
+        port: None: the first free one from 8080 on; 0: any.
+        host: Address that it listens on; another than this machine's own takes a token.
         title: Of the page.
-        robot: As of `start`.
+        robot: Whose it is; None: of recordings, which nobody can stop.
+
+    Attributes:
+        page: The page; may be given later.
+        url: Its address.
+
+    Raises:
+        UsageError: the package websockets is missing, or the port is taken.
     """
 
-    def __init__(self, title: str, robot: Stoppable | None) -> None:
-        self._title, self._robot = title, robot
-        script = Path(__file__).with_name("page.js").read_text(encoding="utf-8").rstrip()
-        self._script = f"{script}({'false' if robot is None else 'true'});"
+    def __init__(self, port: int | None, host: str, title: str, robot: Watched | None = None) -> None:
+        need_websockets()
+        self.page, self._title, self._robot, self._door = "", title, robot, Door(host)
+        self._news: dict[str, tuple[int, str | bytes]] = {}
+        self._past: Callable[[], list[bytes]] = list
+        self._pages: dict[object, asyncio.Event] = {}
+        self._loop, self._server = asyncio.new_event_loop(), None
+        self._hearing = ThreadPoolExecutor(1)  # one request after the other, and none in the way of the stop
+        self._loop.set_exception_handler(lambda _, context: self._nonsense(context.get("exception")))
+        self._thread = threading.Thread(target=self._run, name="axbridge web", daemon=True)
+        self._thread.start()
+        wanted = [port] if port is not None else [*range(_FIRST_PORT, _FIRST_PORT + _PORTS), 0]
+        for one in wanted:
+            with suppress(OSError):
+                self._server = asyncio.run_coroutine_threadsafe(self._listen(host, one), self._loop).result()
+                break
+        if self._server is None:
+            self.stop()
+            hint = "leave --page-port out, or choose another"
+            raise UsageError(f"port {port} of {host} is taken, or none of yours", hint)
+        found = next(iter(self._server.sockets)).getsockname()[1]
+        name = "[::1]" if host == "::1" else host
+        self.url = f"http://{name}:{found}/" + (f"?token={self._door.token}" if self._door.token else "")
 
-    async def answer(self, path: str, headers: Mapping[str, str]) -> tuple[int, str, dict[str, str]] | None:
-        """Status, text and headers; None for what is viser's."""
-        if path == "/alive":
-            return 200, "", {}
-        if self._robot is None or path not in {"/stop", "/stop/now"}:
-            return None
-        if path == "/stop":
-            page = _STOP_PAGE.format(name=escape(self._title), state=escape(self._robot.state), script=self._script)
-            return 200, page, {"Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store"}
-        if headers.get("Sec-Fetch-Site", "none") not in _OWN_PAGES or "Sec-Purpose" in headers:
-            return 403, "another page may not stop this robot", {}
-        await asyncio.get_running_loop().run_in_executor(None, self._robot.all_off)
-        return 303, "", {"Location": "/stop"}
+    @property
+    def watched(self) -> int:
+        """How many pages are open."""
+        return len(self._pages)
 
-    def note_nonsense(self, error: BaseException | None) -> None:
+    def remember(self, past: Callable[[], list[bytes]]) -> None:
+        """What a page that is opened gets first."""
+        self._past = past
+
+    def publish(self, topic: str, what: str | bytes) -> None:
+        """Give every page the latest of a topic; from any thread."""
+        self._news[topic] = self._news.get(topic, (0, ""))[0] + 1, what
+        with suppress(RuntimeError):  # it is closed
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def stop(self) -> None:
+        """End it; may be called twice."""
+
+        async def end() -> None:
+            if self._server is not None:
+                self._server.close(close_connections=True)
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._server.wait_closed(), _PATIENCE)
+
+        if self._loop.is_running():
+            with suppress(TimeoutError, asyncio.TimeoutError):
+                asyncio.run_coroutine_threadsafe(end(), self._loop).result(timeout=2 * _PATIENCE)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(timeout=_PATIENCE)
+            self._hearing.shutdown(wait=False, cancel_futures=True)
+
+    # ---- in the loop
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                self._loop.run_until_complete(task)
+        self._loop.close()
+
+    async def _listen(self, host: str, port: int) -> Any:
+        from websockets.asyncio.server import serve
+
+        def hear(record: logging.LogRecord) -> bool:
+            self._nonsense(record.exc_info[1] if record.exc_info else None)
+            return False
+
+        logger = logging.Logger(__name__, logging.ERROR)  # noqa: LOG001 - each server counts for itself
+        logger.addFilter(hear)
+        return await serve(
+            self._talk, host, port, process_request=self._answer, logger=logger, compression=None, max_size=_LARGEST
+        )
+
+    def _nonsense(self, error: BaseException | None) -> None:
         """Count on the page, and keep off the terminal, what failed because of what somebody has sent."""
         _log.debug("the page was sent what makes no sense", exc_info=error)
         if self._robot is not None:
             self._robot.note_nonsense(type(error).__name__)
 
-    def before(self, page: bytes) -> bytes:
-        """The page of viser with our script before its own, and with our title."""
-        title = f"<title>{escape(self._title)}</title>".encode()
-        page = re.sub(rb"<title>.*?</title>", lambda _: title, page, count=1)
-        return page.replace(b"<head>", b"<head><script>" + self._script.encode() + b"</script>", 1)
+    def _hear(self, message: object) -> None:
+        if self._robot is None or not isinstance(message, str):
+            raise ValueError(message)
+        try:
+            self._robot.hear(message)
+        except RecursionError as error:  # brackets in brackets in brackets
+            raise ValueError from error
+
+    def _wake(self) -> None:
+        for page in self._pages.values():
+            page.set()
+
+    async def _talk(self, connection: Any) -> None:
+        """Tell a page what is new, and hear what it asks for."""
+        telling = asyncio.ensure_future(self._tell(connection))
+        try:
+            async for message in connection:
+                try:
+                    await self._loop.run_in_executor(self._hearing, self._hear, message)
+                except ValueError as error:
+                    self._nonsense(error)
+        finally:
+            self._pages.pop(connection, None)
+            telling.cancel()
+
+    async def _tell(self, connection: Any) -> None:
+        from websockets.exceptions import ConnectionClosed
+
+        fresh = self._pages[connection] = asyncio.Event()
+        sent: dict[str, int] = {}
+        with suppress(ConnectionClosed):
+            for frame in self._past():
+                await connection.send(frame)
+            while True:
+                fresh.clear()
+                for topic in list(self._news):
+                    number, what = self._news[topic]
+                    if sent.get(topic) != number:
+                        sent[topic] = number
+                        await connection.send(what)
+                await fresh.wait()
+
+    async def _answer(self, _connection: Any, request: Any) -> Any:
+        """What is answered to a request; None: it may talk."""
+        headers, path = request.headers, urlsplit(request.path).path
+        refusal = self._door.refuses(
+            request.path, headers.get("Host", ""), headers.get("Origin"), "; ".join(headers.get_all("Cookie"))
+        )
+        if refusal is not None:
+            return _response(*refusal)
+        if headers.get("Upgrade", "").lower() == "websocket":
+            return None
+        page = {"Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store"}
+        if path == "/":
+            return _response(200, self.page, page)
+        if path == "/alive":
+            return _response(200, "", {})
+        if self._robot is None or path not in {"/stop", "/stop/now"}:
+            return _response(404, "there is no such page", {})
+        if path == "/stop":
+            name, state = escape(self._title), escape(self._robot.state)
+            return _response(200, _STOP_PAGE.format(name=name, state=state, script=stop_script(stops=True)), page)
+        if headers.get("Sec-Fetch-Site", "none") not in _OWN_PAGES or "Sec-Purpose" in headers:
+            return _response(403, "another page may not stop this robot", {})
+        await self._loop.run_in_executor(None, self._robot.all_off)
+        return _response(303, "", {"Location": "/stop"})
 
 
-@contextmanager
-def _guarded(door: Door, own: _Own) -> Iterator[Callable[[], bool]]:
-    """Have every server that is started in this block ask the door first; yields what says whether one did.
-
-    viser passes no such question on, so it is put in where viser starts its websocket server.
-    """
-    import msgspec
-    import viser
-    from websockets.asyncio import server as module
+def _response(status: int, text: str, more: dict[str, str]) -> Any:
     from websockets.datastructures import Headers
     from websockets.http11 import Response
 
-    plain = module.serve
-    used: list[bool] = []
+    body = f"{text}\n".encode()
+    usual = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(body))}
+    return Response(status, http.HTTPStatus(status).phrase, Headers({**usual, **more}), body)
 
-    def respond(status: int, body: bytes, more: Mapping[str, str]) -> Response:
-        usual = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(body))}
-        return Response(status, http.HTTPStatus(status).phrase, Headers({**usual, **more}), body)
 
-    def hear(record: logging.LogRecord) -> bool:
-        own.note_nonsense(record.exc_info[1] if record.exc_info else None)
-        return False
+def need_websockets() -> None:
+    """See that the page can be served.
 
-    logger = logging.Logger(__name__, logging.ERROR)  # noqa: LOG001 - each server counts for itself
-    logger.addFilter(hear)
-
-    def serve(handler: Any, *args: Any, process_request: Any = None, **settings: Any) -> Any:
-        async def talk(connection: Any) -> None:
-            if connection.subprotocol != f"viser-v{viser.__version__}":  # viser would print a line for each
-                own.note_nonsense(ConnectionError())
-                await connection.close(1002, f"Version mismatch: this is viser {viser.__version__}")
-                return
-            receive = connection.recv
-
-            async def checked() -> bytes:
-                """A message. Browsers change values alone; viser would set whatever an element has."""
-                data: bytes = await receive()
-                message = msgspec.msgpack.decode(data)
-                if message["type"] == "GuiUpdateMessage" and set(message["updates"]) != {"value"}:
-                    raise ValueError
-                return data
-
-            connection.recv = checked
-            await handler(connection)
-
-        async def ask(connection: Any, request: Any) -> Any:
-            headers, path = request.headers, urlsplit(request.path).path
-            refusal = door.refuses(
-                request.path, headers.get("Host", ""), headers.get("Origin"), "; ".join(headers.get_all("Cookie"))
-            )
-            found = refusal or await own.answer(path, headers)
-            if found is not None:
-                status, text, more = found
-                return respond(status, f"{text}\n".encode(), more)
-            if process_request is None:
-                return None
-            headers.pop("Accept-Encoding", None)  # viser packs its page once, without our script
-            response = process_request(connection, request)
-            if response is not None and (kind := response.headers.get("Content-Type", "")).startswith("text/html"):
-                return respond(response.status_code, own.before(response.body), {"Content-Type": kind})
-            return response
-
-        used.append(True)
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: own.note_nonsense(context.get("exception")))
-        return plain(talk, *args, process_request=ask, logger=logger, **settings)
-
-    module.serve = serve
+    Raises:
+        UsageError: the package is missing.
+    """
     try:
-        yield lambda: bool(used)
-    finally:
-        module.serve = plain
+        import websockets.asyncio.server  # noqa: F401 - to see whether it is there
+    except ImportError as missing:
+        raise UsageError("the page needs websockets", "python -m pip install 'axbridge[view]'") from missing

@@ -46,6 +46,7 @@ function marks(plot, spots, named) {
   ctx.strokeStyle = ink("zero");
   ctx.fillStyle = ink("faint");
   ctx.font = `${11 * dense}px system-ui, sans-serif`;
+  ctx.textAlign = "left";
   ctx.setLineDash([2 * dense, 3 * dense]);
   const reach = [-Infinity, -Infinity];
   spots.forEach(([at, name], index) => {

@@ -1,0 +1,96 @@
+"""What a page is told of a robot before anything moves: its servos, and its body as links and shapes."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from axbridge.comparison.page import ALONE, web
+from axbridge.config.mesh import read_mesh
+from axbridge.config.rig import Rig
+from axbridge.config.urdf import SLIDES, Shape
+
+_PLAIN = (0.55, 0.58, 0.62)  # of shapes without a colour
+_MOST = 20_000  # triangles of a mesh; of one with more its hull is drawn
+_OWN = Path(__file__).with_name("web")
+
+
+def described(rig: Rig, names: list[str], ranges: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
+    """Servos and body as `web/page.js` and `web/body.js` want them; `ranges` are the ends of sliders, rad or m."""
+    joints = {servo.joint: servo.name for servo in rig.servos}
+    tree = None if rig.world is None else rig.tree()
+    links: list[dict[str, Any]] = []
+    slides: set[str] = set()
+    for link, parent in enumerate(()) if tree is None else enumerate(tree.parent.tolist()):
+        assert tree is not None
+        dof, sliding = int(tree.dof[link]), bool(tree.kind[link] == SLIDES)
+        servo = joints.get(tree.joints[dof].name, "") if dof >= 0 else ""
+        slides |= {servo} if sliding else set()
+        links.append(
+            {
+                "parent": parent, "servo": names.index(servo) if servo in names else -1, "slides": sliding,
+                "place": _numbers(tree.place[link]), "turn": _numbers(tree.turn[link]),
+                "axis": _numbers(tree.axis[link]), "centre": _numbers(tree.centre[link]),
+                "mass": round(float(tree.mass[link]), 5),
+            }
+        )  # fmt: skip
+    shapes = () if tree is None else rig.shapes("visual")
+    return {
+        "name": rig.name,
+        "servos": [{"name": name, "sliding": name in slides, "ends": ranges[name]} for name in names],
+        "links": links,
+        "shapes": [] if tree is None else [_shape(shape, tree.links.index(shape.link)) for shape in shapes],
+        "free": bool(rig.world is not None and not rig.world.fixed_base),
+        "ground": bool(rig.world is not None and rig.world.ground),
+        "height": 0.0 if rig.world is None else rig.world.base_height,
+    }
+
+
+def _shape(shape: Shape, link: int) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "link": link, "kind": shape.kind, "size": shape.size, "place": _numbers(shape.place),
+        "turn": _numbers(shape.turn), "colour": shape.colour or _PLAIN,
+    }  # fmt: skip
+    if shape.file is not None:
+        mesh = read_mesh(shape.file)
+        corners, triangles = mesh.corners * shape.size, mesh.triangles
+        if len(triangles) > _MOST:
+            import trimesh
+
+            hull = trimesh.Trimesh(corners, triangles, process=False).convex_hull
+            corners, triangles = hull.vertices, hull.faces
+        told |= {"size": (1, 1, 1), "triangles": b64encode(corners[triangles].astype("<f4").tobytes()).decode()}
+    return told
+
+
+def _numbers(values: Any) -> list[float]:
+    return [round(float(value), 6) for value in values.ravel()]
+
+
+def page(title: str, description: Mapping[str, Any], *, live: bool) -> str:
+    """The page as one file: everything is in it, and `live` alone lets it talk, to who has served it."""
+    told = json.dumps({**description, "live": live}, separators=(",", ":"), ensure_ascii=False)
+    policy = ALONE + ("; connect-src 'self'" if live else "")
+    program = "".join(
+        f"<script>{text}</script>"
+        for text in (web("uPlot.min.js"), web("plots.js"), own("body.js"), stop_script(stops=live), own("page.js"))
+    )
+    return (
+        own("page.html").replace("{title}", escape(title)).replace("{policy}", policy)
+        .replace("{style}", web("colours.css") + web("uPlot.min.css") + own("page.css"))
+        .replace("{robot}", told.replace("</", "<\\/")).replace("{program}", program)
+    )  # fmt: skip
+
+
+def own(name: str) -> str:
+    """One of this room's files for browsers."""
+    return (_OWN / name).read_text(encoding="utf-8")
+
+
+def stop_script(*, stops: bool) -> str:
+    """The script that stops a robot by space and Esc; `stops` is false of a recording."""
+    return f"({own('stop.js').rstrip()})({'true' if stops else 'false'});"

@@ -1,0 +1,556 @@
+// The page of a robot: live, by one message a drawn frame, or of recordings that are in it. `given` is what it is told.
+"use strict";
+(() => {
+const $ = id => document.getElementById(id);
+const given = JSON.parse($("robot").textContent), {servos, live} = given, n = servos.length;
+const PLACE = {goal: 0, position: 1, ghost: 2, load: 3, voltage: 4, temperature: 5, on: 6}, BASE = 7, ROWS = 7;
+const SPAN = 30, MOST = 4, HANDS = 700, SHOWN = 10e3;  // s, curves, ms that a slider is left alone, ms of a message
+const INK = ["reference", "other", "third", "fitted"];
+const NUMBER = /^[-+]?(\d+[.,]?\d*|[.,]\d+)$/;
+const scale = s => servos[s].sliding ? 1000 : 180 / Math.PI, sign = s => servos[s].sliding ? " mm" : "°";
+const known = value => value !== null && Number.isFinite(value);
+const told = (s, value, digits = 1) => known(value) ? (scale(s) * value).toFixed(digits) + sign(s) : "–";
+const number = name => servos.findIndex(one => one.name === name);
+function el(tag, more = {}, ...inside) {
+  const made = Object.assign(document.createElement(tag), more);
+  made.append(...inside);
+  return made;
+}
+function put(node, text) { if (node.textContent !== text) node.textContent = text; }
+
+// ---- what was measured: rows in order of time, the same questions for frames that come and for recordings
+const stream = {
+  times: [], frames: [],
+  take(buffer) {
+    const time = new DataView(buffer).getFloat64(0, true), {times, frames} = this;
+    if (time <= times.at(-1)) { if (time > times.at(-1) - 1) return; times.length = frames.length = 0; }
+    times.push(time); frames.push(new Float32Array(buffer, 8));
+    if (times[0] < time - SPAN - 5) {
+      const old = times.findIndex(one => one >= time - SPAN);
+      times.splice(0, old); frames.splice(0, old);
+    }
+  },
+  value(what, s, row) { return this.frames[row]?.[BASE + PLACE[what] * n + s] ?? NaN; },
+  base(row) { const base = Array.from(this.frames[row].slice(0, BASE)); return known(base[0]) ? base : null; },
+  touching(row) {
+    const tail = this.frames[row].slice(BASE + ROWS * n), found = [];
+    for (let i = 0; i + 5 < tail.length; i += 6) found.push({point: Array.from(tail.slice(i, i + 3)), force: Array.from(tail.slice(i + 3, i + 6))});
+    return found;
+  },
+};
+function recorded(one) {
+  const columns = Object.fromEntries(Object.entries(one.columns).map(([what, all]) => [what, all.map(each => each && heights(each))]));
+  const base = one.base && one.base.map(heights);
+  return {
+    label: one.label, times: Array.from(new Float32Array(bytes(one.times))), columns,
+    value: (what, s, row) => columns[what]?.[s]?.[row] ?? NaN,
+    base: row => base && base[0][row] !== null ? base.map(part => part[row]) : null,
+    touching: () => [],
+  };
+}
+const all = live ? [stream] : given.recordings.map(recorded), source = all[0], times = source.times;
+const compared = live ? given.twin : all.length > 1;
+function rowAt(list, time) {  // the nearest
+  let low = 0, high = list.length - 1;
+  while (low < high) { const middle = (low + high) >> 1; if (list[middle] < time) low = middle + 1; else high = middle; }
+  return low && time - list[low - 1] <= list[low] - time ? low - 1 : low;
+}
+const otherAt = (which, s, row) => live ? source.value("ghost", s, row)
+  : all[which + 1].value("position", s, rowAt(all[which + 1].times, times[row]));
+function residual(s, row) {
+  const beside = compared ? otherAt(0, s, row) : source.value("goal", s, row);
+  return source.value("position", s, row) - (known(beside) ? beside : NaN);
+}
+const others = live ? (given.twin ? [0] : []) : all.slice(1).map((_, i) => i);
+
+// ---- what is shown
+let held = null, playing = !live, chosen = [], worst = null, said = {}, news = {}, sorted = false, tints = "parts", showMass = false;
+const due = {body: true, table: true, curves: true}, recent = new Float64Array(n), hands = {};
+const row = () => held === null ? times.length - 1 : rowAt(times, held);
+const now = () => held ?? times.at(-1) ?? 0;
+
+// ---- the body
+const body = given.links.length ? new Body(document.querySelector("canvas"), document.querySelector("#scene svg"), given) : null;
+const carrier = given.links.map((link, i) => { while (i >= 0 && given.links[i].servo < 0) i = given.links[i].parent; return i < 0 ? -1 : given.links[i].servo; });
+const weight = given.links.reduce((sum, link) => sum + link.mass, 0) || 1;
+let drawn = {};
+function massOf(poses) {
+  let at = [0, 0, 0];
+  given.links.forEach((link, i) => { at = plus(at, placed(poses[i], link.centre), link.mass / weight); });
+  return [at, at[2]];
+}
+function drawBody(at) {
+  const positions = servos.map((_, s) => source.value("position", s, at));
+  const placedBy = Array.from(positions, value => known(value) ? value : 0);
+  let base = source.base(at);
+  if (base) base = [...minus(base.slice(0, 3), turned(ofQuaternion(base.slice(3)), given.links[0].centre)), ...base.slice(3)];
+  const ghosts = others.map(which => {
+    const there = servos.map((_, s) => { const value = otherAt(which, s, at); return known(value) ? value : placedBy[s]; });
+    return {position: s => there[s], apart: s => Math.abs(there[s] - placedBy[s]) > (servos[s].sliding ? 0.001 : Math.PI / 180), there};
+  });
+  const shade = s => {
+    if (tints === "load") return [0.9, 0.1, 0.08, Math.min(1, Math.abs(source.value("load", s, at)) || 0)];
+    if (tints === "temperature") return [0.9, 0.1, 0.08, Math.min(1, Math.max(0, (source.value("temperature", s, at) - 35) / 35) || 0)];
+    if (tints === "residual") return [0.9, 0.1, 0.08, Math.min(1, Math.abs(residual(s, at)) / 0.175 || 0)];
+    return null;
+  };
+  const colours = carrier.map(s => s < 0 ? null : s === chosen[0] && tints === "parts" ? [0.15, 0.45, 0.95, 0.5] : shade(s));
+  const far = furthest(at), shown = far && Math.abs(scale(far.s) * far.by) >= 1 ? far : null;
+  const touching = source.touching(at).map(({point, force}) => ({point, force: force.map(part => part * 0.5 * (given.height || 0.3) / (9.81 * weight))}));
+  const key = JSON.stringify([placedBy.map(value => value.toFixed(3)), ghosts.map(one => one.there.map(value => value.toFixed(2))),
+    base?.map(part => part.toFixed(3)), colours, shown && [shown.s, shown.by.toFixed(2)], touching.length, showMass]);
+  if (key === drawn.key || (!body.gl && performance.now() - drawn.when < 500)) { due.body = key !== drawn.key; return; }
+  drawn = {key, when: performance.now()};
+  body.show({position: s => placedBy[s], base, others: ghosts, tints: colours, contacts: touching, mass: showMass ? massOf : null,
+    worst: shown && {servo: shown.s, by: shown.by, words: `${servos[shown.s].name} ${told(shown.s, Math.abs(shown.by))}`}});
+}
+function furthest(at) {
+  let found = null;
+  for (let s = 0; s < n; s++) {
+    const by = residual(s, at);
+    if (known(by) && (!found || Math.abs(by) > Math.abs(found.by))) found = {s, by};
+  }
+  return found;
+}
+if (body) {
+  body.picked = s => { if (s >= 0) choose(s); };
+  new ResizeObserver(() => body.changed()).observe(body.canvas);
+  $("fit").onclick = () => body.fit();
+} else {
+  $("scene").hidden = true; $("servos").classList.add("alone");
+}
+
+// ---- the table
+const rows = servos.map((servo, s) => {
+  const cell = (kind, ...inside) => el("td", {className: kind}, ...inside);
+  const dot = el("i", {className: "dot"}), on = el("input", {type: "checkbox", title: `torque of ${servo.name}`});
+  const [low, high] = servo.ends.map(end => scale(s) * end);
+  const goal = el("input", {type: "range", min: Math.ceil(10 * low) / 10, max: Math.floor(10 * high) / 10, step: 0.1, disabled: !live, title: `goal of ${servo.name}`});
+  const at = el("i"), angle = cell("angle"), words = el("span"), bar = el("i"), heat = cell("heat"), volts = cell("volts"), off = cell("");
+  goal.setAttribute("aria-label", `goal of ${servo.name}`);
+  const steps = [-5, -1, 1, 5].map(by => el("button", {textContent: (by > 0 ? "+" : "−") + Math.abs(by), onclick: event => { event.stopPropagation(); nudge(s, by); }}));
+  const line = el("tr", {onclick: event => { if (!event.target.matches("input")) choose(s, event.ctrlKey || event.shiftKey || event.metaKey); }},
+    cell("", dot), cell("", servo.name), cell("on", on), angle, cell("track", at, goal), cell("load", words, el("b", {}, bar)), heat, volts, off, cell("steps", ...steps));
+  line.dataset.servo = servo.name;
+  on.disabled = !live;
+  on.onchange = () => { hands[`on${s}`] = performance.now(); ask("torque", {servos: [servo.name], on: on.checked}); };
+  goal.oninput = () => { hands[s] = performance.now(); move(s, Number(goal.value) / scale(s)); };
+  $("servos").querySelector("tbody").append(line);
+  return {line, dot, on, goal, at, angle, words, bar, heat, volts, off, low, high};
+});
+const wait = {};
+function move(s, to) {  // 20 a second at most, and the last of them always
+  const first = !(s in wait);
+  wait[s] = to;
+  if (!first) return;
+  ask("move", {servo: servos[s].name, to});
+  setTimeout(() => { const last = wait[s]; delete wait[s]; if (last !== to) move(s, last); }, 50);
+}
+function nudge(s, by) {
+  const at = row(), goal = source.value("goal", s, at), from = known(goal) ? goal : source.value("position", s, at);
+  hands[s] = 0;
+  if (known(from)) ask("move", {servo: servos[s].name, to: from + by / (servos[s].sliding ? 1000 : 180 / Math.PI)});
+}
+const free = key => performance.now() - (hands[key] || -1e9) > HANDS;
+function drawTable(at) {
+  const volts = servos.map((_, s) => source.value("voltage", s, at)).filter(known).sort((a, b) => a - b), usual = volts[volts.length >> 1];
+  rows.forEach((one, s) => {
+    const [goal, position, load, volt, heat] = ["goal", "position", "load", "voltage", "temperature"].map(what => source.value(what, s, at));
+    const on = source.value("on", s, at) > 0, off = residual(s, at), lost = news.lost?.[servos[s].name];
+    recent[s] = Math.max(recent[s] * 0.97, Math.abs(off) || 0);
+    const kind = lost ? "dot bad" : news.causes?.some(cause => cause.startsWith(`${servos[s].name}:`)) ? "dot warn" : on ? "dot on" : "dot";
+    if (one.dot.className !== kind) one.dot.className = kind;
+    const why = lost || (on ? "driven" : "limp");
+    if (one.dot.title !== why) one.dot.title = why;
+    if (one.line.className !== (on ? "" : "limp")) one.line.className = on ? "" : "limp";
+    put(one.angle, told(s, position)); put(one.off, told(s, off));
+    put(one.words, known(load) ? `${(100 * load).toFixed(0)} %` : "–");
+    put(one.heat, known(heat) ? heat.toFixed(0) : "–"); put(one.volts, known(volt) ? volt.toFixed(1) : "–");
+    one.heat.classList.toggle("odd", heat >= 65); one.volts.classList.toggle("odd", Math.abs(volt - usual) > 0.7);
+    const width = `${Math.min(50, 50 * Math.abs(load) || 0).toFixed(0)}%`, left = load < 0 ? `${(50 - parseFloat(width)).toFixed(0)}%` : "50%";
+    if (one.bar.style.width !== width || one.bar.style.left !== left) Object.assign(one.bar.style, {width, left});
+    one.bar.classList.toggle("high", Math.abs(load) > 0.8);
+    const share = Math.min(1, Math.max(0, (scale(s) * position - one.low) / (one.high - one.low)));
+    const place = known(share) ? `calc(7px + ${(100 * share).toFixed(1)}% - ${(14 * share).toFixed(1)}px)` : "-20px";
+    if (one.at.style.left !== place) one.at.style.left = place;
+    const value = (scale(s) * (known(goal) ? goal : position)).toFixed(1);
+    if (free(s) && known(Number(value)) && one.goal.value !== value) one.goal.value = value;
+    if (free(`on${s}`) && one.on.checked !== on) one.on.checked = on;
+    const mine = chosen.includes(s);
+    if (one.line.hasAttribute("aria-selected") !== mine) one.line.toggleAttribute("aria-selected", mine);
+  });
+  const far = furthest(at), words = far ? `${told(far.s, Math.abs(far.by))} now` + (worst ? `, ${told(worst.s, Math.abs(worst.by))} worst: ${servos[worst.s].name}` : "") : "";
+  put($("apart"), words);
+  $("apart").title = `residual: measured − ${compared ? (live ? "simulated" : all[1].label) : "goal"}`;
+  put($("clock"), `${now().toFixed(live ? 1 : 2)}${live ? "" : ` / ${times.at(-1).toFixed(1)}`} s`);
+  refreshDrawer();
+}
+function lookForWorst() {
+  worst = null;
+  for (let at = 0; at < times.length; at++) {
+    const far = furthest(at);
+    if (far && (!worst || Math.abs(far.by) > Math.abs(worst.by))) worst = far;
+  }
+}
+function arrange() {
+  const order = servos.map((_, s) => s);
+  if (sorted) order.sort((a, b) => Boolean(news.lost?.[servos[b].name]) - Boolean(news.lost?.[servos[a].name]) || recent[b] - recent[a]);
+  const table = $("servos").querySelector("tbody");
+  if (order.some((s, i) => table.children[i] !== rows[s].line)) table.append(...order.map(s => rows[s].line));
+}
+$("sort").onclick = () => { sorted = !sorted; $("sort").setAttribute("aria-pressed", sorted); arrange(); };
+function choose(s, more = false) {
+  if (more) chosen = chosen.includes(s) ? chosen.filter(one => one !== s) : [...chosen, s].slice(-MOST);
+  else chosen = [s];
+  if (!chosen.length) chosen = [s];
+  rows[s].line.scrollIntoView({block: "nearest"});
+  buildCurves();
+  if (innerWidth > 820 && live && !$("scene").hidden) open("servo"); else if (drawer) open(drawer);
+  Object.assign(due, {body: true, table: true});
+  remember();
+  ask_frame();
+}
+
+// ---- the curves
+let plot = null, dash = [];
+const cursors = {from: null, to: null};
+function curvesOf() {
+  const several = !live && all.length > 1, found = [];
+  chosen.forEach((s, i) => {
+    found.push({s, what: "goal", which: -1, ink: several ? "command" : INK[i], width: 1, dash: [4, 3]});
+    found.push({s, what: "position", which: -1, ink: several ? INK[0] : INK[i], width: 1.7, dash: several && i ? [2 + 4 * i, 3] : []});
+    for (const which of others) found.push({s, what: "other", which, ink: several ? INK[(which + 1) % 4] : INK[i], width: 1.3, dash: several && !i ? [] : [1, 3]});
+  });
+  return found;
+}
+function dataOf(lines) {
+  const first = live ? Math.max(0, rowAt(times, now() - SPAN)) : 0, last = live ? row() + 1 : times.length, x = times.slice(first, last);
+  const numbers = (one, value) => { const made = scale(one.s) * value; return known(value) && known(made) ? made : null; };
+  const mine = lines.filter(one => live || one.which < 0), tables = [[x, ...mine.map(one => x.map((_, i) =>
+    numbers(one, one.what === "other" ? otherAt(one.which, one.s, first + i) : source.value(one.what, one.s, first + i))))]];
+  if (!live) for (const which of others) {
+    const beside = all[which + 1], own = lines.filter(one => one.which === which);
+    tables.push([beside.times, ...own.map(one => beside.times.map((_, i) => numbers(one, beside.value("position", one.s, i))))]);
+  }
+  return tables.length === 1 ? tables[0] : uPlot.join(tables, tables.map(table => table.map(() => 2)));
+}
+function buildCurves() {
+  plot?.destroy();
+  const lines = curvesOf(), ordered = live ? lines : [...lines.filter(one => one.which < 0), ...others.flatMap(which => lines.filter(one => one.which === which))];
+  const faint = () => ink("faint"), rule = {stroke: () => ink("rule"), width: 1};
+  plot = new uPlot({
+    width: $("curves").clientWidth || 100, height: $("curves").clientHeight, padding: [14, 14, 0, 14],
+    legend: {show: false}, cursor: {show: false},
+    scales: {x: {time: false, range: () => live ? [Math.min(now() - 5, Math.max(times[0] ?? 0, now() - SPAN)), now()] : [0, times.at(-1) || 1]},
+      y: {range: (_, low, high) => { const room = Math.max(0, 2 - (high - low)) / 2 + 0.06 * (high - low); return known(low) && known(high) ? [low - room, high + room] : [-1, 1]; }}},
+    axes: [{stroke: faint, grid: rule, ticks: {show: false}, size: 20, gap: 2, font: "11px system-ui, sans-serif", values: (_, at) => at.map(one => `${Number(one.toFixed(2))} s`)},
+      {stroke: faint, grid: rule, ticks: {show: false}, size: 0, values: () => []}],
+    series: [{}, ...ordered.map(one => ({stroke: () => ink(one.ink), width: one.width, dash: one.dash, points: {show: false},
+      spanGaps: false, paths: one.what === "goal" ? uPlot.paths.stepped({align: 1}) : uPlot.paths.linear()}))],
+    hooks: {draw: [annotate]},
+  }, dataOf(ordered), $("curves"));
+  plot.ordered = ordered;
+  $("legend").replaceChildren(...chosen.map((s, i) => el("span", {}, el("i", {style: `background: var(--${!live && all.length > 1 ? INK[0] : INK[i]})`}), el("b", {textContent: servos[s].name}), " ", el("output"))),
+    ...(!live && all.length > 1 ? all.map((one, i) => el("span", {}, el("i", {style: `background: var(--${INK[i % 4]})`}), one.label)) : []));
+  readCurves();
+}
+// Labels inside, flags where something happened, and the moment that is shown.
+function annotate(u) {
+  const {ctx, bbox} = u, dense = devicePixelRatio;
+  marks(u, flags(), true);
+  ctx.save();
+  ctx.font = `${11 * dense}px system-ui, sans-serif`;
+  ctx.fillStyle = ink("faint");
+  ctx.textAlign = "left";
+  ctx.textBaseline = "alphabetic";
+  const unitName = sign(chosen[0] ?? 0);
+  for (const value of u.axes[1]._splits || []) {
+    const y = u.valToPos(value, "y", true);
+    if (y > bbox.top + 8 * dense && y < bbox.top + bbox.height) ctx.fillText(`${Number(value.toFixed(2))}${unitName}`, bbox.left + 3 * dense, y - 3 * dense);
+  }
+  const x = u.valToPos(now(), "x", true);
+  ctx.fillStyle = ink("ink");
+  ctx.fillRect(x - dense / 2, bbox.top, dense, bbox.height);
+  ctx.restore();
+}
+const flags = () => (live ? (news.events || []).map(([text, , last]) => [last, text.split(" (")[0]]) : given.flags).filter(([at]) => !live || at > now() - SPAN);
+function readCurves() {
+  const at = row();
+  chosen.forEach((s, i) => {
+    const goal = source.value("goal", s, at), output = $("legend").children[i]?.querySelector("output");
+    if (output && at >= 0) put(output, told(s, source.value("position", s, at), 2) + (known(goal) ? `, goal ${told(s, goal, 2)}` : ""));
+  });
+  const u = plot, shown = cursors.from !== null;
+  for (const id of ["from", "to"]) {
+    $(id).hidden = !shown;
+    if (shown && u) $(id).style.left = `${u.valToPos(cursors[id], "x") + u.bbox.left / devicePixelRatio}px`;
+  }
+  if (!shown) return put($("between"), "");
+  const [a, b] = ["from", "to"].map(id => rowAt(times, cursors[id]));
+  put($("between"), [`Δt ${Math.abs(times[b] - times[a]).toFixed(3)} s`, ...chosen.map(s => {
+    const [one, two] = [a, b].map(i => source.value("position", s, i));
+    return `${servos[s].name} ${told(s, one, 2)} → ${told(s, two, 2)}: Δ ${told(s, two - one, 2)}`;
+  })].join(" · "));
+}
+function timeAt(event) {
+  const box = $("curves").getBoundingClientRect(), time = plot.posToVal(event.clientX - box.left - plot.bbox.left / devicePixelRatio, "x");
+  return Math.min(times.at(-1) ?? 0, Math.max(times[0] ?? 0, time));
+}
+function hold(time) {
+  held = time;
+  if (live) $("now").hidden = held === null; else $("play").textContent = playing ? "Pause" : "Play";
+  Object.assign(due, {body: true, table: true, curves: true});
+  remember();
+  ask_frame();
+}
+let dragged = null;
+$("curves").onpointerdown = event => {
+  if (!plot || !times.length) return;
+  dragged = event.target.classList.contains("cursor") ? event.target.id : "time";
+  $("curves").setPointerCapture(event.pointerId);
+  event.preventDefault();
+  $("curves").onpointermove(event);
+};
+$("curves").onpointermove = event => {
+  if (!dragged) return;
+  if (dragged === "time") { playing = false; hold(times[rowAt(times, timeAt(event))]); }
+  else { cursors[dragged] = times[rowAt(times, timeAt(event))]; readCurves(); }
+};
+$("curves").onpointerup = $("curves").onpointercancel = () => { dragged = null; };
+$("measure").onclick = () => {
+  const shown = cursors.from === null;
+  if (shown && live && held === null) hold(times.at(-1));
+  const [low, high] = live ? [Math.max(times[0] ?? 0, now() - SPAN), now()] : [0, times.at(-1)];
+  Object.assign(cursors, shown ? {from: times[rowAt(times, low + (high - low) / 3)], to: times[rowAt(times, low + 2 * (high - low) / 3)]} : {from: null, to: null});
+  $("measure").setAttribute("aria-pressed", shown);
+  readCurves();
+};
+$("now").onclick = () => { Object.assign(cursors, {from: null, to: null}); hold(null); };
+$("play").onclick = () => { if (!playing && now() >= times.at(-1)) held = 0; playing = !playing; hold(now()); };
+$("play").hidden = $("pace").hidden = live;
+new ResizeObserver(() => { if (plot) { plot.setSize({width: $("curves").clientWidth, height: $("curves").clientHeight}); readCurves(); } }).observe($("curves"));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { plot?.redraw(); if (body) { body.changed(); } });
+
+// ---- frames: only what has changed is drawn, and nothing while nobody looks
+let asked = false, last = 0, curvesAt = 0;
+function ask_frame() { if (!asked) { asked = true; requestAnimationFrame(frame); } }
+function frame(when) {
+  asked = false;
+  if (playing && times.length) {
+    const next = now() + Math.min(0.1, (when - last) / 1000) * Number($("pace").value);
+    held = next > times.at(-1) ? 0 : next;
+    Object.assign(due, {body: true, table: true, curves: true});
+  }
+  last = when;
+  const at = row();
+  if (at >= 0) {
+    if (due.body && body) { due.body = false; drawBody(at); }
+    if (due.table) { due.table = false; drawTable(at); }
+    if (due.curves && plot && (!playing || when - curvesAt > 80)) {
+      due.curves = false; curvesAt = when;
+      if (live) plot.setData(dataOf(plot.ordered)); else plot.redraw(false);
+      readCurves();
+    }
+  }
+  if (playing || due.body && !body?.gl) ask_frame();
+}
+
+// ---- what is said, and the link to a moment
+let inBar = 0;
+function remember() {
+  if (playing && !live) return;
+  clearTimeout(inBar);
+  inBar = setTimeout(() => {
+    const parts = [held !== null && `t=${Number(held.toFixed(3))}`, chosen.length && `servo=${chosen.map(s => servos[s].name).join(",")}`].filter(Boolean);
+    history.replaceState(null, "", parts.length ? `#${parts.join("&")}` : location.pathname);
+  }, 200);
+}
+function recall() {
+  const link = new URLSearchParams(location.hash.slice(1)), names = (link.get("servo") || "").split(",").map(number).filter(s => s >= 0);
+  chosen = names.length ? names.slice(0, MOST) : [Math.max(0, number(given.first))];
+  const time = parseFloat(link.get("t"));
+  if (known(time)) { playing = false; held = time; if (!live) held = times[rowAt(times, time)]; }
+  if (n) buildCurves();
+  hold(held);
+}
+function tell() {
+  const fresh = said.text && performance.now() - said.shown < SHOWN ? `${said.text}` : "", trouble = news.trouble || "";
+  const text = [trouble, fresh && `${said.time.toFixed(0)} s: ${fresh}`].filter(Boolean).join("  ·  ");
+  if ($("said").dataset.text !== text) { $("said").dataset.text = text; $("said").replaceChildren(el("span", {textContent: text})); }
+  $("said").className = trouble ? news.level : "";
+}
+$("said").onclick = () => open("events");
+
+// ---- the drawer
+let drawer = null, registers = {}, refreshDrawer = () => {};
+const line = (...inside) => el("p", {}, ...inside), button = (textContent, onclick, title = "") => el("button", {textContent, onclick, title});
+function slider(text, value, change) {
+  const words = el("output"), input = el("input", {type: "range", min: 0, max: 100, step: 0.5});
+  let moved = -1e9;
+  input.oninput = () => { moved = performance.now(); words.textContent = `${input.value} %`; change(Number(input.value) / 100); };
+  return {node: line(el("label", {}, text, input, words)), refresh() {
+    const now = 100 * value();
+    if (performance.now() - moved > HANDS && known(now)) { input.value = now; put(words, `${Number(now.toFixed(1))} %`); }
+  }};
+}
+const field = (value, more = {}) => el("input", {type: "text", value, autocomplete: "off", ...more});
+const choice = (options, value) => { const made = el("select", {}, ...options.map(text => el("option", {value: text, textContent: text}))); if (value) made.value = value; return made; };
+const drawers = {
+  servo() {
+    const s = chosen[0], servo = servos[s], [low, high] = servo.ends, facts = line(), goal = field("", {inputMode: "decimal", title: "Enter sends it"});
+    const parts = [el("h2", {textContent: servo.name}), facts];
+    if (!live) return {parts: [...parts, line(`limits ${told(s, low)} … ${told(s, high)}`)], refresh() { put(facts, `at ${told(s, source.value("position", s, row()), 2)}`); }};
+    goal.onkeydown = event => { if (event.key === "Enter") goal.blur(); };
+    goal.onchange = () => {
+      if (NUMBER.test(goal.value.trim())) ask("move", {servo: servo.name, to: Number(goal.value.replace(",", ".")) / scale(s)});
+      else note(`"${goal.value}" is no number: nothing was sent`);
+    };
+    const limit = slider("its torque", () => news.torques?.[s] ?? NaN, share => ask("limit_torque", {servos: [servo.name], share}));
+    const list = el("table"), which = choice([]), counts = field("", {inputMode: "numeric", title: "counts"}), sure = button("Write it all the same", () => write(true));
+    const write = meant => ask("write", {servo: servo.name, register: which.value, counts: counts.value.trim(), sure: meant});
+    which.onchange = () => { counts.value = registers.rows?.find(one => one[1] === which.value)?.[2] ?? ""; };
+    let shown = null;
+    return {
+      parts: [...parts, line("goal", goal, ...[-5, -1, 1, 5].map(by => button((by > 0 ? "+" : "−") + Math.abs(by), () => nudge(s, by)))),
+        line(`limits ${told(s, low)} … ${told(s, high)}`), limit.node,
+        line(button("On", () => power([s], true)), button("Off", () => power([s], false)), button("Let it recover", () => ask("recover", {servo: servo.name}), "After an overload, or a limit of the rig")),
+        ...(chosen.length > 1 ? [line(`all ${chosen.length} selected`, button("On", () => power(chosen, true)), button("Off", () => power(chosen, false)))] : []),
+        el("h3", {textContent: "Registers"}), line(button("Read its registers", () => ask("registers", {servo: servo.name}))),
+        line(which, counts, button("Write", () => write(false), "Checked and verified, as by axbridge servo write"), sure), list],
+      refresh() {
+        const at = row();
+        put(facts, `${told(s, source.value("position", s, at))}, ${source.value("on", s, at) > 0 ? `goal ${told(s, source.value("goal", s, at))}` : "limp"}${news.lost?.[servo.name] ? `, ${news.lost[servo.name]}` : ""}`);
+        if (document.activeElement !== goal) goal.value = known(source.value("goal", s, at)) ? (scale(s) * source.value("goal", s, at)).toFixed(1) : "";
+        limit.refresh();
+        sure.hidden = !(news.doubt && news.doubt[0] === servo.name && news.doubt[1] === which.value);
+        which.hidden = counts.hidden = registers.servo !== servo.name;
+        which.nextSibling.nextSibling.hidden = which.hidden;
+        if (registers.servo === servo.name && shown !== registers) {
+          shown = registers;
+          const before = which.value, own = registers.rows.filter(one => one[4].includes("w")).map(one => one[1]);
+          which.replaceChildren(...choice(own).children);
+          which.value = own.includes(before) ? before : own[0];
+          which.onchange();
+          list.replaceChildren(...registers.rows.map(([address, name, value, units, access]) => {
+            const made = el("tr", {}, ...[address, name, value, units].map(text => el("td", {textContent: text})));
+            if (access.includes("w")) { made.dataset.register = name; made.onclick = () => { which.value = name; which.onchange(); counts.focus(); }; }
+            return made;
+          }));
+        }
+      },
+    };
+  },
+  robot() {
+    const colour = choice(["parts", "load", "temperature", "residual"], tints), mass = el("input", {type: "checkbox", checked: showMass});
+    colour.onchange = () => { tints = colour.value; due.body = true; ask_frame(); };
+    mass.onchange = () => { showMass = mass.checked; due.body = true; ask_frame(); };
+    const look = [line(el("label", {}, "colour by", colour)), line(el("label", {}, mass, "centre of mass"))];
+    if (!live) return {parts: [el("h2", {textContent: given.name}), ...look, ...given.notes.map(text => line(text))]};
+    const speed = slider("speed of all", () => news.speed, share => ask("limit_speed", {share}));
+    const torque = slider("torque of all", () => Math.max(...(news.torques || [NaN])), share => ask("limit_torque", {servos: servos.map(one => one.name), share}));
+    const pose = choice(news.poses || []), seconds = field("1", {inputMode: "decimal"}), name = field("", {className: "wide", placeholder: "name"});
+    const go = mirror => ask("way", {pose: pose.value, seconds: parseFloat(seconds.value.replace(",", ".")), mirror});
+    const file = choice(given.moves), pace = field("1", {inputMode: "decimal"}), record = button("Record", () => ask(news.recording ? "record_end" : "record", news.recording ? {} : {name: target.value}));
+    const target = field(given.recording, {className: "wide"}), facts = el("table");
+    return {
+      parts: [el("h2", {textContent: given.name}), line("torque, all", button("On", () => power(servos.map((_, s) => s), true)), button("Off", () => power(servos.map((_, s) => s), false))),
+        speed.node, torque.node, el("h3", {textContent: "Poses"}), line(pose, "in", seconds, "s"), line(button("Go", () => go(false)), button("Go to its mirror image", () => go(true))),
+        line(name, button("Save the pose of now", () => ask("save", {name: name.value}))), ...(given.rise ? [line(button("Put it on its feet", () => ask("rise")))] : []),
+        el("h3", {textContent: "Move"}), given.moves.length ? line(file, "pace", pace) : line("no move is in the folder where this was started"),
+        line(button("Play", () => ask("play", {file: file.value, pace: parseFloat(pace.value.replace(",", "."))})), button("Stop", () => ask("stop_move"), "By its exit page, where it has one")),
+        el("h3", {textContent: "Recording"}), line(target, record), el("h3", {textContent: "Shown"}), ...look, el("h3", {textContent: "Line"}), facts],
+      refresh() {
+        speed.refresh(); torque.refresh();
+        if (pose.children.length !== (news.poses || []).length) { const before = name.value || pose.value; pose.replaceChildren(...choice(news.poses).children); if (news.poses.includes(before)) pose.value = before; }
+        put(record, news.recording ? `Stop recording ${news.recording}` : "Record"); target.hidden = Boolean(news.recording);
+        const text = JSON.stringify(news.line);
+        if (facts.dataset.text !== text) { facts.dataset.text = text; facts.replaceChildren(...(news.line || []).map(cells => el("tr", {}, ...cells.map(textContent => el("td", {textContent}))))); }
+      },
+    };
+  },
+  events() {
+    const list = el("table");
+    return {parts: [el("h2", {textContent: "Events"}), list], refresh() {
+      const found = live ? news.events || [] : given.flags.map(([at, text]) => [text, at, at, 1]), text = JSON.stringify(found);
+      if (list.dataset.text === text) return;
+      list.dataset.text = text;
+      list.replaceChildren(...found.map(([what, first, last, times]) => {
+        const made = el("tr", {}, el("td", {textContent: last - first < 1 ? `${first.toFixed(live ? 0 : 2)} s` : `${first.toFixed(0)} … ${last.toFixed(0)} s`}), el("td", {textContent: times > 1 ? `${what} (× ${times})` : what}));
+        if (!live) { made.className = "mine"; made.onclick = () => { playing = false; hold(first); }; }
+        return made;
+      }));
+    }};
+  },
+};
+function open(which) {
+  const side = document.querySelector("aside"), before = drawer === which ? side.scrollTop : 0;
+  drawer = which;
+  side.hidden = !drawer;
+  $("scene").classList.toggle("beside", Boolean(drawer) && innerWidth > 600);
+  for (const one of document.querySelectorAll("[data-drawer]")) one.setAttribute("aria-pressed", one.dataset.drawer === drawer);
+  refreshDrawer = () => {};
+  if (!drawer) return;
+  const {parts, refresh} = drawers[drawer](), close = button("×", () => open(null), "Close");
+  close.className = "close";
+  side.replaceChildren(close, ...parts);
+  refreshDrawer = refresh || refreshDrawer;
+  refreshDrawer();
+  side.scrollTop = before;
+}
+for (const one of document.querySelectorAll("[data-drawer]")) one.onclick = () => open(drawer === one.dataset.drawer ? null : one.dataset.drawer);
+
+// ---- the line to the robot
+let socket = null;
+const power = (some, on) => ask("torque", {servos: some.map(s => servos[s].name), on});
+function note(text) { said = {text, time: times.at(-1) ?? 0, shown: performance.now()}; tell(); setTimeout(tell, SHOWN + 50); }
+function ask(what, more = {}) {
+  if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ask: what, ...more}));
+  else note("the connection is cut: nothing was sent");
+}
+function hear({data}) {
+  if (data instanceof ArrayBuffer) {
+    stream.take(data);
+    if (held !== null && held < times[0]) hold(null);
+    if (held === null) { due.body = due.table = true; }
+    return ask_frame();
+  }
+  const message = JSON.parse(data);
+  if (message.registers) registers = message;
+  else {
+    if (message.said.number !== news.said?.number && message.said.text) note(message.said.text);
+    news = message;
+    put($("state"), news.state); put($("rate"), news.rate);
+    $("release").hidden = !news.stopped;
+    tell();
+  }
+  due.table = true;
+  ask_frame();
+}
+function connect() {
+  socket = new WebSocket(`${location.origin.replace("http", "ws")}/live`);
+  socket.binaryType = "arraybuffer";
+  socket.onmessage = hear;
+  socket.onclose = () => setTimeout(connect, 1000);
+}
+put($("name"), given.name); put($("kind"), given.kind);
+$("goal").title = "a bar is the goal, a dot where it is";
+document.body.classList.add(live ? "live" : "replay");
+$("off").hidden = !live;
+if (live) {
+  document.body.classList.add("stops");
+  $("release").onclick = () => ask("release");
+  connect();
+  setInterval(() => { if (held === null) due.curves = true; lookForWorst(); if (sorted) arrange(); ask_frame(); }, 1000);
+  let seen = "";  // curves that do not move are drawn once a second, others ten times
+  setInterval(() => {
+    const at = times.length - 1, state = at < 0 ? "" : chosen.map(s => ["goal", "position", "ghost"].map(what => source.value(what, s, at).toFixed(3))).join();
+    if (held === null && state !== seen) { seen = state; due.curves = true; ask_frame(); }
+  }, 100);
+} else {
+  lookForWorst();
+  put($("state"), given.notes.join("; "));
+}
+recall();
+ask_frame();
+window.axbridge = {get body() { return body; }, get plot() { return plot; }, source, cursors, get held() { return held; }, get chosen() { return chosen.map(s => servos[s].name); }};
+})();
