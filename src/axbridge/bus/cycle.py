@@ -235,6 +235,7 @@ class Cycle:
         self.dark: set[str] = set()
         self.taken: set[str] = set()
         self.expires = math.inf
+        self._caps: dict[str, int] = {}  # torque limits that no goal exceeds, by name
         for servo in servos:
             bus.speak(servo.id, servo.protocol)
         self._tracks = {
@@ -283,6 +284,18 @@ class Cycle:
             assert limit is not None  # within a ramp
             self._limit(track, limit, limits)
         self.bus.exchange([(address, data) for (_, address), data in limits.items()], ())
+
+    def cap(self, name: str, torque: int | None) -> None:
+        """Let a servo have at most this torque limit, counts, from now on; None: let it rise to what its goals say."""
+        track, now = self._tracks[name], self.bus.clock.now()
+        limits: _Writes = {}
+        if torque is None:
+            self._caps.pop(name, None)
+            track.ramp = (now, now + self.soft_start)
+        else:
+            self._caps[name] = torque
+            self._limit(track, torque, limits)
+            self.bus.exchange([(address, data) for (_, address), data in limits.items()], ())
 
     def send(self, goals: Mapping[str, Goal]) -> float:
         """Write goal position and moving speed of the servos named, in one packet (several beyond 27 servos).
@@ -338,9 +351,7 @@ class Cycle:
             goal = goal._replace(position=int(self._rows["position"][track.row]))
             track.ramp = (now, now + self.soft_start)
             track.restart = False
-        torque = goal.torque_limit
-        if torque is not None or track.ramp is not None:
-            torque = self._torque_now(track, torque, now)
+        torque = self._torque_now(track, goal.torque_limit, now)
         if goal.place:
             value = goal.speed
             if goal.place == protocol.torque_limit:  # its duty is where the limit is otherwise
@@ -716,6 +727,7 @@ class Cycle:
 
     def _torque_now(self, track: _Track, asked: int | None, now: float) -> int | None:
         top = min(track.servo.top_torque, track.protocol.full_torque)
+        top = min(self._caps.get(track.servo.name, top), top)
         final = top if asked is None else min(asked, top)
         if track.ramp is not None:
             start, end = track.ramp
@@ -723,7 +735,7 @@ class Cycle:
                 track.ramp = None
                 return final
             return max(round(final * max((now - start) / (end - start), 0.1)), min(final, 1))
-        return None if asked is None else final
+        return None if asked is None and track.servo.name not in self._caps else final
 
     def _lose_port(self, error: PortError) -> None:
         self._port_error = error

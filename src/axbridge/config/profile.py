@@ -160,12 +160,15 @@ class Protection(toml_tables.TomlTable):
         overload_speed: Below this share of the no-load speed the shaft counts as standing.
         overload_s: Both at once for this long is an overload, s.
         reset_voltage: Below this supply the controller resets, V.
+        stall: Share of its torque that the host leaves a joint that pushes hard and does not move, unless its rig says
+            otherwise; 1 = all of it.
     """
 
     overload_duty: float = Field(default=0.95, gt=0, le=1)
     overload_speed: float = Field(default=0.05, ge=0, le=1)
     overload_s: float = Field(default=1.5, gt=0)
     reset_voltage: float = Field(default=4.5, ge=0)
+    stall: float = Field(default=1.0, gt=0, le=1)
 
 
 class Electrics(toml_tables.TomlTable):

@@ -103,6 +103,8 @@ class SafetyConfig(toml_tables.TomlTable):
             or after more than this time.
         max_temperature: A servo hotter than this, °C, is switched off; absent = its firmware's own limit alone.
         voltage: Lowest and highest supply, V, likewise.
+        stall: Share of its torque that a joint is left when it pushes hard for 0.2 s and does not move; 1 = all of it;
+            absent = as its profile says, 1 for Dynamixels.
     """
 
     on_exit: Literal["limp", "hold", "park"] = "limp"
@@ -111,6 +113,7 @@ class SafetyConfig(toml_tables.TomlTable):
     soft_start_ms: float = Field(default=500.0, ge=0, le=_LONGEST)
     max_temperature: float | None = Field(default=None, gt=0)
     voltage: tuple[float, float] | None = None
+    stall: float | None = Field(default=None, gt=0, le=1)
 
     @model_validator(mode="after")
     def _check_park(self) -> SafetyConfig:

@@ -206,6 +206,13 @@ class Connection:
                     drive.wake()
                 cycle.recover(name)
 
+    def cap(self, name: str, share: float | None) -> None:
+        """Let a servo have at most this share of its torque; None: all that its goals say, again."""
+        (cycle,) = (cycle for cycle in self.cycles.values() if name in cycle.servos_by_name)
+        full = cycle.servos_by_name[name].protocol.full_torque
+        with contextlib.suppress(PortError):  # whoever reads the states says so
+            cycle.cap(name, None if share is None else max(round(share * full), 1))
+
     def revive(self, name: str, *, on: bool) -> None:
         """Give a servo that was without power its registers in RAM again, and a tenth of its torque, where it is."""
         drive = self.drives[name]

@@ -29,6 +29,7 @@ from axbridge.robot.samples import Sampling
 from axbridge.robot.sensors.sensor import ImuSample, Sample
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import Simulation
+from axbridge.robot.stall_watch import StallWatch
 from axbridge.robot.torque_watch import TorqueWatch
 from axbridge.robot.twin.twin import Twin
 from axbridge.robot.warn import warn
@@ -198,13 +199,14 @@ class Robot(Mapping[str, Servo]):
         raw, fresh, faults = self._connection.receive()
         self._sampling.add(raw, fresh, self._start)
         self._torque_watch.update(self.time)
+        self._stall_watch.update()
         return faults
 
     def _report(
         self, requested: float, actual: float, commanded: float, faults: dict[str, BusError], late: float = 0.0
     ) -> None:
         table = self._sampling.table
-        events = self._connection.events
+        events = self._connection.events + self._stall_watch.events
         if self._twin is not None and self._simulation is not None:
             events += self._twin.compare(self.time, self._start, self._simulation.hand, late=late > _LATE * requested)
         self.last_step = StepReport(
@@ -527,8 +529,10 @@ class Robot(Mapping[str, Servo]):
     def causes(self) -> Mapping[str, Sequence[Cause]]:
         """Why servos do not follow their commands, by name; beside a twin also why they do not do as that does."""
         found: dict[str, list[Cause]] = self._torque_watch.causes(self.time)
+        for name in self._stall_watch.blocked:
+            found.setdefault(name, []).append("blocked")
         for name, causes in ({} if self._twin is None else self._twin.causes(self.time)).items():
-            found.setdefault(name, []).extend(causes)
+            found[name] = [*dict.fromkeys([*found.get(name, []), *causes])]
         return found
 
     @property
@@ -540,6 +544,7 @@ class Robot(Mapping[str, Servo]):
         """Meet the simulation of a new backend, the twin in it, and what watches over its torque."""
         connection = self._connection
         self._torque_watch = TorqueWatch(connection, self._joints)
+        self._stall_watch = StallWatch(connection, self._joints)
         self._twin = Twin(self.rig, connection, self._servos) if self.backend == "twin" else None
         world, twin = connection.backend.world, self._twin
         self._simulation = (

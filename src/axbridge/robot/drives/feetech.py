@@ -29,6 +29,7 @@ class FeetechDrive(DynamixelDrive):
     _changed_to = "in another mode"
     flags: Flags = FeetechError
     _mode: Mapping[str, int] = {}  # registers of the endless mode that it is in
+    _top = 1000  # counts of torque that its own maximum allows
 
     def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
         native: Capability = "native" if "operating_mode" in profile.registers else "emulated"
@@ -55,6 +56,8 @@ class FeetechDrive(DynamixelDrive):
             self._borrow(joint)
             self.restore()  # left in another mode by a program that was killed
         self.write("lock", 1)
+        if self._modal:
+            self._top = self.read("max_torque")  # which the torque limit must not exceed: a gripper's is lower
         present = self.read("present_position")
         if self.is_wheel:
             self._stand()
@@ -70,6 +73,9 @@ class FeetechDrive(DynamixelDrive):
         super().restore()
         if not self._own:
             self._mode = {}
+
+    def _torque_counts(self, torque: float) -> int:
+        return min(super()._torque_counts(torque), self._top)
 
     @property
     def _modal(self) -> bool:
