@@ -37,7 +37,7 @@ HELD = ("motor.efficiency", "motor.max_current", "friction.coulomb", "friction.v
 FROM, TO = (1 - 512) * AX.position, (500 - 512) * AX.position
 NOISE = 0.12  # degrees: of a reading, with its rounding
 BASE = packed(base_model(RIG, "ax12"), RIG)
-BASE[Param.MAX_CURRENT] = 0.0  # what its limit does is one of the explanations
+BASE[[Param.MAX_CURRENT, Param.BACKLASH]] = 0.0  # what these do is among the explanations
 EXPLANATIONS = {
     "ax12 without a limit": {},
     **{

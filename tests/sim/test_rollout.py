@@ -88,11 +88,12 @@ def test_a_joint_that_was_followed_in_motion_goes_on_as_it_would_have():
         speed_limit=np.zeros(n), duty=np.full(n, JOINT_MODE), cap=np.ones(n), position=np.zeros(n), velocity=np.zeros(n),
     )  # fmt: skip
     rig = Rig.load("bench_arm")
-    params = packed(rig.model_of(rig.servos[0], "ax12"), rig)[None]  # whose loop sees the joint 12.6 ms late
+    params = packed(rig.model_of(rig.servos[0], "ax12"), rig)[None]  # whose loop sees the joint 11.3 ms late
     whole = rollouts(params, runs)
     driven = np.where(time < 0.4, Regime.FOLLOWED, Regime.ON).astype(np.int64)
     after = rollouts(params, runs._replace(driven=driven, position=whole[0], velocity=np.gradient(whole[0], time)))
-    assert np.abs(after - whole).max() < math.radians(0.1)
+    play = params[0, Param.BACKLASH]  # nobody measured where in it the rotor is
+    assert np.abs(after - whole).max() < math.radians(0.1) + play / 2
 
 
 def test_a_law_that_does_not_exist_is_an_error_and_not_another_law():

@@ -16,6 +16,10 @@ with torque τ, damping D and armature A of the drives (`axbridge.sim.substep`),
    `solve` has made, and ends before the angles move;
 5. `move`: angles at the mean speed W·ω⁺ + (1 - W)·ω, and the sums of what acted, which Bullet is then asked for;
 6. `account`: currents, heat and registers from mean speeds.
+
+*On the floor no rotor leaves its flank.* Contacts are Bullet's, and act after all this: the speeds worked out here then
+err by more than a rotor in its play takes to cross it. A standing robot's joints would be loose half the time, and it
+would fall.
 """
 
 from __future__ import annotations
@@ -40,12 +44,14 @@ class System(NamedTuple):
         loads: c0 and c1, load torque at the start of the physics step, N·m, and its growth, N·m/s, (2, n).
         book: What is remembered of each joint, (n, len(Book)); changed in place.
         work: From `axbridge.sim.engines.bullet.implicit.workspace`.
+        resting: Whether contacts hold the robot.
     """
 
     inertia: FloatArray
     loads: FloatArray
     book: FloatArray
     work: FloatArray
+    resting: bool = False
 
 
 class AheadEngine:
@@ -110,7 +116,8 @@ def run(count: int, first: int, step: float, drives: Drives, system: System) -> 
         for j in range(n):
             pull[j] = loads[0, j] + loads[1, j] * (book[j, Book.CLOCK] + 0.5 * step)
             if joint[j, Joint.LOOSE] != 0.0:
-                if abs(book[j, Book.DEBT]) * step > inertia[j, j] * params[servo[j], Param.BACKLASH]:
+                play = inertia[j, j] * params[servo[j], Param.BACKLASH]
+                if joints.resting or abs(book[j, Book.DEBT]) * step > play:
                     _catch(params[servo[j]], joint[j], book[j])
                 else:
                     playing = True
@@ -129,6 +136,8 @@ def run(count: int, first: int, step: float, drives: Drives, system: System) -> 
         for j in range(n):
             if servo[j] >= 0 and params[servo[j], Param.BACKLASH] > 0.0:
                 book[j, Book.PUSH] -= motor[KEPT, j]
+                if joints.resting:
+                    joint[j, Joint.LOOSE] = 0.0
                 book[j, Book.PLAY] = 1.0 + joint[j, Joint.LOOSE]
     return -1
 
@@ -170,7 +179,7 @@ def _meet(
 
 @jit
 def _catch(params: FloatArray, joint: FloatArray, book: FloatArray) -> None:
-    """A joint that was hit so hard that it crosses its play at once takes its rotor along.
+    """A joint that was hit so hard that it crosses its play at once, or stands, takes its rotor along.
 
     Args:
         params: The servo's row.

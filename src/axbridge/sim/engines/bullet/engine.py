@@ -221,7 +221,7 @@ class BulletEngine(AheadEngine):
         """Start a physics step: take over inertia and load."""
         rested = self.resting
         inertia, load = self.dynamics()
-        self._system = System(inertia, self._loads, self._book, self._work)
+        self._system = System(inertia, self._loads, self._book, self._work, self.resting)
         # A load that gravity and speed make goes on growing; one that contacts make jumps.
         smooth = self._surprise < _CALM and not rested and not self.resting
         begin(self._book, self._loads, load, smooth, self.physics_step, self._work)
