@@ -1,25 +1,26 @@
 """The search: one unknown, when it ends, what it depends on, and which end it takes."""
 
 from dataclasses import replace
-from itertools import count, islice
+from itertools import islice
 
 import numpy as np
 import pytest
 
 from axbridge.comparison.recorded_runs import runs_of
+from axbridge.fit.parts import parts
 from axbridge.fit.search import (
-    COARSE,
-    IDLE,
+    KEPT,
+    SHARPENED,
     WAVE,
     Job,
     StartOutcome,
     best_of_both,
+    climb,
     losses,
     minimise,
     opened,
     search,
 )
-from axbridge.fit.stages import parts
 from axbridge.fit.unknowns import Space
 from axbridge.servo.columns import Param
 from tests.fit.test_identify import RIG, ax12_data, ax12_space, ax12_truth
@@ -78,23 +79,23 @@ def test_how_far_a_search_goes_does_not_depend_on_the_machine(runs, budget):
     assert few == many
 
 
-def test_a_search_ends_when_another_start_ends_where_the_best_did(runs):
+def test_all_starts_are_made_and_the_best_are_searched_on(runs):
     told = []
-    job = Job(only(Param.EFFICIENCY, Param.LATENCY), runs.only([1]), seed=1, generations=30, loss="huber")
-    search(job, starts=30, budget=1e6, where=map, report=lambda what, _: told.append(what))
-    assert sum(what.startswith("start") and ":" in what for what in told) == WAVE
+    job = Job(only(Param.EFFICIENCY, Param.LATENCY), runs.only([1]), seed=1, generations=3, loss="huber")
+    found = search(job, starts=WAVE + 2, budget=1e6, where=map, report=lambda what, _: told.append(what))
+    assert [what for what in told if ":" not in what] == [
+        f"starts 1 to {WAVE} of {WAVE + 2}", f"starts {WAVE + 1} to {WAVE + 2} of {WAVE + 2}",
+        f"searching on from the best {KEPT}", f"sharpening the best {SHARPENED}",
+    ]  # fmt: skip
+    assert [outcome.searched for outcome in found].count(True) == KEPT + SHARPENED
+    assert [outcome.loss for outcome in found] == sorted(outcome.loss for outcome in found)
 
 
-def test_a_search_ends_when_starts_bring_nothing(runs):
-    ends = count(1.0, 0.2)
-
-    def apart(function, jobs):
-        return [replace(function(job), loss=next(ends)) if job.step == COARSE else function(job) for job in jobs]
-
-    told = []
-    job = Job(only(Param.EFFICIENCY, Param.LATENCY), runs.only([1]), seed=1, generations=1, loss="huber")
-    search(job, starts=30, budget=1e6, where=apart, report=lambda what, _: told.append(what))
-    assert IDLE < sum(what.startswith("start") and ":" in what for what in told) <= IDLE + WAVE
+def test_a_climb_from_anywhere_ends_near_the_truth(runs):
+    space = only(Param.EFFICIENCY, Param.ARMATURE, Param.LATENCY)
+    ends = [climb(Job(space, runs, seed, 0, loss="huber", step=2e-3)) for seed in range(3)]
+    truth = space.point(ax12_truth())
+    assert min(np.abs(end.point - truth).max() for end in ends) < 0.05
 
 
 def test_whole_recordings_choose_among_ends_that_fit_the_parts_alike(runs):

@@ -48,7 +48,7 @@ def identify(
         list[Path] | None,
         typer.Option("--again", metavar="REC.mcap", help="Repeat of one held out: the least error there is; repeat."),
     ] = None,
-    starts: Annotated[int, typer.Option("--starts", min=1, help="Number of independent searches, at most.")] = 8,
+    starts: Annotated[int, typer.Option("--starts", min=1, help="Number of random points to begin at, at most.")] = 12,
     budget: Annotated[
         str,
         typer.Option(

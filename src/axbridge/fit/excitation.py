@@ -8,7 +8,7 @@ import numpy as np
 
 from axbridge.fit.least_squares import slopes
 from axbridge.fit.prepare import Problem
-from axbridge.fit.search import COARSE
+from axbridge.fit.residuals import COARSE
 from axbridge.servo.columns import Param
 
 _WITHIN = 0.2, 0.8  # of the ranges: where the model is put, as terms that are 0 hide each other

@@ -49,8 +49,8 @@ def identify(
     held_out: Sequence[Recording | str | Path] = (),
     again: Sequence[Recording | str | Path] = (),
     ks_pairs: Path | str | None = None,
-    starts: int = 8,
-    generations: int = 300,
+    starts: int = 12,
+    generations: int = 80,
     budget: float = 150.0,
     seed: int = 0,
     richer: bool = True,
@@ -72,7 +72,7 @@ def identify(
         held_out: Never fitted, only scored.
         again: Repeats of held-out recordings: how far apart they are is the least error there can be.
         ks_pairs: For ``grid``: CSV with columns speed (motor, rad/s) and volts (open).
-        starts: Independent searches, at most; two that agree are enough.
+        starts: Climbs from random points, at most; the best of them are searched on.
         generations: Of each search.
         budget: Of simulation, as much as two cores do in this time, s; see `axbridge.fit.search.search`.
         seed: Of everything random.

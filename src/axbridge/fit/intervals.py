@@ -27,8 +27,8 @@ import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.fit.least_squares import PULL, QUANTILE, STEPS, TOLERANCE, misfits, polish, residuals, slopes
-from axbridge.fit.residuals import predicted, shared, weights
-from axbridge.fit.search import FINE, Mapper
+from axbridge.fit.residuals import FINE, predicted, shared, weights
+from axbridge.fit.search import Mapper
 from axbridge.fit.unknowns import DUTY, HOLD, Space
 from axbridge.fit.unknowns import STEPS as FULL_STEPS
 from axbridge.servo.columns import Param

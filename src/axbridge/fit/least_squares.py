@@ -13,19 +13,21 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import AxBridgeError
-from axbridge.fit.residuals import predicted, weights
-from axbridge.fit.search import FINE, HUBER
+from axbridge.fit.residuals import FINE, HUBER, predicted, weights
 from axbridge.fit.unknowns import Space
 from axbridge.sim.runs import Runs
 
 STEPS = (0.004, 0.012)  # of the range: two sizes of difference, averaged, because stick-slip makes the motion jagged
 TOLERANCE = 0.05  # of the squared error: what it may rise by for an unknown to stay as the model has it
 QUANTILE = 1.96
+_AT_ONCE = 2_000_000  # samples that are simulated in one call: as fast as more, in less memory
 PULL = TOLERANCE / QUANTILE**2
 NOTHING_CHANGES = "the servo's parameters change nothing in these recordings"
 
 
-def polish(space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: float = FINE) -> FloatArray:
+def polish(
+    space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: float = FINE, sizes: Sequence[float] = STEPS
+) -> FloatArray:
     """Robust least squares from a point that is close: damped Gauss-Newton steps (Levenberg) as long as they help.
 
     The squares are weighed by how far the point is from the space's base, where that is a model of the servo's kind.
@@ -35,13 +37,13 @@ def polish(space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: f
     square, apart, damping = float(error @ error), _apart(space, best[None])[0], 1e-3
     home, pull = space.point(space.base), PULL / space.usual**2
     for _ in range(rounds):
-        slope = slopes(space, runs, best, step, _robust)
+        slope = slopes(space, runs, best, step, _robust, sizes)
         if not slope.any():
             raise AxBridgeError(NOTHING_CHANGES, "record other motions")
         normal = apart * slope.T @ slope + square * np.diag(pull)
         gradient = apart * slope.T @ error + square * pull * (best - home)
         scale = np.diag(np.maximum(np.diag(normal), 1e-9 * np.trace(normal)))
-        trials = [damping * factor for factor in (0.01, 1.0, 30.0, 1e3)]
+        trials = [damping * factor for factor in (0.01, 1.0, 30.0, 1e3, 1e5)]
         points = np.array([np.clip(best - np.linalg.solve(normal + d * scale, gradient), 0, 1) for d in trials])
         errors = _robust(space, runs, points, step)
         squares, ways = np.einsum("kl,kl->k", errors, errors), _apart(space, points)
@@ -104,17 +106,20 @@ def _robust(space: Space, runs: Runs, points: FloatArray, step: float = FINE) ->
 
 
 def slopes(
-    space: Space, runs: Runs, point: FloatArray, size: float = FINE, error_of: Callable[..., FloatArray] = residuals
-) -> FloatArray:
-    """Derivatives of the residuals, (l, n)."""
+    space: Space, runs: Runs, point: FloatArray, size: float = FINE, error_of: Callable[..., FloatArray] = residuals,
+    sizes: Sequence[float] = STEPS,
+) -> FloatArray:  # fmt: skip
+    """Derivatives of the residuals, (l, n): means over differences of these sizes, in ranges."""
+    n, count = len(space), len(sizes)
+    ends = np.broadcast_to(point, (n, count, 2, n)).copy()
+    for index in range(n):
+        ends[index, :, 0, index] = np.maximum(0.0, point[index] - np.array(sizes))
+        ends[index, :, 1, index] = np.minimum(1.0, point[index] + np.array(sizes))
+    several = max(1, _AT_ONCE // (2 * count * len(runs.time)))
     columns = []
-    for index in range(len(space)):
-        parts = []
-        for step in STEPS:
-            ends = np.repeat(point[None], 2, axis=0)
-            ends[0, index] = max(0.0, point[index] - step)
-            ends[1, index] = min(1.0, point[index] + step)
-            below, above = error_of(space, runs, ends, size)
-            parts.append((above - below) / (ends[1, index] - ends[0, index]))
-        columns.append(np.mean(parts, axis=0))
-    return np.stack(columns, axis=1)
+    for index in range(0, n, several):
+        part = ends[index : index + several]
+        errors = error_of(space, runs, part.reshape(-1, n), size).reshape(len(part), count, 2, -1)
+        widths = np.array([end[:, 1, index + k] - end[:, 0, index + k] for k, end in enumerate(part)])
+        columns.append(np.mean((errors[:, :, 1] - errors[:, :, 0]) / widths[..., None], axis=1))
+    return np.concatenate(columns).T

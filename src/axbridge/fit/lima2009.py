@@ -26,9 +26,9 @@ from axbridge.fit.intervals import Uncertainty, uncertainty
 from axbridge.fit.least_squares import polish
 from axbridge.fit.pipeline import doubts, inputs_of, scores_of
 from axbridge.fit.prepare import prepare
-from axbridge.fit.residuals import predicted
+from axbridge.fit.residuals import COARSE, predicted
 from axbridge.fit.result import Estimate, Fit, KsLine, Surface
-from axbridge.fit.search import COARSE, losses
+from axbridge.fit.search import losses
 from axbridge.fit.unknowns import Space, space_of
 from axbridge.recording.recording import Recording
 from axbridge.servo.columns import Param

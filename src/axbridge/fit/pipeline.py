@@ -15,12 +15,12 @@ from axbridge.comparison.lag import baseline, lag_of
 from axbridge.config.rig import Rig
 from axbridge.fit.intervals import Held, Uncertainty, Wanted, allowing, held_in, in_words, moved, reaching, uncertainty
 from axbridge.fit.least_squares import left_alone, misfits, polish
+from axbridge.fit.parts import parts
 from axbridge.fit.prepare import Problem, prepare
 from axbridge.fit.residuals import predicted
 from axbridge.fit.result import End, Estimate, Fit, Input, Score
 from axbridge.fit.richer_laws import Richer, richer_law, widened
-from axbridge.fit.search import SHARPENED, Job, Mapper, Report, StartOutcome, executor, opened, search
-from axbridge.fit.stages import LENGTHS, parts
+from axbridge.fit.search import KEPT, Job, Mapper, Report, StartOutcome, executor, opened, search
 from axbridge.fit.unknowns import Space
 from axbridge.recording.provenance import origin_of
 from axbridge.recording.recording import Recording, Track
@@ -30,7 +30,7 @@ APART = 1.0  # degrees: between predictions of the best starts, above which a fi
 ASTRAY = 5.0  # degrees: a model that predicts no better is worth little, whatever its intervals
 CONDITIONS = "mae", "rmse", "held_out_mae", "held_out_rmse"
 _ADRIFT = ("nobody wrote down when some commands went out: each moment is fitted, and nothing tells sensor.latency_ms",)
-BEST = 3  # starts whose predictions are compared
+BEST = 3  # starts whose predictions are compared, at least
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ def fit_model(
     *,
     friction: str | None = None,
     held_out: Sequence[Recording] = (),
-    starts: int = 8,
-    generations: int = 300,
+    starts: int = 12,
+    generations: int = 80,
     budget: float = 150.0,
     seed: int = 0,
     near: FloatArray | None = None,
@@ -79,7 +79,7 @@ def fit_model(
     with executor(where) as running:
         found = searched(problem, running, starts, generations, budget, seed, report)
         solution = polished(problem, *found)
-        verdict = judge(problem, solution, running, generations // 2 if richer else None, seed, report)
+        verdict = judge(problem, solution, running, 2 * generations if richer else None, seed, report)
     fit = replace(describe(problem, verdict), seconds=time.monotonic() - began, seed=seed)
     return allowing_for(fit, verdict.richer) if richer else fit
 
@@ -94,7 +94,7 @@ def searched(
         seed,
         generations,
         loss="huber" if problem.smooth else "mae",
-        parts=None if problem.smooth else parts(problem.runs, lengths=LENGTHS),
+        parts=None if problem.smooth else parts(problem.runs),
     )
     outcomes = search(job, starts=starts, budget=budget, near=problem.begin, where=running, report=report)
     return opened(job, outcomes, running, report)
@@ -141,9 +141,8 @@ def judge(
     if richer is not None:
         report("richer friction laws", None)
         more = richer_law(space, problem.friction, runs, point, generations=richer, seed=seed, spread=running)
-    begun = [one for one in solution.outcomes if not one.sharpened]  # the first of them were searched on
-    best = [one for one in solution.outcomes if one.sharpened] or begun[:SHARPENED]
-    rows = space.sets(np.array([point, *(outcome.point for outcome in [*best, *begun[SHARPENED:BEST]])]))
+    best = [one for one in solution.outcomes if one.searched] or solution.outcomes[:KEPT]
+    rows = space.sets(np.array([point, *(outcome.point for outcome in best)]))
     simulated, *others = predicted(rows, problem.every)
     return Verdict(replace(solution, point=point), sure, constants, wanted, more, simulated, np.array(others))
 

@@ -18,20 +18,22 @@ import math
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.fit.stages import speeds
+from axbridge.fit.parts import speeds
 from axbridge.fit.unknowns import Space
 from axbridge.jit import jit
 from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import Runs
 
+FINE, COARSE = 1e-3, 2e-3  # s: the servo's own loop runs every millisecond; searches make do with two
+HUBER = 1.0  # degrees: errors beyond it count linearly
 REACH = 0.06  # s: how far a moment may be from where the import put it; servos take 17 to 50 ms
 _EVERY = 0.002  # s: how often the simulation is read
 _COARSE, _FINE = 0.004, 0.001  # s: moments tried
 _CAPPED = 0.05  # rad: larger errors count no more in choosing the moment
 
 
-def predicted(rows: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
+def predicted(rows: FloatArray, runs: Runs, step: float = FINE) -> FloatArray:
     """Positions (k, l), rad, by parameter sets (k, len(Param)): `rollouts`, at the best moment where none is known."""
     if not runs.adrift.any():
         return rollouts(rows, runs, step)

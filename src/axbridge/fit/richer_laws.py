@@ -16,8 +16,8 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.fit.intervals import Uncertainty, flat_of, uncertainty
 from axbridge.fit.least_squares import misfits, polish
-from axbridge.fit.residuals import independent, predicted
-from axbridge.fit.search import COARSE, Job, Mapper, minimise
+from axbridge.fit.residuals import COARSE, independent, predicted
+from axbridge.fit.search import Job, Mapper, minimise
 from axbridge.fit.unknowns import Space, enriched, richer_than
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs

@@ -1,13 +1,13 @@
-"""The search: stage by stage to a first point, starts of CMA-ES from there and from anywhere, the best sharpened.
+"""The search: many short climbs of least squares from anywhere, then CMA-ES from where the best of them ended.
 
-Every start is a job of its own. Where short parts of the recordings are given (`axbridge.fit.stages`), they alone
-are searched: errors of whole recordings are decided by the few moments in which a sticking joint lets go or does not,
-and what fits those predicts other motions worse. Among the ends of the search, which fit the parts nearly alike, whole
-recordings count as well.
+A climb costs a few hundred simulations, a search of CMA-ES some thousands, so there can be many of the one and there
+are few of the other. A climb counts by its error alone: that two end alike says nothing of a third. Where short parts
+of the recordings are given (`axbridge.fit.parts`), they alone are searched: errors of whole recordings are decided by
+the few moments in which a sticking joint lets go or does not, and what fits those predicts other motions worse. Among
+the ends of the search, which fit the parts nearly alike, whole recordings count as well.
 
-No result here depends on a clock or on how many cores there are: the same seed ends at the same point. A search ends
-when another start ends where the best has, when start after start brings nothing, or when it has simulated as much as
-its budget allows.
+No result here depends on a clock or on how many cores there are: the same seed ends at the same point. There are no
+more climbs when those before have simulated their share of the budget.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -24,32 +24,29 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import AxBridgeError
-from axbridge.fit.residuals import predicted
-from axbridge.fit.stages import STAGES, parts
+from axbridge.fit.least_squares import polish
+from axbridge.fit.residuals import COARSE, FINE, HUBER, predicted
 from axbridge.fit.unknowns import Space
 from axbridge.pool import APART, workers
 from axbridge.sim.runs import Runs
 
-SCREENED = 200  # random points a start looks at before it begins
+SCREENED = 200  # random points a climb looks at before it begins
+CLIMBED, CLOSE = 15, (0.012,)  # rounds of a climb, and the size of its differences, in ranges
 GRID, NARROW = 33, 1e-4  # of a single unknown: points looked at, and how near to the best one is near enough, in ranges
 POPULATION = 16
-CROWD = 64  # of a start that fits parts: in the many dents of their error smaller populations end anywhere
-SHARPENED = 2
-SPREADS = 0.1, 0.2  # of starts from where the stages ended, and from anywhere, or with parts: stages end in dents, too
-STAGED, STAGE_GENERATIONS = 2, 40  # starts of each stage, and how long they are
-FINE, COARSE = 1e-3, 2e-3  # s: the servo's own loop runs every millisecond; the first searches make do with two
+CROWD = 32  # of a search that fits parts: in the many dents of their error smaller populations end anywhere
+KEPT, SPREAD = 4, 0.1  # climbs that are searched on, and how far around their ends, in ranges
+SHARPENED, CLOSER = 2, 0.04  # ends of those that are, and how far around them
 NEIGHBOURS, NEARBY = 12, 0.006  # points a result is judged by, and how far around it they are, in ranges
-HUBER = 1.0  # degrees: errors beyond it count linearly
-WAVE, AGREED = 2, 0.01  # starts that are begun together; ends whose errors differ by less (a share) are as good
-IDLE, NOTHING = 4, 0.005  # so many starts in a row without this share of the error end the search
+WAVE = 4  # climbs that are begun together
 PACE = 3e7  # steps that two cores simulate in a second, about: budgets are counted in steps
 AT_END = 0.02  # of its range: what is nearer to its end is there
-SEARCHING = 0.7  # of the budget goes into starts, the rest into sharpening
+CLIMBING = 0.5  # of the budget goes into climbs, the rest into what follows
 
 
 @dataclass(frozen=True)
 class Job:
-    """One start of the search; picklable, and the same result wherever it runs."""
+    """One climb or search; picklable, and the same result wherever it runs."""
 
     space: Space  # what is searched
     runs: Runs  # what is fitted
@@ -63,19 +60,19 @@ class Job:
     population: int = POPULATION  # points of a generation
 
     @property
-    def shorter(self) -> Job:
-        """The same, but with fewer generations where there are parts: more bring nothing."""
-        return self if self.parts is None else replace(self, generations=self.generations * 2 // 5)
+    def fitted(self) -> Runs:
+        """What is fitted: the parts, where there are any."""
+        return self.runs if self.parts is None else self.parts
 
     @property
     def steps(self) -> float:
         """What a point costs: steps of all that is simulated for it."""
-        runs = self.runs if self.parts is None else self.parts
+        runs = self.fitted
         return float(np.sum(runs.time[runs.start[1:] - 1] - runs.time[runs.start[:-1]])) / self.step
 
     def cost(self, points: FloatArray, step: float) -> FloatArray:
         """What is minimised, of points (k, n): (k,)."""
-        runs = self.runs if self.parts is None else self.parts
+        runs = self.fitted
         weights = None if self.parts is None else self.parts.compared  # parts differ in length
         mean: FloatArray = np.average(losses(self.space, runs, points, self.loss, step), axis=1, weights=weights)
         return mean
@@ -90,7 +87,7 @@ class StartOutcome:
     rollouts: int  # how many recordings were simulated
     seed: int  # the job's
     steps: float = 0.0  # how many steps they took
-    sharpened: bool = False  # whether it began where another start had ended
+    searched: bool = False  # whether it is the end of a search, and not of a climb alone
 
 
 def losses(space: Space, runs: Runs, points: FloatArray, kind: str = "mae", step: float = FINE) -> FloatArray:
@@ -103,19 +100,28 @@ def losses(space: Space, runs: Runs, points: FloatArray, kind: str = "mae", step
     return runs.means(error)
 
 
+def climb(job: Job) -> StartOutcome:
+    """Where least squares end that begin at the job's point, or at the best of many at random."""
+    point, points = job.point, 0
+    if point is None:
+        screened = np.random.default_rng(job.seed).uniform(0.0, 1.0, (SCREENED, len(job.space)))
+        points += SCREENED
+        point = screened[int(np.argmin(job.cost(screened, job.step)))]
+    ends = [point]
+    with suppress(AxBridgeError):  # from there nothing changes anything
+        ends.append(polish(replace(job.space, near=False), job.fitted, point, CLIMBED, job.step, CLOSE))
+        points += CLIMBED * (2 * len(job.space) + 5)  # at most
+    return _settled(job, np.array(ends), points)
+
+
 def minimise(job: Job) -> StartOutcome:
-    """The point of least loss that one job finds."""
+    """The point of least loss that a search by CMA-ES finds around the job's point, or around the middle."""
     if len(job.space) == 1:
         return _minimise_one(job)
     import cma
 
-    rng = np.random.default_rng(job.seed)
     points = 0
-    point = job.point
-    if point is None:
-        screened = rng.uniform(0.0, 1.0, (SCREENED, len(job.space)))
-        points += SCREENED
-        point = screened[int(np.argmin(job.cost(screened, job.step)))]
+    point = np.full(len(job.space), 0.5) if job.point is None else job.point
     options = {
         "bounds": [0.0, 1.0],
         "seed": job.seed + 1,
@@ -131,16 +137,23 @@ def minimise(job: Job) -> StartOutcome:
         found = job.cost(asked, job.step)
         points += len(asked)
         strategy.tell(list(asked), [float(value) for value in found])
-    loss, best = float(strategy.result.fbest), np.array(strategy.result.xbest)
+    # The best point may owe its error to a slip that happens to come out right; the distribution's centre does not.
+    ends = np.clip(np.array([strategy.result.xbest, strategy.result.xfavorite]), 0.0, 1.0)
+    return replace(_settled(job, ends, points), searched=True)
+
+
+def _settled(job: Job, ends: FloatArray, points: int) -> StartOutcome:
+    """The best of some ends (k, n); where absolute errors count, by their mean over points nearby."""
     if job.loss == "mae":
-        # The best point may owe its error to a slip that happens to come out right; the distribution's centre does not.
-        ends = np.clip(np.array([best, strategy.result.xfavorite]), 0.0, 1.0)
         nearby = _nearby(job)
-        found = job.cost((ends[:, None] + nearby[None]).reshape(-1, len(job.space)), FINE)
-        points += len(found)
-        means = found.reshape(2, NEIGHBOURS).mean(axis=1)
-        loss, best = float(means.min()), ends[int(np.argmin(means))]
-    return _outcome(job, loss, best, points)
+        around = np.clip((ends[:, None] + nearby[None]).reshape(-1, len(job.space)), 0.0, 1.0)
+        found = job.cost(around, FINE).reshape(len(ends), NEIGHBOURS).mean(axis=1)
+        points += len(around)
+    else:
+        found = job.cost(ends, job.step)
+        points += len(ends)
+    best = int(np.argmin(found))
+    return _outcome(job, float(found[best]), ends[best], points)
 
 
 def _minimise_one(job: Job) -> StartOutcome:
@@ -156,7 +169,7 @@ def _minimise_one(job: Job) -> StartOutcome:
         bounds=near, method="bounded", options={"xatol": NARROW},
     )  # fmt: skip
     loss, point = min((float(found[best]), float(grid[best])), (float(refined.fun), float(refined.x)))
-    return _outcome(job, loss, np.array([point]), GRID + int(refined.nfev))
+    return replace(_outcome(job, loss, np.array([point]), GRID + int(refined.nfev)), searched=True)
 
 
 def _outcome(job: Job, loss: float, point: FloatArray, points: int) -> StartOutcome:
@@ -212,46 +225,43 @@ def search(
     where: str | Mapper | None = None,
     report: Report = lambda _what, _share: None,
 ) -> list[StartOutcome]:
-    """Fit stage by stage, run up to `starts` jobs with seeds of their own, sharpen the best `SHARPENED`; best first.
+    """Climb from `starts` random points, one more time from `near` and the base; search on from the best `KEPT`.
 
-    Every other start begins where the stages ended, if the recordings have motions of any, and one more at `near`, if
-    there is such a point. When another has ended where the best has, or `IDLE` in a row have brought nothing, there are
-    no more. They are begun `WAVE` at a time, however many processes there are: the same seed gives the same result on
-    any machine and any executor.
+    The best is first. The base is one to begin at where it is a model of the servo's kind, and `near` where there is
+    such a point. Climbs are begun `WAVE` at a time, however many processes there are: the same seed gives the same
+    result on any machine and any executor.
     """
-    allowed = budget * PACE
+    allowed, used = budget * PACE, 0.0
+    begin = replace(job, step=COARSE, population=POPULATION if job.parts is None else CROWD)
+    known = [job.space.point(job.space.base)] if job.space.near else []
+    points = [*([near] if near is not None else []), *known, *[None] * starts]
+    jobs = [replace(begin, seed=job.seed + 1000 * k, point=point) for k, point in enumerate(points)]
+    found: list[StartOutcome] = []
     with executor(where) as spread:
-        # parts of recordings whose commands nobody timed would need moments of their own
-        staged, used = (None, 0.0) if job.runs.adrift.any() else _staged(job, spread, report)
-        begin = replace(job.shorter, step=COARSE, population=POPULATION if job.parts is None else CROWD)
-        points = [staged if k % 2 == 0 else None for k in range(starts)]
-        seeds = [job.seed + 1000 * k for k in range(starts)]
-        if near is not None:
-            points, seeds = [near, *points], [job.seed + 500, *seeds]
-        jobs = [
-            replace(begin, seed=seed, point=point, spread=SPREADS[1 if point is None or job.parts is not None else 0])
-            for seed, point in zip(seeds, points, strict=True)
-        ]
-        found: list[StartOutcome] = []
-        while jobs and not (found and (used > SEARCHING * allowed or _idle([one.loss for one in found]))):
+        if len(job.space) == 1:
+            return _run(minimise, [begin], spread, report, "searching", None)
+        while jobs and not (found and used > CLIMBING * allowed):
             done = len(found)
-            ended = _run(jobs[:WAVE], spread, report, f"start {done + 1} of {len(seeds)}", done / len(seeds))
-            found += ended
-            used += sum(one.steps for one in ended)
+            what = f"starts {done + 1} to {done + len(jobs[:WAVE])} of {len(points)}"
+            found += _run(climb, jobs[:WAVE], spread, report, what, done / len(points))
+            used = sum(one.steps for one in found)
             jobs = jobs[WAVE:]
         found.sort(key=lambda outcome: outcome.loss)
         if used < allowed:
-            found = _sharpened(job, found, spread, report)
+            found = _searched_on(begin, found, spread, report)
     if not found or not np.isfinite(found[0].loss):
         raise AxBridgeError("the search found no parameters with a finite error", "check the recordings: axbridge info")
     return found if job.parts is None else best_of_both(job, found)
 
 
-def _run(jobs: Sequence[Job], spread: Mapper, report: Report, what: str, share: float | None) -> list[StartOutcome]:
+def _run(
+    function: Callable[[Job], StartOutcome], jobs: Sequence[Job], spread: Mapper, report: Report, what: str,
+    share: float | None,
+) -> list[StartOutcome]:  # fmt: skip
     """The outcomes of jobs; what runs is said before and after each."""
     report(what, share)
     found = []
-    for outcome in spread(minimise, jobs):
+    for outcome in spread(function, jobs):
         found.append(outcome)
         report(f"{what}: {outcome.loss:.2f}°", share)
     return found
@@ -271,30 +281,26 @@ def opened(
     changed = [one != other for one, other in zip(job.space.unknowns, space.unknowns, strict=True)]
     if not (found[0].point[changed] < AT_END).any():
         return job.space, found
-    there = [replace(one, point=space.point(job.space.sets(one.point[None])[0]), sharpened=False) for one in found]
+    there = [replace(one, point=space.point(job.space.sets(one.point[None])[0]), searched=False) for one in found]
     job = replace(job, space=space)
-    ends = _sharpened(job, there, spread, report)
+    ends = _searched_on(job, there, spread, report)
     return space, ends if job.parts is None else best_of_both(job, ends)
 
 
-def _sharpened(job: Job, found: list[StartOutcome], spread: Mapper, report: Report) -> list[StartOutcome]:
-    """The same, and where searches end that begin at the first `SHARPENED` of them; best first."""
-    finer = [
-        replace(job.shorter, point=outcome.point, spread=0.04, seed=job.seed + 77 + k)
-        for k, outcome in enumerate(found[:SHARPENED])
-    ]
+def _searched_on(job: Job, found: list[StartOutcome], spread: Mapper, report: Report) -> list[StartOutcome]:
+    """The same, and where searches end that begin at the first of them, the best searched twice; best first."""
     ends = list(found)
-    ends += [replace(one, sharpened=True) for one in _run(finer, spread, report, "sharpening the best", None)]
-    return sorted(ends, key=lambda outcome: outcome.loss)
-
-
-def _idle(losses_so_far: list[float]) -> bool:
-    """Whether another start ended where the best did, or the last `IDLE` brought nothing."""
-    best, *others = sorted(losses_so_far)
-    if others and others[0] < (1 + AGREED) * best:
-        return True
-    before, last = losses_so_far[:-IDLE], losses_so_far[-IDLE:]
-    return bool(before) and min(last) > (1 - NOTHING) * min(before)
+    for count, around, step, what in (
+        (KEPT, SPREAD, COARSE, "searching on from"),
+        (SHARPENED, CLOSER, FINE, "sharpening"),
+    ):
+        further = [
+            replace(job, point=outcome.point, spread=around, seed=job.seed + 77 + k, step=step)
+            for k, outcome in enumerate(ends[:count])
+        ]
+        ends += _run(minimise, further, spread, report, f"{what} the best {len(further)}", None)
+        ends.sort(key=lambda outcome: outcome.loss)
+    return ends
 
 
 def best_of_both(job: Job, found: list[StartOutcome]) -> list[StartOutcome]:
@@ -302,31 +308,9 @@ def best_of_both(job: Job, found: list[StartOutcome]) -> list[StartOutcome]:
 
     Both are means over points nearby: a slip that happens to come out right is no merit.
     """
-    nearby = _nearby(job)
-    around = (np.array([outcome.point for outcome in found])[:, None] + nearby[None]).reshape(-1, len(job.space))
+    nearby, several = _nearby(job), found[: 2 * KEPT]
+    around = (np.array([outcome.point for outcome in several])[:, None] + nearby[None]).reshape(-1, len(job.space))
     whole = losses(job.space, job.runs, np.clip(around, 0.0, 1.0), job.loss).mean(axis=1)
-    whole = whole.reshape(len(found), NEIGHBOURS).mean(axis=1)
-    best = int(np.argmin([outcome.loss * error for outcome, error in zip(found, whole, strict=True)]))
+    whole = whole.reshape(len(several), NEIGHBOURS).mean(axis=1)
+    best = int(np.argmin([outcome.loss * error for outcome, error in zip(several, whole, strict=True)]))
     return [found[best], *found[:best], *found[best + 1 :]]
-
-
-def _staged(job: Job, spread: Mapper, report: Report) -> tuple[FloatArray | None, float]:
-    """Fit a few unknowns after the other to what tells them; None when the recordings have no stage's motions.
-
-    Also how many steps were simulated.
-    """
-    row = job.space.base.copy()
-    done, steps = False, 0.0
-    for stage in STAGES:
-        cut = parts(job.runs, stage)
-        space = Space(tuple(unknown for unknown in job.space.unknowns if unknown.column in stage.tells), row)
-        if cut is None or not len(space):
-            continue
-        first = replace(job, space=space, runs=cut, parts=None, step=COARSE, generations=STAGE_GENERATIONS)
-        count = STAGED if len(space) > 1 else 1  # a single unknown has no luck to depend on
-        several = [replace(first, seed=job.seed + 7 + 1000 * k) for k in range(count)]
-        found = _run(several, spread, report, stage.name, None)
-        steps += sum(one.steps for one in found)
-        row = space.sets(min(found, key=lambda outcome: outcome.loss).point[None])[0]
-        done = True
-    return (job.space.point(row) if done else None), steps

@@ -17,9 +17,9 @@ from axbridge.arrays import FloatArray
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit.prepare import base_model
-from axbridge.fit.residuals import predicted
+from axbridge.fit.residuals import COARSE, predicted
 from axbridge.fit.result import Fit
-from axbridge.fit.search import COARSE, losses
+from axbridge.fit.search import losses
 from axbridge.fit.unknowns import Space
 from axbridge.recording.recording import Recording, Track
 from axbridge.recording.sample_quality import PAUSE

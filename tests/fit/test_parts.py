@@ -1,19 +1,16 @@
-"""Recordings in short parts, and what each stage of a fit takes of them."""
+"""Recordings in short parts."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from axbridge.comparison.recorded_runs import runs_of
-from axbridge.fit.search import Job, losses, search
-from axbridge.fit.stages import STAGES, parts, speeds
+from axbridge.fit.parts import parts, speeds
+from axbridge.fit.search import Job, losses
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import Regime
-from tests.fit.test_identify import RIG, ax12_data, ax12_space, ax12_truth, motion
-
-BY_NAME = {stage.name: stage for stage in STAGES}
+from tests.fit.test_identify import RIG, ax12_data, ax12_space, ax12_truth
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +19,7 @@ def runs():
 
 
 def test_parts_together_are_the_recordings(runs):
-    cut = parts(runs)
+    cut = parts(runs, lengths=(1.0,))
     assert cut.recordings == 2 * runs.recordings
     np.testing.assert_array_equal(cut.position, runs.position)
     assert np.ptp(cut.time[cut.start[0] : cut.start[1]]) == pytest.approx(0.75, abs=0.02)
@@ -51,29 +48,10 @@ def test_speeds_are_the_slopes_of_the_positions(runs):
         np.testing.assert_allclose(found[a + 4 : b - 4], wanted[a + 4 : b - 4], atol=0.06)
 
 
-def test_each_stage_takes_the_motions_that_tell_it(runs):
-    fall = parts(runs, BY_NAME["falls"])
-    assert (fall.driven == 0).all()
-    assert (parts(runs, BY_NAME["steps"]).driven == 1).all()
-    slow = parts(runs, BY_NAME["holds and slow lifts"])
-    assert np.abs(slow.velocity).max() < 1.0
-    assert parts(runs, BY_NAME["wheel mode"]) is None
-
-
 def test_an_arm_that_is_held_is_in_no_part(runs):
     held = runs._replace(driven=np.where(runs.time < 0.3, Regime.HELD, runs.driven))
     assert parts(held).time.min() >= 0.3
     assert parts(runs._replace(driven=np.full(len(runs.time), Regime.HELD))) is None
-
-
-def test_a_search_goes_through_the_stages_that_the_recordings_have_and_says_so():
-    told = []
-    runs = runs_of([motion(ax12_truth(), step=math.radians(60))], RIG)
-    job = Job(ax12_space(), runs, seed=1, generations=2, loss="huber")
-    search(job, starts=1, budget=100, where=map, report=lambda name, _: told.append(name))
-    assert list(dict.fromkeys(what.partition(":")[0] for what in told)) == [
-        "holds and slow lifts", "steps", "start 1 of 1", "sharpening the best",
-    ]  # fmt: skip
 
 
 def test_parts_are_fitted_in_place_of_the_recordings():
