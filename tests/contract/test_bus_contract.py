@@ -2,13 +2,15 @@
 
 import pytest
 
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import SerialBus
+from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import BusTimeout
 from axbridge.testing import check_bus
 from axbridge.virtual.background import serving
 from axbridge.virtual.bus import VirtualBus
-from tests.support.robot_files import write_comb
-from tests.support.virtual_rig import make_world
+from tests.support.robot_files import write_comb, write_feetech_comb
+from tests.support.virtual_rig import make_world, make_x_world
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
@@ -16,6 +18,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 @pytest.mark.parametrize("timing", ["wire", "none"])
 def test_the_bus_in_process(timing):
     assert len(check_bus(lambda: VirtualBus(make_world(timing=timing)))) >= 14
+
+
+@pytest.mark.parametrize("profile", ["sts3215", "scs0009"])
+def test_the_bus_of_feetech_servos(profile, tmp_path):
+    def speaking(bus):
+        for id_ in (1, 2, 252):
+            bus.speak(id_, PROTOCOLS[FirmwareProfile.load(profile).protocol])
+        return bus
+
+    check_bus(lambda: speaking(VirtualBus(make_x_world((1, 2), profile, volts=6.5))))
+    with serving(write_feetech_comb(tmp_path, 2, profile)) as port:
+        check_bus(lambda: speaking(SerialBus(port)))
 
 
 def test_the_serial_bus_on_the_served_pseudo_terminal(tmp_path):

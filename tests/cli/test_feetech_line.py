@@ -1,0 +1,113 @@
+"""The verbs for hardware on a line of Feetech servos: found, set up, judged and switched off as the others."""
+
+import json
+from importlib import import_module
+
+import pytest
+
+from axbridge.bus.protocols.dynamixel import FIRST
+from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.serial import SerialBus
+from axbridge.cli.app import run as run_arguments
+from axbridge.cli.off import broadcast_off
+from tests.support.robot_files import write_feetech_comb
+from tests.support.warm import serving
+
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+PROFILES = ["sts3215", "scs0009"]
+
+
+@pytest.fixture(autouse=True)
+def verbs():
+    for verb in ("scan", "doctor", "servo", "off"):
+        import_module(f"axbridge.cli.{verb}")
+
+
+@pytest.fixture(params=PROFILES)
+def line(request, tmp_path):
+    """Profile and port."""
+    with serving(write_feetech_comb(tmp_path, 2, request.param, supply=6.5)) as port:
+        yield request.param, port
+
+
+def run(port, *arguments):
+    return run_arguments([*arguments, "--port", port])
+
+
+def said(capsys, port, *arguments, code=0):
+    assert run(port, *arguments) == code
+    return capsys.readouterr().out
+
+
+def test_a_scan_says_who_they_are(line, capsys):
+    profile, port = line
+    title = {"sts3215": "Feetech STS", "scs0009": "Feetech SCS"}[profile]
+    assert said(capsys, port, "scan", "--ids", "0-9").splitlines() == [
+        f" 1000000 baud  id   {id_}  {profile}, firmware 3, {title}" for id_ in (1, 2)
+    ]
+    found = json.loads(said(capsys, port, "scan", "--ids", "1", "--json"))["bauds"]["1000000"]
+    assert [servo["protocol"] for servo in found] == [PROTOCOLS[profile[:3]].name]
+
+
+def test_what_is_written_lasts_and_the_lock_is_closed_behind_it(line, capsys):
+    _, port = line
+    assert "p_gain is 20 (1 EEPROM bytes written)" in said(capsys, port, "servo", "write", "1", "p_gain", "20")
+    assert said(capsys, port, "servo", "set-id", "1", "7") == "servo 1 is servo 7 now\n"
+    assert said(capsys, port, "servo", "read", "7", "id", "p_gain", "lock") == "id 7\np_gain 20\nlock 1\n"
+    assert "talks at 500000 baud now" in said(capsys, port, "servo", "set-baud", "7", "500000")
+    assert said(capsys, port, "servo", "read", "7", "lock", "--baud", "500000") == "lock 1\n"
+    assert run(port, "servo", "set-baud", "2", "400000") == 2
+    assert "choose 1000000, 500000, 250000" in capsys.readouterr().err
+
+
+def test_signed_registers_and_the_middle(tmp_path, capsys):
+    with serving(write_feetech_comb(tmp_path, 1)) as port:
+        said(capsys, port, "servo", "write", "1", "homing_offset", "-300")
+        assert said(capsys, port, "servo", "read", "1", "homing_offset", "present_position") == (
+            "homing_offset -300\npresent_position 2348\n"
+        )
+
+
+def test_the_doctor_names_what_is_wrong(tmp_path, capsys):
+    rig = write_feetech_comb(tmp_path, 2, supply=12.0)
+    text = rig.read_text(encoding="utf-8")
+    rig.write_text(text.replace("return_delay_time = 0", "return_delay_time = 250, firmware_minor = 9", 1))
+    with serving(rig) as port:
+        said(capsys, port, "servo", "write", "2", "lock", "0")
+        told = said(capsys, port, "doctor", code=1)
+    for finding in (
+        "12.0 V at its terminals, and is made for 7.4 V, 8.0 V at most",
+        "sts3215 servos: have several firmwares, 3.10: ids 2; 3.9: ids 1",
+        "servo 2: has an open EEPROM (lock 0)",
+        "servo 1: waits 500 µs before each answer",
+    ):
+        assert finding in told, told
+
+
+def test_all_are_switched_off_and_nothing_else_is_written(line, capsys):
+    _, port = line
+    for id_ in "12":
+        assert run(port, "servo", "torque", id_, "on") == 0
+    capsys.readouterr()
+    assert said(capsys, port, "off") == f"{port}: off and confirmed: servo 1, servo 2\n"
+    for id_ in "12":
+        assert said(capsys, port, "servo", "read", id_, "torque_enable", "minimum_startup_force") == (
+            "torque_enable 0\nminimum_startup_force 16\n"
+        )
+
+
+def test_the_frame_for_an_ax_12_is_kept_from_a_line_of_sts_servos(tmp_path, monkeypatch):
+    with serving(write_feetech_comb(tmp_path, 2)) as port, SerialBus(port) as bus:
+        sent = []
+        monkeypatch.setattr(bus, "limp_all", sent.append)
+        broadcast_off(bus)
+    assert FIRST not in sent
+    assert {one.name for one in sent} == {2, "sts", "scs"}
+
+
+def test_goto_moves_one_servo_and_leaves_it_limp(line, capsys):
+    profile, port = line
+    assert "motors are off" in said(capsys, port, "servo", "goto", "1", "10")
+    assert said(capsys, port, "servo", "read", "1", "torque_enable") == "torque_enable 0\n"
+    refused = run(port, "servo", "reboot", "1")
+    assert refused == (0 if profile == "sts3215" else 2)
