@@ -112,7 +112,7 @@ def live(folder: Path) -> None:
     move, _ = load_move("sample:bow")
     with axbridge.open("bioloid", realtime=True, engine="mujoco") as robot, browsing(folder, _WIDE, _HIGH) as opened:
         page = robot.view(port=0, open=False)
-        tab = opened(page.url)
+        tab = opened(f"{page.url}#servo=left_knee")
         seen = threading.Event()
 
         def bow() -> None:
