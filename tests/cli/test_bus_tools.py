@@ -293,6 +293,45 @@ def test_monitor_shows_every_servo(line, capsys):
     assert document["line"]["servos"]["1"]["loss"] == 0
 
 
+def test_monitor_of_a_rig_shows_degrees_of_its_joints(tmp_path, capsys):
+    with PtyLine((1, 2)) as line:
+        line.tables[1][36:38] = (512 + 300).to_bytes(2, "little")
+        assert run(line, "monitor", "--rig", str(write_comb(tmp_path, 2)), "--duration", "0.2") == 0
+    header, first, *_ = [row.split("\t") for row in capsys.readouterr().out.splitlines()]
+    assert header[2:5] == ["position °", "speed °/s", "load %"]
+    assert first[:3] == ["s1", "1", "88.0"]  # 300 of 1023 counts of 300°
+
+
+def test_what_is_wrong_is_red_in_the_monitor_and_nothing_else(tmp_path):
+    from axbridge.bus.cycle import Cycle, CycleServo
+    from axbridge.bus.protocols.known import PROTOCOLS
+    from axbridge.cli.monitor import _rows
+
+    with PtyLine((1, 2)) as line, SerialBus(line.port) as bus:
+        line.tables[1][43] = 70  # °C
+        line.deaf = {2}
+        cycle = Cycle(bus, [CycleServo(f"s{id_}", id_, protocol=PROTOCOLS[1]) for id_ in (1, 2)])
+        (hot, wrong), (deaf, silent) = _rows(cycle, cycle.receive(), {})
+    assert [hot[place] for place in wrong if place < 9] == ["70"]
+    assert deaf[8] == "no answer"
+    assert len(silent) == len(deaf)
+
+
+@pytest.mark.parametrize(("width", "lines"), [(30, 3), (80, 1)])
+def test_words_are_not_broken_at_the_edge_of_a_terminal(monkeypatch, width, lines):
+    from axbridge.cli.doctor import wrapped
+
+    text = "! servo 1: waits 790 µs before each answer, which takes its time"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(width))
+    found = wrapped(text, "  ").split("\n")
+    assert len(found) == lines
+    assert max(map(len, found)) <= width
+    assert " ".join(line.strip() for line in found) == text
+    monkeypatch.setattr("sys.stdout.isatty", lambda: False, raising=False)
+    assert wrapped(text, "  ") == f"  {text}"
+
+
 @pytest.mark.parametrize(("mass", "causes"), [(1.0, False), (1.6, True)])
 def test_monitor_names_why_a_servo_that_somebody_else_has_told_to_hold_does_not_do_as_its_model(
     tmp_path, capsys, mass, causes

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -59,12 +62,13 @@ def doctor(
         )
     else:
         for report in reports:
-            print("\n".join(in_words(report.facts)))
+            for line in in_words(report.facts):
+                print(wrapped(line))
             tell(report.findings)
     if any(report.findings for report in reports):
         return FAILED_CHECK
     if not json:
-        print("nothing to repair")
+        typer.secho("nothing to repair", fg="green")
     return DONE
 
 
@@ -73,7 +77,19 @@ def tell(findings: Iterable[Finding], indent: str = "") -> None:
     from axbridge.bus.diagnose import grouped
 
     for who, problem, fix in grouped(findings):
-        print(f"{indent}! {who}: {problem}\n{indent}  {fix}", flush=True)
+        typer.secho(wrapped(f"! {who}: {problem}", indent), fg="red", bold=True)  # a pipe gets no colour
+        print(f"{indent}  {fix}" if "axbridge " in fix or "sudo " in fix else wrapped(f"  {fix}", indent), flush=True)
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """Words for the terminal, none of them broken at its edge; in a pipe, one line. Commands are no such words."""
+    if not sys.stdout.isatty():
+        return indent + text
+    start = text[: len(text) - len(text.lstrip("! "))]
+    return textwrap.fill(
+        text.lstrip("! "), shutil.get_terminal_size().columns, initial_indent=indent + start,
+        subsequent_indent=indent + " " * len(start), break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def in_words(facts: dict[str, Any]) -> list[str]:

@@ -26,6 +26,7 @@ _REDRAW = 0.2  # s
 _COLUMNS = ("servo", "id", "position", "speed", "load", "V", "°C", "torque limit", "errors", "loss")
 _TEXTS = {"servo", "errors"}
 _LATEST = 5  # causes below the table
+_HOT, _LOSSY = 65, 0.001  # °C, share: what is worse is coloured
 
 
 @app.command()
@@ -65,17 +66,18 @@ def monitor(
                 raise BusError(f"{bus.port_name}: no servo answers", f"run `axbridge doctor --port {bus.port_name}`")
             cycles.append(Cycle(bus, servos))
         live = sys.stdout.isatty() and not json
+        scales = _scales(rig)
         causes = _Causes(live=live, quiet=json)
         if model is not None and rig is not None:
             with progress("building the simulation", quiet=json):
                 causes.onlooker = stack.enter_context(closing(_onlooker(rig, model, engine, cycles)))
         for_ever = live or (causes.onlooker is not None and not json)
-        results = _watch(cycles, causes, duration or (0.0 if for_ever else 1.0), live=live)
+        results = _watch(cycles, scales, causes, duration or (0.0 if for_ever else 1.0), live=live)
     if json:
         lines = [_document(cycle, result) for cycle, result in zip(cycles, results, strict=True)]
         emit_json("monitor-1", {"lines": lines} | ({} if model is None else {"causes": causes.found}))
     elif not live:
-        _print_plain(cycles, results)
+        _print_plain(cycles, results, scales)
     return HARDWARE if any(result.faults for result in results) else DONE
 
 
@@ -122,7 +124,7 @@ def _onlooker(rig: str, model: str, engine: str | None, cycles: list[Cycle]) -> 
     return Onlooker(loaded, {name: cycle.bus for name, cycle in zip(lines, cycles, strict=True)})
 
 
-def _watch(cycles: list[Cycle], causes: _Causes, seconds: float, *, live: bool) -> list[CycleResult]:
+def _watch(cycles: list[Cycle], scales: _Scales, causes: _Causes, seconds: float, *, live: bool) -> list[CycleResult]:
     from rich.live import Live
 
     results: list[CycleResult] = []
@@ -135,7 +137,7 @@ def _watch(cycles: list[Cycle], causes: _Causes, seconds: float, *, live: bool) 
                 causes.look(results)
                 if isinstance(screen, Live) and time.monotonic() - drawn > _REDRAW:
                     drawn = time.monotonic()
-                    screen.update(_table(cycles, results, causes.latest), refresh=True)
+                    screen.update(_table(cycles, results, scales, causes.latest), refresh=True)
                 due = max(due + _PERIOD, time.monotonic())
                 time.sleep(max(due - time.monotonic(), 0))
         except KeyboardInterrupt:
@@ -144,18 +146,53 @@ def _watch(cycles: list[Cycle], causes: _Causes, seconds: float, *, live: bool) 
     return results
 
 
-def _rows(cycle: Cycle, result: CycleResult) -> list[tuple[str, ...]]:
+_Scales = dict[str, tuple[int, float, float, float]]  # by servo: zero, degrees, degrees/s and % that a count is
+
+
+def _scales(rig: str | None) -> _Scales:
+    """What counts are on the joints of a rig; nothing without one."""
+    from axbridge.config.rig import Rig
+
+    if rig is None:
+        return {}
+    found, loaded = {}, Rig.load(rig)
+    for servo in loaded.dynamixels:
+        units, turn = loaded.profile_of(servo).units, servo.direction * math.degrees(1)
+        share = 100 * servo.direction / units.full_scale
+        found[servo.name] = servo.zero, turn * units.position, turn * units.speed, share
+    return found
+
+
+def _columns(scales: _Scales) -> tuple[str, ...]:
+    units = {"position": "position °", "speed": "speed °/s", "load": "load %"} if scales else {}
+    return tuple(units.get(name, name) for name in _COLUMNS)
+
+
+def _rows(cycle: Cycle, result: CycleResult, scales: _Scales) -> list[tuple[tuple[str, ...], frozenset[int]]]:
+    """Cells of each servo, and which of them say that something is wrong."""
     rows = []
     for servo in cycle.servos:
-        loss = f"{_loss(cycle, servo.id):.2%}"
+        loss = _loss(cycle, servo.id)
         state = result.states.get(servo.name)
         if state is None:
-            rows.append((servo.name, str(servo.id), *["-"] * 6, _brief(result.faults[servo.name]), loss))
+            cells = (servo.name, str(servo.id), *["-"] * 6, _brief(result.faults[servo.name]), f"{loss:.2%}")
+            rows.append((cells, frozenset(range(len(cells)))))
             continue
-        cells = (state.position, state.speed, state.load, f"{state.voltage / 10:.1f}")
+        moving: tuple[str, ...] = (str(state.position), str(state.speed), str(state.load))
+        if servo.name in scales:
+            zero, degrees, speed, share = scales[servo.name]
+            values = degrees * (state.position - zero), speed * state.speed, share * state.load
+            moving = tuple(
+                f"{round(one, digits) + 0.0:.{digits}f}" for one, digits in zip(values, (1, 0, 0), strict=True)
+            )
         limit = "-" if state.torque_limit is None else str(state.torque_limit)
-        flags = servo.protocol.alarms(state.error).describe()
-        rows.append((servo.name, str(servo.id), *map(str, cells), str(state.temperature), limit, flags, loss))
+        flags = servo.protocol.alarms(state.error)
+        cells = (
+            servo.name, str(servo.id), *moving, f"{state.voltage / 10:.1f}", str(state.temperature), limit,
+            flags.describe(), f"{loss:.2%}",
+        )  # fmt: skip
+        wrong = (state.temperature >= _HOT, state.torque_limit == 0, bool(flags), loss > _LOSSY)
+        rows.append((cells, frozenset(column for column, bad in enumerate(wrong, 6) if bad)))
     return rows
 
 
@@ -202,24 +239,24 @@ def _caption(cycle: Cycle, result: CycleResult) -> str:
     return f"{first}\n{counts}"
 
 
-def _table(cycles: list[Cycle], results: list[CycleResult], causes: Iterable[str]) -> Table:
+def _table(cycles: list[Cycle], results: list[CycleResult], scales: _Scales, causes: Iterable[str]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, padding=(0, 1, 0, 0), caption_justify="left", header_style="bold underline")
-    for name in _COLUMNS:  # as narrow as it goes: 18 servos fit on 80 x 24
+    for name in _columns(scales):  # as narrow as it goes: 18 servos fit on 80 x 24
         table.add_column(name.replace(" ", "\n"), no_wrap=True, justify="left" if name in _TEXTS else "right")
     table.caption = Text("\n".join((*(_caption(*pair) for pair in zip(cycles, results, strict=True)), *causes)))
     for cycle, result in zip(cycles, results, strict=True):
-        for row in _rows(cycle, result):
-            table.add_row(*map(Text, row), style="red" if row[0] in result.faults else None)
+        for row, wrong in _rows(cycle, result, scales):
+            table.add_row(*(Text(cell, "bold red" if place in wrong else "") for place, cell in enumerate(row)))
     return table
 
 
-def _print_plain(cycles: list[Cycle], results: list[CycleResult]) -> None:
+def _print_plain(cycles: list[Cycle], results: list[CycleResult], scales: _Scales) -> None:
     for cycle, result in zip(cycles, results, strict=True):
-        print("\t".join(_COLUMNS))
-        for row in _rows(cycle, result):
+        print("\t".join(_columns(scales)))
+        for row, _ in _rows(cycle, result, scales):
             print("\t".join(row))
         print(_caption(cycle, result))
 
