@@ -1,14 +1,15 @@
 """Where two motions differ: the worst seconds, and each regime of the motion."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from axbridge.comparison.comparison import compare
-from axbridge.comparison.regimes import errors_by_regime, worst_seconds
+from axbridge.comparison.regimes import errors_by_regime, worst_seconds, worst_segments
 from axbridge.comparison.tables import beside_table, errors_beside
-from axbridge.recording.recording import Recording, Track
+from axbridge.recording.recording import Event, Recording, Track
 
 
 def recording(off):
@@ -30,6 +31,19 @@ def test_the_worst_seconds_come_first():
     first, second, *_ = worst_seconds(found(lambda time: np.select([time < 5, time < 6], [0.0, 3.0], 1.0)))
     assert (first.servo, first.start, first.rmse) == ("knee", 5.0, pytest.approx(3.0))
     assert second.rmse == pytest.approx(1.0)
+
+
+def test_the_worst_segments_come_first_by_their_names_and_one_alone_is_no_list():
+    still = recording(lambda time: 0 * time)
+    other = recording(lambda time: np.where(time < 4, 1.0, 2.5))
+    parts = [(0.0, "rest"), (4.0, "back"), (7.0, "fall")]
+    events = tuple(Event(at, "segment", {"name": name}) for at, name in parts)
+    worst = worst_segments(compare(replace(still, events=events), replace(other, events=events), same_clock=True))
+    assert [(one.name, one.start, one.rmse) for one in worst[1:]] == [
+        (worst[1].name, worst[1].start, pytest.approx(2.5)), ("rest", 0.0, pytest.approx(1.0)),
+    ]  # fmt: skip
+    assert {one.name for one in worst[:2]} == {"back", "fall"}
+    assert worst_segments(compare(replace(still, events=events[:1]), replace(other, events=events[:1]))) == []
 
 
 @pytest.mark.parametrize(

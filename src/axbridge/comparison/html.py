@@ -10,7 +10,7 @@ from axbridge.comparison.comparison import Comparison, lacks, shift_text
 from axbridge.comparison.findings import headline
 from axbridge.comparison.page import Table, table_html, write_page
 from axbridge.comparison.plots import POINTS, fewer, figure_html, numbers
-from axbridge.comparison.regimes import errors_by_regime, worst_seconds
+from axbridge.comparison.regimes import Stretch, errors_by_regime, worst_seconds, worst_segments
 from axbridge.comparison.tables import (
     ModelErrors,
     acts_table,
@@ -57,10 +57,12 @@ def write_html(
     names = {pair.name: f"servo-{index}" for index, pair in enumerate(comparison.pairs)}
     of = "" if beside is None else f" of {beside.labels[1]}"
     parts.append(f"<h2>The worst seconds{escape(of)}</h2>")
-    parts.append(_seconds_html([(names[one.servo], one.servo, one.start, one.rmse) for one in seconds]))
+    parts.append(_stretches_html(seconds, names))
+    if segments := worst_segments(comparison if beside is None else beside):
+        parts.append(f"<h2>The worst segments{escape(of)}</h2>{_stretches_html(segments, names)}")
     if walks:
         parts += [*walk_parts(walks), "<h2>All joints, worst first</h2>"]
-    whole = [(one.start, one.start + 1.0) for one in seconds]
+    whole = [(one.start, one.end) for one in seconds]
     drawn = [
         panels_of(comparison, pair, beside=beside, everything=index < DETAILED)
         for index, pair in enumerate(comparison.pairs)
@@ -109,12 +111,13 @@ def _large_figures(comparison: Comparison, beside: Comparison | None, beaten: Ma
     return f'<div class="figures">{between.join(boxes)}</div><p class="lead">{escape(lead)}</p>'
 
 
-def _seconds_html(seconds: Sequence[tuple[str, str, float, float]]) -> str:
-    """The worst seconds, each a button that shows it in all curves: figure, servo, start in s and RMSE in degrees."""
+def _stretches_html(stretches: Sequence[Stretch], names: Mapping[str, str]) -> str:
+    """The worst seconds or segments, each a button that shows it in all curves; `names` are the figures of servos."""
     items = "</li>".join(
-        f'<li><button data-axis="time" data-figure="{name}" data-from="{start - _MARGIN:g}" '
-        f'data-to="{start + 1 + _MARGIN:g}"><b>{rmse:.2f}°</b> {escape(servo)}, {start:g} to {start + 1:g} s</button>'
-        for name, servo, start, rmse in seconds
+        f'<li><button data-axis="time" data-figure="{names[one.servo]}" data-from="{one.start - _MARGIN:g}" '
+        f'data-to="{one.end + _MARGIN:g}"><b>{one.rmse:.2f}°</b> {escape(f"{one.servo} {one.name}".strip())}, '
+        f"{one.start:g} to {one.end:g} s</button>"
+        for one in (one._replace(start=round(one.start, 2), end=round(one.end, 2)) for one in stretches)
     )
     back = '<button data-axis="time">show all of it</button>'
     return f'<ol class="worst">{items}</ol>{back}'

@@ -48,6 +48,11 @@ def table_html(table: Table, *, words: bool = False) -> str:
     return f'<h2>{escape(table.title)}</h2><div class="scroll"><table{kind}>{inner}</table></div>'
 
 
+def command_html(command: str) -> str:
+    """A command, with a button that copies it."""
+    return f'<p class="command"><code>{escape(command)}</code> <button data-copy>Copy</button></p>'
+
+
 def write_page(path: Path | str, title: str, parts: Sequence[str]) -> None:
     """Write a page of parts that are HTML already."""
     view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -56,6 +61,8 @@ def write_page(path: Path | str, title: str, parts: Sequence[str]) -> None:
     if any('<div class="figure"' in part for part in parts):
         style += web("uPlot.min.css")
         program = f"<script>{web('uPlot.min.js')}</script><script>{web('plots.js')}</script>"
+    if any("data-copy" in part for part in parts):
+        program += f"<script>{web('copy.js')}</script>"
     head = f'<meta charset="utf-8">{view}{alone}<title>{escape(title)}</title><style>{style}</style>{program}'
     body = "\n".join((f"<h1>{escape(title)}</h1>", *parts))
     with writing(path):

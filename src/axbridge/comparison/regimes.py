@@ -23,18 +23,22 @@ _MOVES = 0.2  # rad/s: a servo that is never faster has no top speed and no reve
 _LOADED = 0.05  # of its largest duty
 
 
-class Second(NamedTuple):
-    """A second of a servo's motion.
+class Stretch(NamedTuple):
+    """A second or a segment of a servo's motion.
 
     Attributes:
         servo: Its name.
         start: s, on the comparison's clock.
+        end: Likewise.
         rmse: Degrees.
+        name: Of the segment; empty of a second.
     """
 
     servo: str
     start: float
+    end: float
     rmse: float
+    name: str = ""
 
 
 class RegimeError(NamedTuple):
@@ -57,9 +61,9 @@ class RegimeError(NamedTuple):
     at: float
 
 
-def worst_seconds(comparison: Comparison) -> list[Second]:
+def worst_seconds(comparison: Comparison) -> list[Stretch]:
     """The seconds with the largest errors of all servos, the worst first."""
-    found: list[Second] = []
+    found: list[Stretch] = []
     for pair in comparison.pairs:
         motions = pair.motions
         squares = np.degrees(motions.other - motions.reference) ** 2
@@ -69,9 +73,22 @@ def worst_seconds(comparison: Comparison) -> list[Second]:
         counts = np.bincount(number - first)
         sums = np.bincount(number - first, squares[known])
         found += [
-            Second(pair.name, float(first + k), math.sqrt(sums[k] / counts[k])) for k in np.flatnonzero(counts).tolist()
+            Stretch(pair.name, float(first + k), float(first + k + 1), math.sqrt(sums[k] / counts[k]))
+            for k in np.flatnonzero(counts).tolist()
         ]
     return sorted(found, key=lambda second: -second.rmse)[:_SECONDS]
+
+
+def worst_segments(comparison: Comparison) -> list[Stretch]:
+    """The segments with the largest errors of all servos, the worst first; none where there is but one."""
+    found = [
+        Stretch(pair.name, part.start, part.end, part.deviation.rmse, part.name)
+        for pair in comparison.pairs
+        for part in pair.parts
+        if part.deviation.samples
+    ]
+    several = len({part.start for part in found}) > 1
+    return sorted(found, key=lambda part: -part.rmse)[:_SECONDS] if several else []
 
 
 def errors_by_regime(comparison: Comparison) -> list[RegimeError]:

@@ -1,0 +1,13 @@
+// Copies the command beside a button.
+addEventListener("click", async event => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  const command = button.previousElementSibling;
+  try {
+    await navigator.clipboard.writeText(command.textContent);
+  } catch {  // of a page that no browser trusts
+    getSelection().selectAllChildren(command);
+    document.execCommand("copy");
+  }
+  button.textContent = "Copied";
+});
