@@ -23,6 +23,7 @@ from axbridge.cli.verify_report import (
     anonymous,
     counted,
     judged,
+    light,
     load,
     save,
     write_report,
@@ -384,9 +385,26 @@ def test_the_text_and_the_page_say_nothing_of_person_computer_or_adapter(tmp_pat
             getpass.getuser() + "@",
         ):
             assert word not in said
-        assert "PORT; 81 Hz" in said or "<td>PORT</td>" in said
+        assert "PORT; 81 Hz" in said or "PORT: 81 Hz" in said
     assert "a rig of the owner's" in text
     assert "; not tried;" in text
+
+
+def test_the_light_says_whether_the_robot_may_walk_and_why_not():
+    rig = Rig.load("bioloid")
+    done = {name: StepOutcome("done", WHEN) for name in _STEPS}
+    known = {"turns": [{}] * len(rig.servos)}
+    assert light(rig, done | {"joints": StepOutcome("done", WHEN, known)}) == ("kept", "may walk: yes")
+    known = {"turns": [{}] * (len(rig.servos) - 1)}
+    finding = Finding("pan (id 1)", "turns the other way", "axbridge calibrate", True, "direction", 1)
+    one = {"joints": StepOutcome("done", WHEN, known)}
+    assert light(rig, done | one) == ("broken", "may walk: no, one direction unknown")
+    one = {"joints": StepOutcome("done", WHEN, known, findings=(finding,))}
+    assert light(rig, done | one)[1] == "may walk: no, one thing to repair, one direction unknown"
+    joints = {"joints": StepOutcome("done", WHEN, {"turns": [{}] * len(rig.servos)})}
+    untried = {name: outcome for name, outcome in (done | joints).items() if name != "endings"}
+    assert light(rig, untried) == ("open", "may walk: not known, endings not tried")
+    assert light(Rig.load("pan_tilt"), {})[1] == "may move: no, 2 directions unknown"
 
 
 def test_longer_words_are_hidden_first():

@@ -18,12 +18,13 @@ from axbridge import __version__
 from axbridge.bus.diagnose import grouped
 from axbridge.bus.handshake import Finding
 from axbridge.comparison.comparison import Comparison
-from axbridge.comparison.page import Table, table_html, write_page
+from axbridge.comparison.page import Table, command_html, table_html, write_page
 from axbridge.comparison.plots import fewer, figure_html
 from axbridge.comparison.tables import deviation_table, panels_of, response_tables
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.files import write_whole, writing
+from axbridge.motion.gait import can_walk
 
 KEPT, PAGE, TEXT = "verify.json", "verify.html", "verify.txt"
 _COMMENTS = """
@@ -150,14 +151,72 @@ def write_report(
     lines = [*head, *(f"\n{one.title}\n{_rows(one)}" for one in tables), _COMMENTS]
     with writing(folder / TEXT):
         write_whole(folder / TEXT, anonymous("\n".join(lines), private))
-    parts = [f'<p class="lead">{escape(line)}</p>' for line in head]
-    parts += [table_html(one, words=True) for one in tables]
+    colour, words = light(rig, outcomes)
+    parts = [f'<p class="light {colour}">{escape(words)}</p>']
+    parts.append(f'<p class="lead">{"<br>".join(map(escape, head))}</p>')
+    parts.append(
+        f'<div class="cards">{"".join(_card(rig, name, title, outcomes) for name, title in titles.items())}</div>'
+    )
+    parts += [table_html(one, words=True) for one in tables if one.title == "Servos"]
     if motion is not None:
         pair = motion.pairs[0]
         parts.append(f"<h2>{escape(pair.name)} beside its model</h2>")
         parts.append(figure_html(fewer(panels_of(motion, pair)), "motion"))
         parts += [table_html(table) for table in (deviation_table(motion), *response_tables(motion, pair))]
     write_page(folder / PAGE, f"{rig.name}: the first hour", [anonymous(part, private) for part in parts])
+
+
+def light(rig: Rig, outcomes: Outcomes) -> tuple[str, str]:
+    """Whether the robot may walk, or move where it has no legs: the colour of it, and why."""
+    wrong = grouped(finding for one in outcomes.values() for finding in one.findings)
+    unknown = _unknown(rig, outcomes)
+    failed = [name for name, one in outcomes.items() if one.state == "failed"]
+    open_ = sorted({promise.step for promise, verdict, _ in judged(outcomes) if verdict == "not tried"} - set(failed))
+    no = [_many(len(wrong), "thing") + " to repair"] if wrong else []
+    no += [f"{_many(unknown, 'direction')} unknown"] if unknown else []
+    no += [f"{' and '.join(failed)} came to no end"] if failed else []
+    may = "may walk" if can_walk(rig) else "may move"
+    if no:
+        return "broken", f"{may}: no, {', '.join(no)}"
+    return ("open", f"{may}: not known, {' and '.join(open_)} not tried") if open_ else ("kept", f"{may}: yes")
+
+
+def _unknown(rig: Rig, outcomes: Outcomes) -> int:
+    """Joints that nobody has turned yet."""
+    return len(rig.servos) - len(_facts(outcomes, "joints").get("turns", ()))
+
+
+def _many(number: int, what: str) -> str:
+    return f"one {what}" if number == 1 else f"{number} {what}s"
+
+
+_MARKS = {  # of a promise: class, mark and word
+    "seen": ("kept", "✓", "kept"), "not kept": ("broken", "✗", "not kept"),
+    "cannot be judged here": ("open", "?", "cannot be judged here"), "not tried": ("untried", "–", "not tried"),
+}  # fmt: skip
+
+
+def _card(rig: Rig, name: str, title: str, outcomes: Outcomes) -> str:
+    """A step: what came of it, its promises, and what mends what is wrong."""
+    one = outcomes.get(name)
+    promises = [(promise.words, verdict, why) for promise, verdict, why in judged(outcomes) if promise.step == name]
+    state = "untried"
+    if one is not None and one.state != "skipped":
+        state = "open" if name == "joints" and _unknown(rig, outcomes) else "kept"
+        state = "broken" if one.state == "failed" or one.findings else state
+    said = ("not done",) if one is None else ("" if one.state == "done" else one.state, *one.lines)
+    parts = [f"<h3>{escape(title)}</h3>", *(f"<p>{escape(line)}</p>" for line in said if line)]
+    for words, verdict, why in promises:
+        colour, mark, word = _MARKS[verdict]
+        reason = "" if verdict in {"seen", "not tried"} else f": {why}"
+        parts.append(
+            f'<p class="{colour}"><span class="mark">{mark}</span>{escape(words)} '
+            f"<small><b>{word}</b>{escape(reason)}</small></p>"
+        )
+    for who, problem, fix in grouped(one.findings if one else ()):
+        parts.append(f'<p class="broken"><span class="mark">!</span>{escape(who)}: {escape(problem)}</p>')
+        parts.append(command_html(fix) if "axbridge " in fix else f"<p>{escape(fix)}</p>")
+    return f'<section class="card {state}">{"".join(parts)}</section>'
 
 
 def anonymous(text: str, private: Mapping[str, str]) -> str:
