@@ -5,7 +5,7 @@ import math
 import pytest
 
 import axbridge
-from axbridge.errors import FeetechError, RigError
+from axbridge.errors import ControlWarning, FeetechError, RigError
 from tests.support.robot_files import write_comb, write_feetech_comb
 
 FAMILIES = ["sts3215", "scs0009"]
@@ -76,6 +76,18 @@ def test_a_mode_ends_with_the_robot_and_none_was_burnt(tmp_path):
         robot.simulation.world.servos["s1"].power_cycle(robot.time)
         assert virtual.table["operating_mode"] == 0
     assert (virtual.table["operating_mode"], virtual.table["torque_enable"]) == (0, 0)
+
+
+def test_a_wheel_that_was_without_power_turns_on(tmp_path):
+    with axbridge.open(write_feetech_comb(tmp_path)) as robot:
+        servo = robot["s1"]
+        servo.set_position(math.inf)
+        servo.set_velocity(0.5)
+        step(robot, 0.5)
+        robot.simulation.world.servos["s1"].power_cycle(robot.time)
+        with pytest.warns(ControlWarning, match="without power until now: s1"):
+            step(robot, 3.0)
+        assert servo.velocity == pytest.approx(0.5, abs=0.2)
 
 
 def test_an_overload_is_named_and_recover_ends_it(tmp_path):

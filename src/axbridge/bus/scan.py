@@ -18,8 +18,7 @@ from axbridge.config.instructions import Instruction, Version
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
 # 2000000/(n+1) for the values of the baud-rate register in use; hosts at 115200 and 57600 are near enough
-AX_BAUDS = (1_000_000, 500_000, 400_000, 250_000, 200_000, 117_647, 57_143, 19_231, 9_615)
-FIRST_BAUDS = (*AX_BAUDS, 128_000, 38_400)  # the last ones are Feetech's
+FIRST_BAUDS = (1_000_000, 500_000, 400_000, 250_000, 200_000, 128_000, 117_647, 57_143, 38_400, 19_231, 9_615)
 BAUDS = (*FIRST_BAUDS, 2_000_000, 3_000_000, 4_000_000)  # where all are tried, the last ones for Protocol 2.0 alone
 _GAP = 3  # bytes of time for each lower id, before a servo of Protocol 2.0 answers a PING to all
 _PASSES = 2  # a lost packet must not hide a servo

@@ -186,5 +186,4 @@ EEPROM_END = int(Address.TORQUE_ENABLE)  # first RAM address of Protocol 1.0; a 
 CALIBRATION = 20  # of the position sensor, four bytes: AX only
 REALTIME_TICK = 50  # MX only
 TABLE_SIZE = 50  # bytes that every servo has
-IDENTITY = struct.Struct("<HB")  # one read from address 0 on: model number, firmware version
 PRESENT = struct.Struct("<HHHBB")  # one read from Present Position on: position, speed, load, voltage, temperature

@@ -219,14 +219,6 @@ class FeetechFirmware(Firmware):
             table["present_current"] = round(abs(state[State.CURRENT]) / _AMPERE)
             table["goal_position_echo"] = table["goal_position"]
 
-    def present(self) -> tuple[int, int, int, int, int]:
-        """See `Firmware.present`."""
-        table = self.table
-        return (
-            table["present_position"], table["present_velocity"], table["present_load"], table["present_voltage"],
-            table["present_temperature"],
-        )  # fmt: skip
-
     # -- the motor ---------------------------------------------------------------------------------------------------
 
     def command(self, reading: float, *, driven: bool) -> list[float]:

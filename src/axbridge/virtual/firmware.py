@@ -41,11 +41,15 @@ class Firmware(ABC):
         powered: Whether it runs.
         stuck: Position count that the sensor reports whatever the shaft does (a fault); None = it works.
         hot: Temperature reported instead of the simulated one, degC (a fault); None = none.
+        shown: The registers of `present`.
         ranges: Lowest and highest values that replace the table's for some registers: they depend on the mode.
     """
 
     EFFECTS: ClassVar[Mapping[str, str]]
     refreshed: ClassVar[tuple[int, int, int]] = 0, 0, 1 << 16
+    shown: tuple[str, ...] = (
+        "present_position", "present_velocity", "present_load", "present_voltage", "present_temperature",
+    )  # fmt: skip
 
     def __init__(
         self, table: ControlTable, profile: FirmwareProfile, zero: int, state_at: Callable[[float], list[float]]
@@ -120,9 +124,10 @@ class Firmware(ABC):
     def command(self, reading: float, *, driven: bool) -> list[float]:
         """The row of `Command` for a shaft that the sensor sees at `reading` (rad)."""
 
-    @abstractmethod
     def present(self) -> tuple[int, int, int, int, int]:
         """Position, speed, load, voltage and temperature as they were refreshed last: counts, speed and load signed."""
+        position, speed, load, voltage, temperature = (self.table[name] for name in self.shown)
+        return position, speed, load, voltage, temperature
 
     def feed(self, time: float) -> bool:  # noqa: ARG002 - only a watchdog cares
         """A packet for it, or for all, has come; whether that has changed what the motor is to do."""

@@ -124,6 +124,8 @@ class XFirmware(Firmware):
         super().__init__(table, profile, zero, state_at)
         self._forgotten = 0  # counts: whole turns
         self._has_load = "present_load" in table
+        load = "present_load" if self._has_load else "present_current"
+        self.shown = (*self.shown[:2], load, "present_input_voltage", "present_temperature")
         self._approach = Approach()
         self._fed = 0.0  # when the latest packet came
         self.configure()
@@ -260,15 +262,6 @@ class XFirmware(Firmware):
 
     def _count(self, angle: float) -> int:
         return self._side * (self._raw(angle) - self._forgotten) + self._shift
-
-    def present(self) -> tuple[int, int, int, int, int]:
-        """See `Firmware.present`; the load is the current where there is such a register."""
-        table = self.table
-        load = table["present_load" if self._has_load else "present_current"]
-        return (
-            table["present_position"], table["present_velocity"], load, table["present_input_voltage"],
-            table["present_temperature"],
-        )  # fmt: skip
 
     def refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:  # noqa: ARG002
         """See `Firmware.refresh`."""

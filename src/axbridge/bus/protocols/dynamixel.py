@@ -52,7 +52,7 @@ class _First(Protocol):
     usual = int(Address.PRESENT_POSITION), PRESENT.size
     with_limit = int(Address.TORQUE_LIMIT), PRESENT.size + 2
     with_torque = int(Address.TORQUE_ENABLE), PRESENT.size + 12
-    sample = (
+    sample: tuple[tuple[str, str, int], ...] = (
         ("position", "<u2", 0),
         ("speed", "<u2", 2),
         ("load", "<u2", 4),

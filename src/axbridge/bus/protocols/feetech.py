@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from axbridge.bus.protocols import v1
-from axbridge.bus.protocols.dynamixel import _First
+from axbridge.bus.protocols.dynamixel import FIRST, _First
 from axbridge.bus.protocols.packet import BROADCAST, Search
 from axbridge.bus.protocols.protocol import Protocol, Span
 from axbridge.config.instructions import Instruction, Version
@@ -110,13 +110,7 @@ class _Scs(_Sts):
     lock: int | None = 48
     torque_limit = int(FeetechAddress.MAX_TORQUE)  # while the lock is 1 it is no more than a word in RAM
     with_limit = torque_limit, _END - torque_limit
-    sample = (
-        ("position", ">u2", 0),
-        ("speed", ">u2", 2),
-        ("load", ">u2", 4),
-        ("voltage", "u1", 6),
-        ("temperature", "u1", 7),
-    )
+    sample = tuple((name, form.replace("<", ">"), place) for name, form, place in FIRST.sample)
     mode = int(FeetechAddress.MIN_POSITION_LIMIT), 4
     park_speed, park_near = 225, 7
     _goal = struct.Struct(">HHH")

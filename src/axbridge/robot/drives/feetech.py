@@ -18,9 +18,11 @@ from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES, DynamixelDri
 from axbridge.servo.setpoints import Setpoints
 from axbridge.servo.velocity_pid import towards
 
-_VELOCITY, _DUTY = {"operating_mode": 1}, {"operating_mode": 2}
-_POSITION = {"operating_mode": 0}
-_WHEEL = {"min_position_limit": 0, "max_position_limit": 0}
+_VELOCITY, _DUTY, _WHEEL = (
+    {"operating_mode": 1},
+    {"operating_mode": 2},
+    {"min_position_limit": 0, "max_position_limit": 0},
+)
 
 
 class FeetechDrive(DynamixelDrive):
@@ -32,8 +34,8 @@ class FeetechDrive(DynamixelDrive):
     _top = 1000  # counts of torque that its own maximum allows
 
     def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
-        native: Capability = "native" if "operating_mode" in profile.registers else "emulated"
-        return {**DYNAMIXEL_CAPABILITIES, "wheel": native}
+        self._modal = "operating_mode" in profile.registers
+        return {**DYNAMIXEL_CAPABILITIES, "wheel": "native" if self._modal else "emulated"}
 
     @property
     def shut_down(self) -> bool:
@@ -51,16 +53,16 @@ class FeetechDrive(DynamixelDrive):
         if not on:
             return super().power(on=False)
         self._direct_goal = None
-        joint = dict(_POSITION if self._modal else {"min_position_limit": 0, "max_position_limit": self._most})
-        if not self._own and self.bus.protocol(self.id).endless_goal(self._mode_bytes()) is not None:
-            self._borrow(joint)
+        protocol = self.bus.protocol(self.id)
+        if not self._own and protocol.endless_goal(self.bus.read(self.id, *protocol.mode).data) is not None:
+            self._borrow({"operating_mode": 0} if self._modal else {**_WHEEL, "max_position_limit": 1023})
             self.restore()  # left in another mode by a program that was killed
         self.write("lock", 1)
         if self._modal:
             self._top = self.read("max_torque")  # which the torque limit must not exceed: a gripper's is lower
         present = self.read("present_position")
         if self.is_wheel:
-            self._stand()
+            self._endless()
         else:
             self.write("goal_position", present)
         self.write("torque_enable", 1)
@@ -77,34 +79,22 @@ class FeetechDrive(DynamixelDrive):
     def _torque_counts(self, torque: float) -> int:
         return min(super()._torque_counts(torque), self._top)
 
-    @property
-    def _modal(self) -> bool:
-        return "operating_mode" in self.profile.registers
-
-    @property
-    def _most(self) -> int:
-        return self.profile.units.counts
-
-    def _mode_bytes(self) -> bytes:
-        return self.bus.read(self.id, *self.bus.protocol(self.id).mode).data
-
-    def _stand(self) -> None:
+    def _endless(self) -> None:
+        """Its endless mode, which it forgets without power, at rest: a number means something else in each."""
         self.write("goal_time", 0)
-        if self._modal:
+        self.write("goal_velocity", 0)
+        if (held := self._held(self._mode)) != self._mode:
+            self._change(held, self._mode)
+            self.write("goal_time", 0)
             self.write("goal_velocity", 0)
 
     def _enter(self, mode: Mapping[str, int]) -> None:
-        """This endless mode, at rest: limp meanwhile, because a number means something else in each."""
-        if self._mode == mode:
-            return
-        self.write("torque_enable", 0)
-        self._stand()
-        if (held := self._held(mode)) != mode:
-            self._change(held, mode)
-        self._mode, self.is_wheel = mode, True
-        self._stand()
-        self._speed = self._correction = 0.0
-        self.write("torque_enable", 1)
+        if self._mode != mode:
+            self.write("torque_enable", 0)
+            self._mode, self.is_wheel = mode, True
+            self._endless()
+            self._speed = self._correction = 0.0
+            self.write("torque_enable", 1)
 
     def _enter_wheel(self, sample: Sample) -> None:  # noqa: ARG002 - an AX needs it
         self._enter(_DUTY if self._modal else _WHEEL)

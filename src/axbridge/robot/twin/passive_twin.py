@@ -16,7 +16,7 @@ from axbridge.bus.cycle import RawState, rows_of
 from axbridge.bus.protocols.feetech import SCS, STS
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.instructions import Version
-from axbridge.config.registers import POSITION_MODES, Address, XAddress
+from axbridge.config.registers import Address, XAddress
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
 from axbridge.robot.drives.kinds import DRIVES
@@ -45,7 +45,6 @@ class _Commands(NamedTuple):
     goal: tuple[slice, int]
     on: tuple[slice, int]
     position: slice
-    positional: Callable[[bytes], bool]
 
 
 _COMMANDS: dict[Version, _Commands] = {  # by version of the protocol
@@ -57,7 +56,6 @@ _COMMANDS: dict[Version, _Commands] = {  # by version of the protocol
         goal=(slice(6, 10), int(Address.GOAL_POSITION)),
         on=(slice(0, 1), int(Address.TORQUE_ENABLE)),
         position=slice(6, 8),
-        positional=any,  # both limits 0: a wheel
     ),
     2: _Commands(
         mode=(int(XAddress.DRIVE_MODE), 2),
@@ -70,28 +68,19 @@ _COMMANDS: dict[Version, _Commands] = {  # by version of the protocol
         goal=(slice(13, 29), int(XAddress.GOAL_VELOCITY)),
         on=(slice(0, 1), int(XAddress.TORQUE_ENABLE)),
         position=slice(25, 29),
-        positional=lambda mode: len(mode) == 2 and mode[1] in POSITION_MODES,  # Operating Mode
     ),
-    "sts": _Commands(
-        mode=STS.mode,
-        reads=((STS.torque_enable, 10), (21, 7)),  # the latter are gains, startup force and dead zones
-        loop=(slice(10, 17), 21),
-        torque=(slice(8, 10), STS.torque_limit),
-        goal=(slice(1, 8), STS.torque_enable + 1),
-        on=(slice(0, 1), STS.torque_enable),
-        position=slice(2, 4),
-        positional=lambda mode: mode == b"\0",
-    ),
-    "scs": _Commands(
-        mode=SCS.mode,
-        reads=((SCS.torque_enable, 8), (SCS.torque_limit, 12)),
-        loop=(slice(8, 20), SCS.torque_limit),
-        torque=(slice(8, 10), SCS.torque_limit),
-        goal=(slice(1, 8), SCS.torque_enable + 1),
-        on=(slice(0, 1), SCS.torque_enable),
-        position=slice(2, 4),
-        positional=any,
-    ),
+    **{
+        one.name: _Commands(
+            mode=one.mode,
+            reads=((one.torque_enable, 8), (one.torque_limit, 2), (21, 7)),  # the last are gains
+            loop=(slice(10, 17), 21),
+            torque=(slice(8, 10), one.torque_limit),
+            goal=(slice(1, 8), one.torque_enable + 1),
+            on=(slice(0, 1), one.torque_enable),
+            position=slice(2, 4),
+        )
+        for one in (STS, SCS)
+    },
 }  # fmt: skip
 _NOBODY = RawState(0.0, 0, 0, 0, 0, 0, 0)
 
@@ -167,6 +156,7 @@ class Onlooker:
                 twin.take_block(address, block[part], now)
         protocol, registers = PROTOCOLS[drive.profile.protocol], drive.profile.registers
         weak = protocol.number(block[commands.torque[0]]) < drive.profile.units.full_scale
-        if not block[0] or weak or not commands.positional(self._modes.get(name, b"")):
+        mode = self._modes.get(name, b"")[-protocol.mode[1] :]
+        if not block[0] or weak or not mode or protocol.endless_goal(mode) is not None:
             return math.nan
         return drive.calibration.angle(registers["goal_position"].decode(block[commands.position]))
