@@ -26,7 +26,7 @@ from axbridge.comparison.tables import (
 from axbridge.comparison.walk_html import walk_headline, walk_parts
 from axbridge.comparison.walks import WalkSide
 
-_ROOM = 230_000  # bytes for all curves of a page, which stays small enough for a mail
+_ROOM = 200_000  # bytes for all curves of a page, which stays small enough for a mail
 _FEWEST = 200  # samples of one line
 _BYTES = 8 / 3  # of a number: two, in base64
 DETAILED = 6  # servos, the worst, of which all quantities are drawn; of the others position and error
