@@ -1,4 +1,4 @@
-"""The demo of a robot with legs: it walks in the simulator, and a page shows how it followed its goals."""
+"""The demo of a robot with legs: a virtual one walks, a model walks by the same goals, a page shows both."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 WALK_FILES = {"recording": "walk.mcap", "report": "report.html", "picture": "report.png"}
 _STEPS = 6
+_MODELS = "ax12", "lima2009"  # of the virtual robot, and of its simulation: two that differ
 
 
 def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_page: bool, json: bool) -> None:
-    """Let a robot walk in the simulator; write its recording, and how it followed its goals as page and picture."""
-    from axbridge.comparison.comparison import following
+    """Let a virtual robot walk, simulate it by another model, and write recording, page and picture."""
+    from axbridge.comparison.comparison import compare
     from axbridge.comparison.html import write_html
+    from axbridge.comparison.page import command_html
     from axbridge.comparison.png import write_png
+    from axbridge.comparison.simulate import simulate
     from axbridge.comparison.walks import sides_of
     from axbridge.motion.gait import Gait
     from axbridge.motion.walking import walk
@@ -33,17 +36,32 @@ def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_page: bool, jso
     from axbridge.recording.recorder import Recorder
     from axbridge.recording.stored import open_recording
     from axbridge.robot.open import open_robot
+    from axbridge.view.replay import replay_html
 
+    own = rig.model_of(rig.dynamixels[0]).name
+    other = next(model for model in _MODELS if model != own)
+    commands = [
+        f"axbridge info {out / WALK_FILES['recording']}",
+        f"axbridge view {out / WALK_FILES['recording']}",
+        f"axbridge compare {out / WALK_FILES['recording']} --rig {name} --model {other}",
+        f"axbridge walk --rig {name} --steps 12",
+        f"axbridge serve {name} --link /tmp/robot",
+    ]
     gait = Gait(steps=_STEPS)
     files = {what: out / name for what, name in WALK_FILES.items()}
     with progress("starting the simulator", quiet=json) as show, open_robot(rig, "sim", seed=seed) as robot:
         facts = describe(rig, backend=robot.backend, seed=seed, experiment="walk", gait=asdict(gait))
         with Recorder(files["recording"], facts) as recorder, robot:  # the robot ends first
             outcome = walk(robot, gait, recorder, progress=lambda part, share: show(f"{robot.name}: {part}", share))
-    with progress("writing the report", quiet=json):
-        found = following(open_recording(files["recording"]))
-        write_html(found, files["report"], _headline(rig, outcome), walks=sides_of(found))
-        write_png(found, files["picture"], _headline(rig, outcome))
+    with progress("simulating", quiet=json) as show:
+        walked = open_recording(files["recording"])
+        simulated = simulate(walked, rig, other)
+        show("writing the report")
+        labels = f"virtual robot, {own}", f"simulated, {other}"
+        found, title = compare(walked, simulated, labels=labels, same_clock=True), _headline(rig, outcome)
+        more = [replay_html(rig, (walked, simulated), labels), "<h2>Go on with</h2>", *map(command_html, commands)]
+        write_html(found, files["report"], title, walks=sides_of(found), more=more)
+        write_png(found, files["picture"], title)
     if json:
         emit_json("demo-walk-1", {**asdict(outcome), "files": {key: str(path) for key, path in files.items()}})
     else:
@@ -51,9 +69,7 @@ def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_page: bool, jso
         for key, path in files.items():
             print(f"{key:<10} {path}")
         print("\nnext:")
-        print(f"  axbridge info {files['recording']}")
-        print(f"  axbridge walk --rig {name} --steps 12")
-        print(f"  axbridge serve {name} --link /tmp/robot")
+        print("\n".join(f"  {command}" for command in commands))
     if open_page:
         typer.launch(str(files["report"].resolve()))
 

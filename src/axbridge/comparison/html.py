@@ -41,15 +41,16 @@ def write_html(
     beside: Comparison | None = None,
     again: Comparison | None = None,
     walks: Sequence[WalkSide] = (),
+    more: Sequence[str] = (),
     progress: Callable[[str, float], None] = lambda _what, _share: None,
 ) -> None:
-    """Write the report as one page."""
+    """Write the report as one page; `more` is HTML that stands below its figures."""
     parts = [f'<p class="headline">{escape(walk_headline(walks) or headline(comparison, beside))}</p>']
-    more = () if beside is None else (beside,)
-    judged = (comparison, *more, *(() if again is None else (again,)))
+    two = () if beside is None else (beside,)
+    judged = (comparison, *two, *(() if again is None else (again,)))
     beaten = errors_beside(*judged)
     parts.append(_large_figures(comparison, beside, beaten))
-    parts += [f'<p class="note">{escape(line)}</p>' for line in lacks(comparison)]
+    parts += [*more, *(f'<p class="note">{escape(line)}</p>' for line in lacks(comparison))]
     for recording, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):
         if recording.flaw:
             parts.append(f'<p class="note">{escape(label)} {escape(recording.flaw)}.</p>')
@@ -85,11 +86,11 @@ def write_html(
     if (table := beside_table(beaten, *judged)) is not None:
         parts.append(table_html(table))
     parts += _regimes_html(comparison, beside)
-    if parameters := parameter_table(comparison, *more):
+    if parameters := parameter_table(comparison, *two):
         body = table_html(parameters, words=True)
         summary = f"Model parameters of {escape(comparison.pairs[0].name)}"
         parts.append(f"<details><summary>{summary}</summary>{body}</details>")
-    parts.append(table_html(provenance_table(comparison, *more), words=True))
+    parts.append(table_html(provenance_table(comparison, *two), words=True))
     write_page(path, title or title_of(comparison), parts)
 
 

@@ -120,7 +120,6 @@ class LivePage:
             **described(robot.rig, names, {name: end_of_range(robot[name]) for name in names}),
             "kind": kind,
             "twin": robot.backend == "twin",
-            "first": names[0] if names else "",
             "rise": self.can_rise,
             "moves": moves(),
             "recording": f"{robot.name}-{datetime.now().astimezone():%Y-%m-%d-%H%M}.mcap",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -56,10 +57,16 @@ def replay_page(rig: Rig, recordings: Sequence[Recording], labels: Sequence[str]
     notes += [f"of {every} samples one is here"] if every > 1 else []
     description = {
         **described(rig, names, {name: _ends(rig, name, first[name]) for name in names}),
-        "kind": "recording", "first": names[0], "notes": [" beside ".join(one["label"] for one in told), *notes],
+        "kind": "recording", "notes": [" beside ".join(one["label"] for one in told), *notes],
         "recordings": told, "flags": _flags(first),
     }  # fmt: skip
     return page(f"{' beside '.join(one['label'] for one in told)} – axbridge", description, live=False)
+
+
+def replay_html(rig: Rig, recordings: Sequence[Recording], labels: Sequence[str]) -> str:
+    """The same page as a part of another one."""
+    inside = escape(replay_page(rig, recordings, labels))
+    return f'<h2>The replay</h2><iframe class="replay" title="the replay" srcdoc="{inside}"></iframe>'
 
 
 def _told(recording: Recording, names: Sequence[str], label: str, most: int, columns: dict[str, str]) -> dict[str, Any]:

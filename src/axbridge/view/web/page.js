@@ -9,7 +9,7 @@ const INK = ["reference", "other", "third", "fitted"];
 const NUMBER = /^[-+]?(\d+[.,]?\d*|[.,]\d+)$/;
 const scale = s => servos[s].sliding ? 1000 : 180 / Math.PI, sign = s => servos[s].sliding ? " mm" : "°";
 const known = value => value !== null && Number.isFinite(value);
-const told = (s, value, digits = 1) => known(value) ? (scale(s) * value).toFixed(digits) + sign(s) : "–";
+const told = (s, value, digits = 1) => known(value) ? (scale(s) * value).toFixed(digits).replace(/^-(0\.?0*)$/, "$1") + sign(s) : "–";
 const number = name => servos.findIndex(one => one.name === name);
 function el(tag, more = {}, ...inside) {
   const made = Object.assign(document.createElement(tag), more);
@@ -362,12 +362,12 @@ function remember() {
   clearTimeout(inBar);
   inBar = setTimeout(() => {
     const parts = [held !== null && `t=${Number(held.toFixed(3))}`, chosen.length && `servo=${chosen.map(s => servos[s].name).join(",")}`].filter(Boolean);
-    history.replaceState(null, "", parts.length ? `#${parts.join("&")}` : location.pathname);
+    if (self === top) history.replaceState(null, "", parts.length ? `#${parts.join("&")}` : location.pathname);
   }, 200);
 }
 function recall() {
   const link = new URLSearchParams(location.hash.slice(1)), names = (link.get("servo") || "").split(",").map(number).filter(s => s >= 0);
-  chosen = names.length ? names.slice(0, MOST) : [Math.max(0, number(given.first))];
+  chosen = names.length ? names.slice(0, MOST) : [live ? 0 : worst?.s ?? 0];
   const time = parseFloat(link.get("t"));
   if (known(time)) { playing = false; held = time; if (!live) held = times[rowAt(times, time)]; }
   if (n) buildCurves();
