@@ -19,6 +19,7 @@ from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.recording.stored import open_recording
 from tests.support.hand import led
+from tests.support.robot_files import write_feetech_comb
 from tests.support.warm import start
 
 pytestmark = pytest.mark.slow
@@ -454,3 +455,20 @@ def test_a_port_that_is_not_there_is_named_before_anything_is_asked(tmp_path, ca
     assert said.out == ""
     assert "/dev/unheard_of" in said.err
     assert said.err.count("\n") == 2
+
+
+@pytest.mark.ci
+def test_a_robot_of_feetech_servos_comes_through_as_well(tmp_path):
+    (tmp_path / "rig").mkdir()
+    real, out = write_feetech_comb(tmp_path / "rig", 2), tmp_path / "out"
+    with led(real, "none", "own") as (port, tell), Person(real, real, port, tell, out) as person:
+        code = person.follow()
+        assert set(tell("register torque_enable")) == {0}
+        assert set(tell("register torque_limit")) == {1000}
+        assert set(tell("register lock")) == {1}
+    steps = kept(out)
+    late = [one["kind"] for step in steps.values() for one in step["findings"]]
+    assert code == (FAILED_CHECK if late else 0), person.said + person.err
+    assert set(late) <= LATE, person.said
+    assert {step["state"] for step in steps.values()} == {"done"}, person.said
+    assert {ending["signal"] for ending in steps["endings"]["facts"]["endings"]} == {"SIGTERM", "SIGKILL"}
