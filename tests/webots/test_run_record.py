@@ -89,7 +89,8 @@ def test_a_webots_controller_is_recorded_on_a_served_arm(tmp_path):
 def test_a_script_of_ones_own_is_recorded_and_its_second_robot_is_not(tmp_path):
     done, path = run(tmp_path, OWN + OWN.replace("0.6", "-0.5"), "--record", "run.mcap")
     assert done.returncode == 0, done.stderr
-    assert done.stderr == f"note: {path} holds the first robot that the script opened, not this one\n"
+    note = f"note: {path} holds the first robot that the script opened, not this one"
+    assert done.stderr == f"{note}\nwrote {path}\n"
     track = open_recording(path)["shoulder"]
     assert track.position[-1] == pytest.approx(0.6, abs=0.05)
     assert len(track) == 51

@@ -15,7 +15,11 @@ def ports(*, json: JsonOption = False) -> int:
 
     likely = connected()
     found = [
-        {"port": one.device, "what": one.description, "usual": one.device in likely}
+        {
+            "port": one.device,
+            "what": "not on USB" if one.description == "n/a" else one.description,
+            "usual": one.device in likely,
+        }
         for one in sorted(comports(), key=lambda one: (one.device not in likely, one.device))
     ]
     if json:

@@ -75,6 +75,11 @@ class ScriptRecording:
         if kind is None and self._log is None:
             typer.echo("note: nothing was recorded: the script opened no robot", err=True)
 
+    @property
+    def made(self) -> bool:
+        """Whether there is a file: the script has opened a robot."""
+        return self._log is not None
+
     def failed(self, status: int) -> None:
         """Record that the script has ended with this exit status, which is not 0."""
         if self._log is not None:

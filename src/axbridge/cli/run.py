@@ -108,7 +108,9 @@ def run(
         status = _execute(script, controller=session is not None)
         if recording is not None and status != DONE:
             recording.failed(status)
-        return status
+    if recording is not None and recording.made:
+        typer.echo(f"wrote {record}", err=True)
+    return status
 
 
 def _end_on_signals(session: Session | None, asked: set[int], close: Callable[[], None]) -> None:

@@ -307,8 +307,8 @@ def check(fit: Fit, condition: str) -> list[str]:
 def doubts(scores: Sequence[Score]) -> tuple[str, ...]:
     """Recordings that the fitted model does not follow, in words: no interval allows for a model of another kind."""
     return tuple(
-        f"the model does not follow {score.name} (RMSE {score.rmse:.1f}°): its values and intervals mean little; what "
-        "would help: a model or friction law with more to it, or a look at the recording"
+        f"the model does not follow {score.name} (RMSE {score.rmse:.1f}°): its values and intervals mean little; "
+        "try another model or friction law, and look at the recording"
         for score in scores
         if score.rmse > ASTRAY
     )
