@@ -8,6 +8,7 @@ import pytest
 
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.dynamixel import SECOND
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import SerialBus
 from axbridge.config.instructions import Instruction
 from axbridge.config.registers import XAddress
@@ -176,10 +177,14 @@ def test_an_echo_is_never_taken_for_an_answer():
             bus.ping(7)
 
 
-@pytest.mark.parametrize("ids", [(3, 5), (1, 2), (1, 3)], ids=["1.0", "2.0", "both"])
+PROFILES = {1: "xl430-w250", 2: "xl430-w250", 3: "ax-12a", 5: "ax-12a", 7: "sts3215", 8: "sts3215"}
+PLACES = {"xl430-w250": (116, 4), "ax-12a": (36, 2), "sts3215": (56, 2)}
+
+
+@pytest.mark.parametrize("ids", [(3, 5), (1, 2), (1, 3), (7, 8)], ids=["1.0", "2.0", "both", "Feetech"])
 @pytest.mark.slow
 def test_a_line_that_misbehaves_gives_no_wrong_value(ids):
-    servos = [XServo(id_, "ax-12a" if id_ in {3, 5} else "xl430-w250") for id_ in ids]
+    servos = [XServo(id_, PROFILES[id_]) for id_ in ids]
     dice = random.Random(3)
 
     def mishap(raw):
@@ -188,13 +193,14 @@ def test_a_line_that_misbehaves_gives_no_wrong_value(ids):
 
     with XLine(servos, mishap=mishap) as line, SerialBus(line.port) as bus:
         bus.latency = 0.004
-        bus.protocols.update(dict.fromkeys({1, 2} & set(ids), SECOND))
+        for servo in servos:
+            bus.speak(servo.id, PROTOCOLS[servo.profile.protocol])
         bus.retries = 0
-        place = {id_: (116, 4) if id_ in bus.protocols else (36, 2) for id_ in ids}
+        place = {id_: PLACES[PROFILES[id_]] for id_ in ids}
         good = 0
         for turn in range(600):
             for servo in servos:
-                servo.table["goal_position" if servo.id in bus.protocols else "present_position"] = turn
+                servo.table["goal_position" if servo.profile.protocol == 2 else "present_position"] = turn
             answers = bus.read_many([(id_, *place[id_]) for id_ in ids])
             if turn % 3 == 0:
                 try:
@@ -208,16 +214,15 @@ def test_a_line_that_misbehaves_gives_no_wrong_value(ids):
         assert good > 900
 
 
-@pytest.mark.parametrize("id_", [3, 1], ids=["1.0", "2.0"])
+@pytest.mark.parametrize("id_", [3, 1, 7], ids=["1.0", "2.0", "Feetech"])
 @pytest.mark.slow
 def test_a_reply_held_back_until_the_next_one_is_no_answer_however_old(id_):
-    servo = XServo(id_, "ax-12a" if id_ == 3 else "xl430-w250")
-    register, place = ("present_position", (36, 2)) if id_ == 3 else ("goal_position", (116, 4))
+    servo, place = XServo(id_, PROFILES[id_]), PLACES[PROFILES[id_]]
+    register = "goal_position" if id_ == 1 else "present_position"
     fates = iter(["again", "ok", *["held", "ok", "held"] * 40])
     with XLine([servo], mishap=lambda raw: next(fates)) as line, SerialBus(line.port) as bus:
         bus.latency = 0.05
-        if id_ == 1:
-            bus.speak(1, SECOND)
+        bus.speak(id_, PROTOCOLS[servo.profile.protocol])
         bus.read(id_, 0, 2)
         time.sleep(0.005)
         bus.read(id_, 0, 2)  # what came twice is overheard

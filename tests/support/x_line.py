@@ -24,7 +24,7 @@ SOON, LATEST = 0.003, 0.2  # s: what a busy machine would deliver even later is 
 
 
 class XServo:
-    """One servo of Protocol 2.0 (or, with an AX profile, of 1.0).
+    """One servo of Protocol 2.0 (or, with its profile, an AX or Feetech's).
 
     Attributes:
         table: Its registers.
@@ -110,7 +110,9 @@ class XLine:
 
     def _of(self, version, id=None):
         return [
-            s for s in self.servos if s.profile.protocol == version and not s.deaf and id in {None, BROADCAST, s.id}
+            s
+            for s in self.servos
+            if (s.profile.protocol == 2) == (version == 2) and not s.deaf and id in {None, BROADCAST, s.id}
         ]
 
     def _run(self):
@@ -155,6 +157,13 @@ class XLine:
                 self._later.append((time.monotonic() + 0.001, data, time.monotonic() + SOON))
 
     def _answers_1(self, packet):
+        if packet.code == Instruction.SYNC_READ:  # Feetech's
+            for id_ in packet.params[2:]:
+                servo = next(iter(self._of(1, id_)), None)
+                if servo is None:
+                    return  # those behind it wait for it
+                yield v1.encode(id_, 0, servo.read(*packet.params[:2]))
+            return
         for servo in self._of(1, packet.id):
             reply = None
             if packet.code == Instruction.PING:
