@@ -8,7 +8,7 @@ from axbridge.errors import ProfileError
 from axbridge.virtual.control_table import ControlTable
 
 NAMES = ["ax-12", "ax-12-fw17", "ax-12-fw18", "ax-12-plus", "ax-12a", "ax-12w", "ax-18a", "mx-28"]
-NAMES += ["mx-28-2.0", "scs0009", "sts3215", "sts3250", "xl330-m077", "xl330-m288", "xl430-w250"]
+NAMES += ["mx-28-2.0", "scs0009", "sts3215", "sts3215-12v", "sts3250", "xl330-m077", "xl330-m288", "xl430-w250"]
 
 
 def test_these_are_shipped():
