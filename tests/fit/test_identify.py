@@ -293,20 +293,19 @@ def test_one_model_of_several_servos_is_judged_servo_by_servo():
     time = np.arange(0, 3.0, 0.02)
     goals = {"pan": np.where(time % 1.0 < 0.5, 0.0, 0.4), "tilt": np.where(time % 1.5 < 0.7, 0.0, -0.3)}
 
-    def motion_of(name, off=0.0):
-        tracks = {
-            servo: Track.of(servo, time, command=goal, position=np.interp(time - late, time, goal) + math.radians(off))
-            for (servo, goal), late in zip(goals.items(), (0.06, 0.1), strict=True)
-        }
+    def motion_of(name, off=0.0, resting=None):
+        tracks = {}
+        for (servo, goal), late in zip(goals.items(), (0.06, 0.1), strict=True):
+            moved = 0 * time if servo == resting else np.interp(time - late, time, goal) + math.radians(off)
+            tracks[servo] = Track.of(servo, time, command=goal, position=moved)
         return Recording(Path(name), tracks, (), {}, describe(backend="imported"))
 
     fit = identify(
-        [motion_of("one.mcap")], "pan_tilt", "ax12", servo=["pan", "tilt"], held_out=[motion_of("two.mcap")],
-        again=[motion_of("three.mcap", off=0.4)], starts=1, generations=1, budget=0.01, richer=False,
+        [motion_of("one.mcap"), motion_of("rests.mcap", resting="tilt")], "pan_tilt", "ax12", servo=["pan", "tilt"],
+        held_out=[motion_of("two.mcap")], again=[motion_of("again.mcap", off=0.4)], starts=1, generations=1, budget=0.01, richer=False,
     )  # fmt: skip
-    names = ["one.mcap pan", "one.mcap tilt", "two.mcap pan", "two.mcap tilt"]
+    names = ["one.mcap pan", "one.mcap tilt", "rests.mcap pan", "two.mcap pan", "two.mcap tilt"]
     assert [score.name for score in fit.scores] == names
-    assert [score.floor for score in fit.scores[2:]] == [pytest.approx(0.4)] * 2
-    assert fit.scores[2].lagging < 0.5 * fit.scores[2].perfect  # each servo has a delay of its own
-    assert fit.scores[3].lagging < 0.5 * fit.scores[3].perfect
+    assert [score.floor for score in fit.scores[3:]] == [pytest.approx(0.4)] * 2
+    assert all(score.lagging < 0.5 * score.perfect for score in fit.scores[3:])  # each servo has a delay of its own
     assert [panel.title.partition(":")[0] for panel in trace_panels(fit)] == names

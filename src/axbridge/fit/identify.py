@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from axbridge.comparison.joint_load import joints_of_robot
 from axbridge.comparison.recorded_runs import runs_of
 from axbridge.config.rig import Rig
@@ -15,7 +17,7 @@ from axbridge.fit.friction_laws import compare_laws
 from axbridge.fit.least_squares import NOTHING_CHANGES
 from axbridge.fit.lima2009 import ks_line, paper_procedure
 from axbridge.fit.pipeline import fit_model
-from axbridge.fit.prepare import loaded_with, prepare
+from axbridge.fit.prepare import MOVED, loaded_with, prepare
 from axbridge.fit.result import Fit
 from axbridge.fit.search import Mapper, Report
 from axbridge.fit.suspects import looks_like, mirrored, sampling
@@ -95,6 +97,8 @@ def identify(
         carried, rig = joints_of_robot([*fitted, *held], rig, names)
         count = len(fitted) * len(names)
         fitted, held = carried[:count], carried[count:]
+        if len(names) > 1:  # joints that rest while others move tell nothing, and are no mistake
+            fitted = [one for one in fitted if np.ptp(next(iter(one.values())).position) >= MOVED] or fitted
     if not fitted:
         raise UsageError("every recording is held out", "leave some to fit")
     if friction == COMPARE and len(fitted) + len(held) < 2:

@@ -21,6 +21,7 @@ from axbridge.fit.unknowns import MODELS, Space, space_of
 from axbridge.recording.recording import Recording
 from axbridge.sim.runs import JOINT_MODE, Runs
 
+MOVED = math.radians(2.0)  # a motion that is smaller tells nothing
 WARMING = 3.0  # K between recordings from which they can tell what warmth does
 P_DUTY_XL330 = 1 / (256 * 885)  # raw PWM a count and unit of P gain, over full PWM: read off the `load` of the logs
 _FORMS = "write REC.mcap=bar:MASS,LENGTH,WIDTH in kg and m, or REC.mcap=inertia:J in kg·m²"
@@ -149,7 +150,7 @@ def _check_sense(recordings: Sequence[Recording], runs: Runs) -> None:
             raise RecordingError(
                 recording.path, f"has a supply of {volts:g} V", "correct its voltages, or leave that column out"
             )
-        if np.ptp(runs.position[a:b]) < np.radians(2):
+        if np.ptp(runs.position[a:b]) < MOVED:
             raise RecordingError(
                 recording.path, "hardly moves: less than 2° in all", "leave it out, or record a motion"
             )
