@@ -34,6 +34,18 @@ def test_a_joint_goes_where_it_is_sent(robot):
     assert robot["s1"].voltage == pytest.approx(7.4, abs=0.3)
 
 
+def test_a_first_goal_that_is_far_away_is_approached_gently_and_later_ones_are_not(robot):
+    servo, speeds = robot["s1"], ([], [])
+    for there, goal in enumerate((1.2, 0.0)):
+        servo.set_position(goal)
+        for _ in range(100):
+            robot.step(20)
+            speeds[there].append(abs(servo.velocity))
+        assert servo.position == pytest.approx(goal, abs=0.1)
+    assert max(speeds[0]) < 1.5
+    assert max(speeds[1]) > 2.0
+
+
 def test_a_speed_that_is_asked_for_is_kept(robot):
     servo = robot["s1"]
     servo.set_velocity(0.5)
@@ -76,6 +88,16 @@ def test_a_mode_ends_with_the_robot_and_none_was_burnt(tmp_path):
         robot.simulation.world.servos["s1"].power_cycle(robot.time)
         assert virtual.table["operating_mode"] == 0
     assert (virtual.table["operating_mode"], virtual.table["torque_enable"]) == (0, 0)
+
+
+@pytest.mark.parametrize("mode", [1, 2, 3])
+def test_a_mode_that_another_program_left_is_ended_before_a_goal_is_given(mode, tmp_path):
+    with axbridge.open(write_feetech_comb(tmp_path)) as robot:
+        robot["s1"].write("operating_mode", mode)
+        robot["s1"].torque_on()
+        step(robot, 0.5)
+        assert robot["s1"].read("operating_mode") == 0
+        assert robot["s1"].position == pytest.approx(0.0, abs=0.02)
 
 
 def test_a_wheel_that_was_without_power_turns_on(tmp_path):

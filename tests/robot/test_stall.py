@@ -16,6 +16,8 @@ IN_TIME = 0.3  # s
 def drive_into_the_stop(robot, name="s1"):
     """How long it stands and pushes until it has less torque, s on the robot's clock."""
     servo, stood = robot[name], None
+    servo.set_position(0.05)  # near: else the way to a first goal is gentle
+    robot.step(20)
     servo.set_position(1.5)
     for _ in range(150):
         robot.step(20)

@@ -21,7 +21,8 @@ _TORQUE, _PRESENT = int(FeetechAddress.TORQUE_ENABLE), int(FeetechAddress.PRESEN
 _END = FeetechAddress.PRESENT_TEMPERATURE + 1
 _LIMIT = 48  # Torque Limit of STS and SMS; there SCS have their lock
 _VELOCITY, _TIME = (int(FeetechAddress.GOAL_VELOCITY), 2), (int(FeetechAddress.GOAL_TIME), 2)
-_ENDLESS = {1: _VELOCITY, 2: _TIME}  # by Operating Mode; the other modes follow a position. Goal Time is the duty then
+_STEPS = int(FeetechAddress.GOAL_POSITION), 2  # a way, not a place
+_ENDLESS = {1: _VELOCITY, 2: _TIME, 3: _STEPS}  # by Operating Mode; 0 follows a position. Goal Time is the duty in 2
 _SIGNS = {_VELOCITY[0]: 15, _TIME[0]: 10}
 
 

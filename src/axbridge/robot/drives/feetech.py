@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from axbridge.bus.cycle import Goal
 from axbridge.config.profile import FirmwareProfile
@@ -25,6 +26,9 @@ _VELOCITY, _DUTY, _WHEEL = (
 )
 
 
+_NEAR, _GENTLE = math.radians(5), math.radians(45)  # rad; rad/s
+
+
 class FeetechDrive(DynamixelDrive):
     """One servo on a bus; arguments and errors as of `DynamixelDrive`."""
 
@@ -32,6 +36,7 @@ class FeetechDrive(DynamixelDrive):
     flags: Flags = FeetechError
     _mode: Mapping[str, int] = {}  # registers of the endless mode that it is in
     _top = 1000  # counts of torque that its own maximum allows
+    _arrives = True  # no goal was near its place since it was switched on: the first one may be far away
 
     def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
         self._modal = "operating_mode" in profile.registers
@@ -66,7 +71,7 @@ class FeetechDrive(DynamixelDrive):
         else:
             self.write("goal_position", present)
         self.write("torque_enable", 1)
-        self.powered = True
+        self.powered = self._arrives = True
         self._speed = self._correction = 0.0
         return self.calibration.angle(present)
 
@@ -75,6 +80,15 @@ class FeetechDrive(DynamixelDrive):
         super().restore()
         if not self._own:
             self._mode = {}
+
+    def _direct(self, wanted: Setpoints, sample: Sample, limit: int) -> Goal:
+        """As of every drive; the way to a first goal that is far away is a gentle one."""
+        self._arrives = self._arrives and not abs(wanted.target - sample("position")) < _NEAR
+        if not self._arrives or abs(wanted.velocity) <= _GENTLE:
+            return super()._direct(wanted, sample, limit)
+        goal = super()._direct(replace(wanted, velocity=_GENTLE), sample, limit)
+        self._direct_goal = None  # the next step looks again
+        return goal
 
     def _torque_counts(self, torque: float) -> int:
         return min(super()._torque_counts(torque), self._top)
