@@ -7,6 +7,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 from axbridge.config import toml_tables
+from axbridge.config.model import (
+    ControllerParams,
+    FrictionParams,
+    MotorParams,
+    PredictionParams,
+    SensorParams,
+)
 from axbridge.config.profile import Behaviour, Electrics, FirmwareProfile, Protection, Register, Timing
 
 FOLDER = Path(__file__).with_name("registers")
@@ -46,10 +53,11 @@ def main() -> int:
 
 
 def render() -> dict[str, str]:
-    """A page for each profile, and one with the keys that a profile may have."""
+    """A page for each profile, and one each with the keys of a profile and of a servo model."""
     profiles = [FirmwareProfile.load(name) for name in toml_tables.shipped_names("firmware_profiles")]
     pages = {f"{profile.name}.md": _page(profile) for profile in profiles}
     pages["keys.md"] = f"# Keys of a profile\n\n{MADE}\n{_schema()}"
+    pages["parameters.md"] = f"# Parameters of a servo model\n\n{MADE}\n{_parameters()}"
     return {name: page.rstrip() + "\n" for name, page in pages.items()}
 
 
@@ -130,6 +138,22 @@ def _schema() -> str:
     return "\n".join(parts)
 
 
+def _parameters() -> str:
+    """The tables of a file with a servo's parameters."""
+    tables = (
+        ("`[motor]`", MotorParams),
+        ("`[friction]`, at the output", FrictionParams),
+        ("`[controller]`", ControllerParams),
+        ("`[sensor]`", SensorParams),
+        ("`[prediction]`, which `axbridge identify` writes", PredictionParams),
+    )
+    example = "[Formats](../formats.md#parameters-of-servos) has an example."
+    parts = [f"{example} What motor and friction need is the profile's, if left out.\n"]
+    for title, schema in tables:
+        parts += [f"{title}:\n", _table(["key", "default", "meaning"], _fields(schema))]
+    return "\n".join(parts)
+
+
 def _fields(schema: type[toml_tables.Table]) -> list[list[Any]]:
     """Key, default and the sentence of the docstring of each field."""
     said: dict[str, str] = {}
@@ -145,8 +169,8 @@ def _fields(schema: type[toml_tables.Table]) -> list[list[Any]]:
     return [
         [
             f"`{field.alias or key}`",
-            "needed" if field.is_required() else f"`{_plain(field.default)}`",
-            said.get(key, ""),
+            "needed" if field.is_required() else "none" if field.default is None else f"`{_plain(field.default)}`",
+            said.get(key, "").replace("``", "`").replace("|", r"\|"),
         ]
         for key, field in schema.model_fields.items()
     ]

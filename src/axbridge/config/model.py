@@ -37,7 +37,7 @@ class MotorParams(toml_tables.TomlTable):
         backlash: Play between gear and output shaft, rad: the joint is free within it, and the rotor turns on its own.
         resistance_per_duty: Added to Ra in proportion to |duty|, ohm.
         resistance_per_kelvin: Share of Ra added for each kelvin that the servo reports above `ambient_temperature`.
-            More than copper's 0.0039, because the winding warms more than the sensor beside it.
+            More than the 0.0039 of its wire, because the winding warms more than the sensor beside it.
         dead_duty: Share of full duty that the bridge swallows: less does not reach the motor; full duty stays full.
         max_current: Drive limit, A; 0 = none.
         current_step: Largest change of current in one millisecond, A; 0 = none.
@@ -140,7 +140,7 @@ class ControllerParams(toml_tables.TomlTable):
 
 
 class SensorParams(toml_tables.TomlTable):
-    """What stands between the shaft and the registers.
+    """What is between the shaft and the registers.
 
     Attributes:
         latency_ms: A command acts this long after its packet ended, ms.
