@@ -11,6 +11,7 @@ from axbridge.view.commands import START, Commands
 from axbridge.view.page import LivePage
 
 _SLOW = 0.9  # of the steps that were asked for: fewer are too slow
+_NAMED = 4  # servos; the dots of the table show who the others are
 _SAID = 10.0  # s that an answer stays
 
 
@@ -66,7 +67,8 @@ def _trouble(page: LivePage, now: float) -> tuple[str, str]:
         alike: dict[str, list[str]] = {}
         for name, why in picture.lost.items():
             alike.setdefault(why, []).append(name)
-        wrong += [f"{', '.join(names)} {why}" for why, names in alike.items()]
+        for why, names in alike.items():
+            wrong.append(f"{', '.join(names) if len(names) <= _NAMED else f'{len(names)} servos'} {why}")
     stale = now - picture.seen
     late = [f"no step for {stale:.0f} s: what you ask for waits"] if stale > 1.0 else []
     if not late and picture.rate < _SLOW * picture.wanted:

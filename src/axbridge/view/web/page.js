@@ -4,7 +4,7 @@
 const $ = id => document.getElementById(id);
 const given = JSON.parse($("robot").textContent), {servos, live} = given, n = servos.length;
 const PLACE = {goal: 0, position: 1, ghost: 2, load: 3, voltage: 4, temperature: 5, on: 6}, BASE = 7, ROWS = 7;
-const SPAN = 30, MOST = 4, HANDS = 700, SHOWN = 10e3;  // s, curves, ms that a slider is left alone, ms of a message
+const SPAN = 30, MOST = 4, HANDS = 700, SHOWN = 10e3, FLICKER = 0.006;  // s, curves, ms that a slider is left alone, ms of a message, rad
 const INK = ["reference", "other", "third", "fitted"];
 const NUMBER = /^[-+]?(\d+[.,]?\d*|[.,]\d+)$/;
 const scale = s => servos[s].sliding ? 1000 : 180 / Math.PI, sign = s => servos[s].sliding ? " mm" : "°";
@@ -97,10 +97,13 @@ function drawBody(at) {
   const colours = carrier.map(s => s < 0 ? null : s === chosen[0] && tints === "parts" ? [0.15, 0.45, 0.95, 0.5] : shade(s));
   const far = furthest(at), shown = far && Math.abs(scale(far.s) * far.by) >= 1 ? far : null;
   const touching = source.touching(at).map(({point, force}) => ({point, force: force.map(part => part * 0.5 * (given.height || 0.3) / (9.81 * weight))}));
-  const key = JSON.stringify([placedBy.map(value => value.toFixed(3)), ghosts.map(one => one.there.map(value => value.toFixed(2))),
-    base?.map(part => part.toFixed(3)), colours, shown && [shown.s, shown.by.toFixed(2)], touching.length, showMass]);
-  if (key === drawn.key || (!body.gl && performance.now() - drawn.when < 500)) { due.body = key !== drawn.key; return; }
-  drawn = {key, when: performance.now()};
+  // A servo that holds flickers by a count: less than that is drawn once a second, as is a change of what is beside it.
+  const seen = [...placedBy, ...ghosts.flatMap(one => one.there), ...(base || []).map(part => 5 * part)], since = performance.now() - (drawn.when || -1e9);
+  const key = JSON.stringify([colours.map(one => one && one.map(part => part.toFixed(1))), shown?.s, showMass, others.length, base !== null]);
+  const moved = key !== drawn.key || seen.some((value, i) => Math.abs(value - drawn.seen[i]) > FLICKER);
+  const least = moved ? (body.gl || (held !== null && !playing) ? 0 : 500) : held === null ? 1000 : 0;
+  if (since < least) { due.body = moved; return; }
+  drawn = {key, seen, when: performance.now()};
   body.show({position: s => placedBy[s], base, others: ghosts, tints: colours, contacts: touching, mass: showMass ? massOf : null,
     worst: shown && {servo: shown.s, by: shown.by, words: `${servos[shown.s].name} ${told(shown.s, Math.abs(shown.by))}`}});
 }
@@ -332,7 +335,7 @@ new ResizeObserver(() => { if (plot) { plot.setSize({width: $("curves").clientWi
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { plot?.redraw(); if (body) { body.changed(); } });
 
 // ---- frames: only what has changed is drawn, and nothing while nobody looks
-let asked = false, last = 0, curvesAt = 0;
+let asked = false, last = 0, curvesAt = 0, tableAt = 0;
 function ask_frame() { if (!asked) { asked = true; requestAnimationFrame(frame); } }
 function frame(when) {
   asked = false;
@@ -345,14 +348,14 @@ function frame(when) {
   const at = row();
   if (at >= 0) {
     if (due.body && body) { due.body = false; drawBody(at); }
-    if (due.table) { due.table = false; drawTable(at); }
-    if (due.curves && plot && (!playing || when - curvesAt > 80)) {
+    if (due.table && when - tableAt > 95) { due.table = false; tableAt = when; drawTable(at); }
+    if (due.curves && plot && when - curvesAt > (held === null || playing ? 80 : 0)) {
       due.curves = false; curvesAt = when;
       if (live) plot.setData(dataOf(plot.ordered)); else plot.redraw(false);
       readCurves();
     }
   }
-  if (playing || due.body && !body?.gl) ask_frame();
+  if (playing) ask_frame(); else if (due.table || due.curves || due.body) setTimeout(ask_frame, 100);
 }
 
 // ---- what is said, and the link to a moment
