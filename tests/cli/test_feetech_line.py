@@ -76,7 +76,7 @@ def test_the_doctor_names_what_is_wrong(tmp_path, capsys):
         said(capsys, port, "servo", "write", "2", "lock", "0")
         told = said(capsys, port, "doctor", code=1)
     for finding in (
-        "12.0 V at its terminals, and is made for 7.4 V, 8.0 V at most",
+        "12.0 V at its terminals, and takes 8.0 V at most",
         "sts3215 servos: have several firmwares, 3.10: ids 2; 3.9: ids 1",
         "servo 2: has an open EEPROM (lock 0)",
         "servo 1: waits 500 µs before each answer",

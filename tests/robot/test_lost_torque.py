@@ -176,7 +176,7 @@ def test_a_servo_that_was_without_power_goes_on_softly_from_where_it_is_and_that
         assert robot.withheld == frozenset()
 
 
-@pytest.mark.parametrize("rig", ["koch", "feetech"])
+@pytest.mark.parametrize("rig", ["koch", pytest.param("feetech", marks=pytest.mark.alone)])
 def test_torque_that_another_program_switches_off_is_said_and_stays_off_until_somebody_wants_it_back(rig):
     name, id_ = ROBOTS[rig]
     with driven(rig) as (robot, servo, other):

@@ -217,12 +217,10 @@ def _supply_and_heat(
 ) -> list[Finding]:
     label, findings = name_of(servo), []
     nominal, voltage = servo.profile.electrics.nominal_voltage, counts / 10
-    if counts > limits[1] and voltage > nominal:
-        problem = (
-            f"has {voltage:.1f} V at its terminals, and is made for {nominal:.1f} V, {limits[1] / 10:.1f} V at most"
-        )
+    if counts > limits[1]:
+        problem = f"has {voltage:.1f} V at its terminals, and takes {limits[1] / 10:.1f} V at most"
         findings.append(Finding(label, problem, "feed it with less: its motor burns", False, "voltage", servo.id))
-    elif not limits[0] <= counts <= limits[1] or voltage < 0.75 * nominal:
+    elif counts < limits[0] or voltage < 0.75 * nominal:
         problem = f"has {voltage:.1f} V at its terminals ({nominal:.1f} V nominal)"
         findings.append(
             Finding(label, problem, "charge the battery, or feed the chain from both ends", False, "voltage", servo.id)

@@ -275,11 +275,16 @@ def _models() -> dict[str, int]:
 def profile_for(model: int, firmware: int | None = None) -> FirmwareProfile | None:
     """The shipped profile of a model number, with the newest firmware that is not newer than `firmware`.
 
-    None when there is none. Models that tell the same number (AX-12, AX-12+, AX-12A) count as the latest of them.
+    None when there is none. Models that tell the same number (AX-12, AX-12+, AX-12A) count as the usual one of them.
     """
+
+    def order(profile: FirmwareProfile) -> tuple[int, bool, str]:
+        usual = profile.name == PROTOCOLS[profile.protocol].usual_profile
+        return profile.firmware_version, usual, profile.name
+
     known = [FirmwareProfile.load(name) for name, number in _models().items() if number == model]
     old_enough = [profile for profile in known if firmware is None or profile.firmware_version <= firmware]
-    return max(old_enough or known, key=lambda profile: (profile.firmware_version, profile.name), default=None)
+    return max(old_enough or known, key=order, default=None)
 
 
 def name_of(servo: Expected) -> str:
