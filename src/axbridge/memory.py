@@ -1,4 +1,4 @@
-"""Whether this process may still have memory, asked before libraries are loaded that take no for an answer badly.
+"""Whether this process may still have memory: asked before libraries are loaded that crash without it.
 
 OpenBLAS, which comes with numpy and scipy, before 0.3.31 asks for memory for ever; newer ones end the program. Both do
 so while they are loaded, when Python hears no signal. The engines crash.

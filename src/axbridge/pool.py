@@ -1,4 +1,4 @@
-"""Work for many processes, here or on a dask cluster: results as they come, and a worker that dies costs time alone."""
+"""Work for many processes, here or on a dask cluster; when a worker dies, its work is done again."""
 
 from __future__ import annotations
 

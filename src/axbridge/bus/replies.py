@@ -1,4 +1,4 @@
-"""Who still owes a reply."""
+"""Which servos still owe a reply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is on the line? All ids of one baud rate in well under a second: pings overlap with the wait for late answers."""
+"""Which servos are on the line: all ids of one baud rate within a second, as pings overlap with waits."""
 
 from __future__ import annotations
 

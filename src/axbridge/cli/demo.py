@@ -1,4 +1,4 @@
-"""`axbridge demo`: the whole story. A servo, the published model of it, and the model that its own recordings give."""
+"""`axbridge demo`: a servo, the published model of it, and the model that its own recordings give."""
 
 from __future__ import annotations
 

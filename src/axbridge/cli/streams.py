@@ -1,4 +1,4 @@
-"""The standard streams, as a terminal, a pipe, a daemon or somebody who closed them gives them to us."""
+"""The standard streams, which may be a terminal, a pipe, or closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of the steps of `axbridge verify`: kept for the next run, judged by the docs' promises, as page and text.
+"""The results of the steps of `axbridge verify`: kept for the next run, judged by the docs' promises, as page and text.
 
 Page and text say nothing of who has run it, or where, so that they can be sent.
 """

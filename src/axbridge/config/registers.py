@@ -1,4 +1,4 @@
-"""Where the registers are that every servo of a protocol has: the same addresses in AX and MX, in the X series its own.
+"""Addresses of the registers that every servo of a protocol has.
 
 What else a model has, and which values a register takes, is in its profile.
 """

@@ -46,7 +46,7 @@ class Rig(toml_tables.TomlTable):
     Attributes:
         name: Of the rig.
         description: What it is, in a sentence.
-        buses: Lines that the servos hang on.
+        buses: Lines that the servos are on.
         world: The simulated world; a rig without one drives real servos only.
         parameters: Numbers that the URDF names.
         robot: Control period and battery.

@@ -1,4 +1,4 @@
-"""The files a rig is made of, and a copy of them for somebody to change."""
+"""The files of a rig, and a copy of them that its user can change."""
 
 from __future__ import annotations
 

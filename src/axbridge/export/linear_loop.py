@@ -1,4 +1,4 @@
-"""A servo's position loop as the one straight line that simulators without a firmware have: volts over the error."""
+"""A servo's position loop as one straight line, volts over the error, for simulators without a firmware."""
 
 from __future__ import annotations
 

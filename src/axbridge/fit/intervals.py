@@ -1,4 +1,4 @@
-"""How sure a fit is: intervals, correlations, and directions in which the data do not care.
+"""How sure a fit is: intervals, correlations, and what the data do not separate.
 
 Gauss-Newton at the optimum, with differences as wide as the intervals they lead to. Residuals of a simulated motion
 are far from independent (a model error lasts), so the covariance is the sandwich `H⁻¹ (Σ gₖ gₖᵀ) H⁻¹` over blocks of

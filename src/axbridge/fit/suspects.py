@@ -1,4 +1,4 @@
-"""What is wrong with recordings that a fit does not follow: samples that lie, and one unknown more that explains them.
+"""What is wrong with recordings that a fit does not follow: wrong samples, and one unknown more that explains them.
 
 An angle that is mirrored or has another scale, a clock that runs at another pace than the commands', and a supply that
 is not the one that was given: each is one factor more. Where a model follows its recordings badly, each of them is

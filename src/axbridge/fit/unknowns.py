@@ -1,4 +1,4 @@
-"""What a fit may turn: the unknowns of each model, their ranges, and the experiment that would tell each one."""
+"""What a fit may change: the unknowns of each model, their ranges, and the experiment that identifies each one."""
 
 from __future__ import annotations
 

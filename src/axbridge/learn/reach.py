@@ -1,4 +1,4 @@
-"""Every joint to a place that is drawn in each episode: a soft arm sags, and a policy must know."""
+"""The task Reach: every joint moves to an angle that is drawn in each episode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RoboPlus Motion files (`.mtn`, CM-510 and CM-530): read as they are found, written as they should be.
+"""RoboPlus Motion files (`.mtn`, CM-510 and CM-530): flaws are read with a note, and written correctly.
 
 A file has 255 pages of at most seven steps; values stand by servo id, 0 to 25 (nobody has id 0). Numbers keep their
 digits, so that what was read well is written byte by byte as it was. The last two bytes are a checksum: the sum of all

@@ -1,4 +1,4 @@
-"""What a recording may say of itself, so that nobody who reads it later has to ask what kind of value it is."""
+"""The metadata that a recording may have, with the kind of each value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a log that nobody marked while it was taken: cut out, named, and given a kind that other verbs know."""
+"""Parts of an imported log: cut out, named, and given a kind that other verbs know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a robot under way is watched for."""
+"""Events of a running robot: what is watched, and what is said."""
 
 from __future__ import annotations
 

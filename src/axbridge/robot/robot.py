@@ -436,7 +436,7 @@ class Robot(Mapping[str, Servo]):
     def view(self, *, port: int | None = None, host: str = "127.0.0.1", open: bool = True) -> Any:
         """Show this robot live in a browser, and take commands from there; see `axbridge.view.attach.attach`.
 
-        The page hangs on the steps of this program. It is closed with the robot.
+        The page shows the steps of this program. It is closed with the robot.
 
         Args:
             port: Of the page; a free one from 8080 on when not given.

@@ -1,4 +1,4 @@
-"""A whole rig, simulated: engine, motors, virtual servos and lines; at the same time the clock they live by."""
+"""A whole rig, simulated: engine, motors, virtual servos and lines; it is also their clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices of a Webots robot that no backend here has: they can be made, say once that they are not there, and go on."""
+"""Devices of a Webots robot that no backend here has: they say so once, and give empty values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A simulated world that goes along with real servos in time, and limp joints of it that are led along in place."""
+"""A simulated world that follows real servos in time; its limp joints follow theirs."""
 
 from __future__ import annotations
 
