@@ -420,6 +420,28 @@ def test_a_killed_browser_leaves_the_motors_off_where_the_rig_says_so(tmp_path, 
         assert raised == []
 
 
+def test_a_ghost_is_drawn_where_a_servo_is_elsewhere_than_its_model_and_an_arrow_says_how_far(tmp_path, desk, opened):
+    with (
+        PtyLine((1, 2)) as line,
+        axbridge.open(write_comb(tmp_path, 2), backend="twin", port=line.port) as robot,
+        robot.view(port=0, open=False) as page,
+        stepping(robot) as raised,
+    ):
+        tab = opened(page.url)
+        tab.wait_for("window.axbridge?.body?.drawn")
+        switch_on(line, page)
+        tab.wait_for("axbridge.body.ghosts[0].moved.every(one => !one)")  # they do the same
+        there = int.from_bytes(line.tables[2][36:38], "little")
+        line.tables[2][36:38] = (there + 100).to_bytes(2, "little")
+        tab.wait_for("axbridge.body.ghosts[0].moved.filter(one => one).length === 1")
+        tab.wait_for("document.querySelector('svg text')?.textContent.startsWith('s2 ')")
+        assert 20 < float(tab.run("document.querySelector('svg text').textContent").split()[1].rstrip("°")) < 32
+        tab.wait_for("document.getElementById('apart').textContent.includes('worst: s2')")
+        assert tab.run("document.getElementById('apart').title") == "residual: measured − simulated"
+        tab.call("Page.close")
+    assert raised == []
+
+
 # ---- recordings
 
 

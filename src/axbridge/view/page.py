@@ -18,6 +18,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import numpy as np
+
 from axbridge.config.model import PredictionParams
 from axbridge.errors import AxBridgeError, RecordingError, RigError, RobotStopped
 from axbridge.files import check_new
@@ -34,12 +36,13 @@ from axbridge.view.actions import Actions, end_of_range
 from axbridge.view.description import described, page
 from axbridge.view.events import Events
 from axbridge.view.requests import Desk
-from axbridge.view.snapshot import Picture, frame, moving
+from axbridge.view.snapshot import Picture, frame, moved
 from axbridge.view.web_server import WebServer
 
 _EVERY = 0.04  # s between pictures
 _STILL = 0.5  # s between frames where nothing moves
 _WORDS = 0.1  # s between words
+_FLICKER, _SMALL = 1.2, 5e-4  # counts; rad or m, of a joint without any
 _PAST = 30.0  # s that a page gets when it is opened
 _UNHURRIED = 0.02  # s that the button for all motors leaves to the step before it acts by itself
 _SIMULATED = 1.0  # s likewise where motors are simulated: they do nothing while nobody steps
@@ -405,7 +408,9 @@ class LivePage:
     def _draw(self) -> None:
         """Publish the newest picture, 25 times a second at most and twice where nothing moves; and new words."""
         sent = words = 0.0
-        moved, said, kept = b"", "", None
+        said, kept = "", None
+        shown: Picture | None = None
+        least = np.array([_counts(self.robot, name) for name in self.robot])
         while not self._done.is_set():
             self._fresh.wait(0.25)
             self._fresh.clear()
@@ -413,9 +418,8 @@ class LivePage:
             self._mind_last_page(watched=self.server.watched > 0, now=now)
             if picture is not None and picture is not kept:
                 kept = picture
-                drawn = frame(picture)
-                if (key := moving(picture)) != moved or now - sent >= _STILL:
-                    sent, moved = now, key
+                if shown is None or now - sent >= _STILL or moved(picture, shown, least):
+                    sent, shown, drawn = now, picture, frame(picture)
                     self._frames.append(drawn)
                     self.server.publish("frame", drawn)
             if now - words >= _WORDS and (told := self._news()) != said:
@@ -472,6 +476,12 @@ def moves() -> list[str]:
     """Files in the folder where the page was started that may be moves."""
     found = (path.name for kind in ("json", "mtn", "motion") for path in Path().glob(f"*.{kind}"))
     return sorted(name for name in found if not name.endswith(".poses.json"))
+
+
+def _counts(robot: Robot, name: str) -> float:
+    """How far a joint seems to go that holds, rad or m: it flickers by a count."""
+    servo = robot[name].config
+    return _FLICKER * robot.rig.profile_of(servo).units.position if servo.drive == "dynamixel" else _SMALL
 
 
 def _unfitted(robot: Robot) -> dict[str, str]:

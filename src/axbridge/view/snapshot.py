@@ -14,7 +14,7 @@ from axbridge.rotations import LinkPose
 from axbridge.sim.body.soles import Contact
 from axbridge.state import StepTable
 
-_STILL = 5e-4  # rad or m: a joint that has moved less has not moved
+_STILL = 1e-3  # m, or of a quaternion: a base that has moved less has not moved
 _CONTACTS = 16  # that are told, the strongest
 _NOWHERE = (np.nan,) * 7
 
@@ -71,14 +71,23 @@ def frame(picture: Picture) -> bytes:
     return struct.pack("<d", picture.time) + np.concatenate((base, *columns, touching)).astype("<f4").tobytes()
 
 
-def moving(picture: Picture) -> bytes:
-    """Changes when something on the picture has moved, or a motor was switched."""
+def moved(picture: Picture, before: Picture, least: FloatArray) -> bool:
+    """Whether a joint is elsewhere by `least`, rad or m, or more; or a base, goal or motor is not as it was."""
+    if (picture.goals, picture.on) != (before.goals, before.on) and _others(picture) != _others(before):
+        return True
+    if picture.base is not None and before.base is not None:
+        places = np.concatenate(picture.base) - np.concatenate(before.base)
+        if np.abs(places).max() > _STILL:
+            return True
     names = list(picture.states)
-    place = np.array(_NOWHERE if picture.base is None else (*picture.base[0], *picture.base[1]))
-    seen = np.concatenate(
-        (place, picture.states.column("position"), _column(picture.goals, names), _column(picture.ghost, names))
-    )
-    return np.round(seen / (2 * _STILL)).tobytes() + _column(picture.on, names).tobytes()
+    here, there = picture.states.column("position"), before.states.column("position")
+    ghosts = _column(picture.ghost, names) - _column(before.ghost, names)
+    return bool((np.abs(here - there) > least).any() or (np.abs(ghosts) > least).any())
+
+
+def _others(picture: Picture) -> tuple[str, str]:
+    """Goals and motors, NaN like NaN."""
+    return repr(picture.goals), repr(picture.on)
 
 
 def _column(by_name: Mapping[str, float], names: list[str]) -> FloatArray:
