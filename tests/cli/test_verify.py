@@ -118,7 +118,7 @@ class Person:
             return self.press(" ")
         if "r does it again, any other key goes on" in line and self.tries:
             step = self.said.rpartition("y does it, s leaves it out")[2]
-            if re.search("it came to no end|no servo answers|does not answer", step):
+            if re.search("it was not finished|no servo answers|does not answer", step):
                 self.tries -= 1
                 return self.press("r")
         if "any other key" in line and "keys:" not in line:

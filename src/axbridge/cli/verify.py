@@ -174,7 +174,7 @@ class _Run:
         except RecordingError:
             raise
         except AxBridgeError as error:
-            self._keep(name, "failed", lines=[*str(error).splitlines(), "it came to no end"])
+            self._keep(name, "failed", lines=[*str(error).splitlines(), "it was not finished"])
         outcome = self._outcomes[name]
         _tell(outcome)
         if outcome.state == "done" and not outcome.findings:

@@ -32,7 +32,7 @@ yours to fill in: robot (kit and type, what was changed), adapter, supply (batte
 much used), and what else was seen, heard or smelt:
 """
 
-State = Literal["done", "skipped", "failed"]  # failed: it came to no end, for the reason in its lines
+State = Literal["done", "skipped", "failed"]  # failed: it was not finished, for the reason in its lines
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def light(rig: Rig, outcomes: Outcomes) -> tuple[str, str]:
     open_ = sorted({promise.step for promise, verdict, _ in judged(outcomes) if verdict == "not tried"} - set(failed))
     no = [_many(len(wrong), "thing") + " to repair"] if wrong else []
     no += [f"{_many(unknown, 'direction')} unknown"] if unknown else []
-    no += [f"{' and '.join(failed)} came to no end"] if failed else []
+    no += [f"{' and '.join(failed)} was not finished"] if failed else []
     may = "may walk" if can_walk(rig) else "may move"
     if no:
         return "broken", f"{may}: no, {', '.join(no)}"
