@@ -12,6 +12,7 @@ from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.exit import unharmed
 from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, seconds, servo_of, shared
 from axbridge.cli.progress import progress
+from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
     from axbridge.fit.result import Fit
@@ -31,7 +32,7 @@ def identify(
             metavar="NAME",
         ),
     ],
-    out: Annotated[Path, shared("--out", "The parameters.", metavar="PARAMS.toml")],
+    out: Annotated[Path | None, shared("--out", "The parameters.", metavar="PARAMS.toml")] = None,
     method: Annotated[str | None, typer.Option("--method", help="cma, or grid: the paper's scans (lima2009).")] = None,
     servo: Annotated[
         list[str] | None,
@@ -73,6 +74,13 @@ def identify(
         list[str] | None,
         shared("--fail-if", "mae, rmse, held_out_mae or held_out_rmse, degrees: rmse>2."),
     ] = None,
+    prove: Annotated[
+        bool,
+        typer.Option(
+            "--prove",
+            help="Fit what a hidden truth does by these commands: which parameters come back? Without --out.",
+        ),
+    ] = False,
     seed: SeedOption = 0,
     force: ForceOption = False,
     json: JsonOption = False,
@@ -88,6 +96,11 @@ def identify(
     from axbridge.jit import COMPILED
     from axbridge.recording.stored import open_recording
 
+    if prove == (out is not None):
+        raise UsageError(
+            "a fit of made-up data is no model to keep" if prove else "--out is missing",
+            "leave --out out" if prove else "add --out PARAMS.toml",
+        )
     check_new(out, html, force=force, sources=(*recordings, *(holdout or ()), ks_pairs, rig))
     for condition in fail_if or ():
         parse_condition(condition, CONDITIONS)  # a mistake in it should not cost a fit
@@ -114,16 +127,18 @@ def identify(
             seed=seed,
             where=executor,
             again=[open_recording(path) for path in again or ()],
+            prove=prove,
             before=None if json else _before,
             report=show,
         )
-    write_params(fit, out)  # first: a report that cannot be written must not cost the fit
+    if out is not None:
+        write_params(fit, out)  # first: a report that cannot be written must not cost the fit
     with progress("writing the report", quiet=json):
         if html is not None:
             write_page(fit, html)
     failed = [found for condition in fail_if or () for found in check(fit, condition)]
     if json:
-        emit_json("identify-1", summary(fit) | {"out": str(out), "failed": failed})
+        emit_json("identify-1", summary(fit) | {"out": None if out is None else str(out), "failed": failed})
     else:
         _print(fit)
         for path in (out, html):

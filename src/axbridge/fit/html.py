@@ -24,15 +24,21 @@ _POINTS = 600  # of a line: many recordings fit a page that can be sent
 
 def estimate_table(fit: Fit) -> Table:
     """Values with their intervals, as they stand in the file."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for estimate in fit.estimates:
         name, scale = estimate.unknown.name, estimate.unknown.scale
         low, value, high = (
             f"{in_file(fit, name, x, scale):.4g}" for x in (estimate.low, estimate.value, estimate.high)
         )
         mark = "these recordings do not identify it" if name in fit.uncertainty.flat else ""
-        rows.append((name, value, low, high, mark))
-    return Table(f"{fit.kind}, friction {fit.friction}", ("parameter", "value", "95 % from", "to", ""), tuple(rows))
+        if fit.truth is None:
+            rows.append((name, value, low, high, mark))
+            continue
+        hidden = float(fit.truth[estimate.unknown.column])
+        mark = mark or ("comes back" if estimate.low <= hidden <= estimate.high else "missed")
+        rows.append((name, f"{in_file(fit, name, hidden, scale):.4g}", value, low, high, mark))
+    heads = ("parameter", *(() if fit.truth is None else ("hidden",)), "value", "95 % from", "to", "")
+    return Table(f"{fit.kind}, friction {fit.friction}", heads, tuple(rows))
 
 
 def score_table(fit: Fit) -> Table:

@@ -56,6 +56,7 @@ def identify(
     budget: float = 150.0,
     seed: int = 0,
     richer: bool = True,
+    prove: bool = False,
     where: str | Mapper | None = None,
     before: Callable[[Sequence[str]], None] | None = None,
     report: Report = lambda _what, _share: None,
@@ -79,6 +80,7 @@ def identify(
         budget: Of simulation, as much as two cores do in this time, s; see `axbridge.fit.search.search`.
         seed: Of everything random.
         richer: Whether the intervals allow for friction laws with more terms; else they hold under the fit's own.
+        prove: Fit data that a hidden truth makes of the recordings' commands, to see which parameters come back.
         where: What searches run on, see `axbridge.fit.search.executor`.
         before: Called before the fit with what the recordings can tell: a line for them, and one an unknown.
         report: Called with what is under way, and the share of it that is done.
@@ -104,6 +106,8 @@ def identify(
     if friction == COMPARE and len(fitted) + len(held) < 2:
         raise UsageError("one recording does not tell friction laws apart", "give more, some of them with --holdout")
     line = None if ks_pairs is None else ks_line(ks_pairs)
+    if prove and (friction == COMPARE or _by_grid(model, method, friction)):
+        raise UsageError("a hidden truth is fitted by search, with one friction law", "leave method and friction out")
     by_grid = _by_grid(model, method, friction)
     law = None if friction == COMPARE else friction
     if held:
@@ -126,13 +130,16 @@ def identify(
             report("searching", None)
             fit = fit_model(
                 fitted, rig, model, friction=friction, held_out=held, starts=starts, generations=generations,
-                budget=budget, seed=seed, again=list(map(opened, again)), richer=richer, where=where, report=report,
+                budget=budget, seed=seed, again=list(map(opened, again)), richer=richer, prove=prove, where=where,
+                report=report,
             )  # fmt: skip
     except AxBridgeError as error:
         hint = mirrored(fitted, rig, model) if str(error).startswith(NOTHING_CHANGES) else ""
         if not hint:
             raise
         raise AxBridgeError(error.message, hint) from error
+    if prove:
+        return fit
     report("looking at the recordings", None)
     return replace(fit, warnings=(*known, *sampling([*fitted, *held]), *looks_like(fit, fitted), *fit.warnings))
 

@@ -66,7 +66,12 @@ def summary(fit: Fit) -> dict[str, Any]:
         "parameters": {
             name: {
                 key: in_file(fit, name, value, estimate.unknown.scale)
-                for key, value in (("value", estimate.value), ("low", estimate.low), ("high", estimate.high))
+                for key, value in (
+                    ("value", estimate.value),
+                    ("low", estimate.low),
+                    ("high", estimate.high),
+                    *(() if fit.truth is None else (("hidden", float(fit.truth[estimate.unknown.column])),)),
+                )
             }
             for name, estimate in zip(names, fit.estimates, strict=True)
         },

@@ -17,6 +17,7 @@ from axbridge.fit.intervals import Held, Uncertainty, Wanted, allowing, held_in,
 from axbridge.fit.least_squares import left_alone, misfits, polish
 from axbridge.fit.parts import parts
 from axbridge.fit.prepare import Problem, prepare
+from axbridge.fit.prove import hidden
 from axbridge.fit.residuals import predicted
 from axbridge.fit.result import End, Estimate, Fit, Input, Score
 from axbridge.fit.richer_laws import Richer, richer_law, widened
@@ -70,17 +71,22 @@ def fit_model(
     near: FloatArray | None = None,
     again: Sequence[Recording] = (),
     richer: bool = True,
+    prove: bool = False,
     where: str | Mapper | None = None,
     report: Report = lambda _what, _share: None,
 ) -> Fit:
     """Fit a model to recordings of a one-servo rig; arguments and errors are those of `prepare` and `identify`."""
     began = time.monotonic()
     problem = prepare(recordings, rig, model, friction=friction, held_out=held_out, near=near, again=again)
+    truth = None
+    if prove:
+        problem, truth = hidden(problem, seed)
+        richer = False  # its law is the right one
     with executor(where) as running:
         found = searched(problem, running, starts, generations, budget, seed, report)
         solution = polished(problem, *found)
         verdict = judge(problem, solution, running, 2 * generations if richer else None, seed, report)
-    fit = replace(describe(problem, verdict), seconds=time.monotonic() - began, seed=seed)
+    fit = replace(describe(problem, verdict), seconds=time.monotonic() - began, seed=seed, truth=truth)
     return allowing_for(fit, verdict.richer) if richer else fit
 
 

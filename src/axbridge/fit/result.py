@@ -87,6 +87,7 @@ class Fit:
         laws: How the friction laws compare, where they were compared.
         line: Measurements of Ks, where some were given.
         surfaces: The paper's scans, where they were made: friction over the falls, gains over the steps.
+        truth: The hidden parameter set behind the data, where those were made from one.
     """
 
     kind: str
@@ -111,6 +112,7 @@ class Fit:
     laws: LawComparison | None = None
     line: KsLine | None = None
     surfaces: tuple[Surface, ...] = ()
+    truth: FloatArray | None = None
 
     @property
     def space(self) -> Space:
