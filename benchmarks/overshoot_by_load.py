@@ -32,7 +32,7 @@ from axbridge.units import AX
 STEPS = Path(__file__).parents[1] / "docs" / "real" / "ax12a_steps"
 RIG = Rig.load("bare_horn")
 NAMES = [f"AX12A_{kind}_{k}" for kind in ("NOLOAD", "LOAD2") for k in (1, 2, 3)]
-LOADS = (2e-7, 1.019e-3, 4.0e-3)  # kg·m²: horn, the bar, a heavier one
+LOADS = (2e-7, 3.0e-4, 1.019e-3, 4.0e-3)  # kg·m²: horn, a lighter bar, the bar, a heavier one
 HELD = ("motor.efficiency", "motor.max_current", "friction.coulomb", "friction.viscous")
 FROM, TO = (1 - 512) * AX.position, (500 - 512) * AX.position
 NOISE = 0.12  # degrees: of a reading, with its rounding
@@ -52,6 +52,12 @@ EXPLANATIONS = {
     },
     **{f"current up to {amps} A": {Param.MAX_CURRENT: amps} for amps in (1.8, 1.6, 1.46, 1.3)},
 }
+EXPLANATIONS |= {
+    f"play of {degrees}° with friction behind it, {amps} A": {
+        Param.MAX_CURRENT: amps, Param.BACKLASH: math.radians(degrees)
+    }
+    for amps in (1.4, 1.5, 1.6, 2.2) for degrees in (0.0, 0.22)
+}  # fmt: skip
 SPRINGS = (None, 3, 5, 8, 12, 20, 40, 100, 400)  # N·m/rad
 
 

@@ -57,7 +57,7 @@ def test_recordings_with_plain_friction_do_not_rule_m1_out(spread):
 @pytest.mark.ci
 @pytest.mark.usefixtures("two_laws")
 def test_recordings_with_load_dependent_and_stribeck_friction_do_not_pass_for_m1(spread):
-    fitted, held = recordings(COULOMB=0.01, STRIBECK=0.02, LOAD=0.25, LOAD_STRIBECK=0.3)
+    fitted, held = recordings(COULOMB=1e-4, STRIBECK=0.01, LOAD=0.25, LOAD_STRIBECK=0.3)
     laws = compare_laws(fitted, RIG, "ax12", held_out=held, starts=1, generations=60, budget=20, where=spread).laws
     plain, both = laws.scores
     assert (plain.law, both.law) == ("M1", "M4")

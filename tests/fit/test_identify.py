@@ -15,10 +15,10 @@ from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.fit import identify
 from axbridge.fit.html import trace_panels, write_page
 from axbridge.fit.identify import beforehand
-from axbridge.fit.intervals import uncertainty
+from axbridge.fit.intervals import Uncertainty, uncertainty
 from axbridge.fit.least_squares import left_alone, misfits, polish
 from axbridge.fit.lima2009 import ks_line, paper_procedure
-from axbridge.fit.pipeline import doubts
+from axbridge.fit.pipeline import _missed, doubts
 from axbridge.fit.prepare import base_model, resting_noise
 from axbridge.fit.result import Score
 from axbridge.fit.search import executor
@@ -90,6 +90,15 @@ def test_the_papers_procedure_needs_falls_and_steps():
     assert "--method cma" in told.value.hint
 
 
+def test_what_a_fit_missed_is_said_together():
+    sure = Uncertainty(*np.zeros((2, 1)), np.eye(1), np.zeros(1), (), (), ("motor.armature",))
+    scores = [Score("a.mcap", 0.5, 0.6, False), Score("b.mcap", 0.5, 0.6, False), Score("c.mcap", 1.3, 1.5, True)]
+    (note,) = _missed(sure, scores)
+    assert note.startswith("motor.armature ended at an end of the range; c.mcap is followed worst (1.30°; half")
+    assert "what was held out is followed worse than the rest (1.30°, 0.50°)" in note
+    assert _missed(replace(sure, at_end=()), scores[:2]) == ()
+
+
 def test_a_recording_that_the_model_does_not_follow_is_named():
     good, bad = Score("step.mcap", 0.1, 0.2, held_out=False), Score("fall.mcap", 6.4, 9.7, held_out=True)
     assert doubts([good]) == ()
@@ -122,7 +131,7 @@ def ax12_space():
 def ax12_truth():
     row = packed(base_model(RIG, "ax12"), RIG)
     row[Param.NOISE] = math.radians(0.1)  # the loop sees the noise that the recordings show
-    row[[Param.SLOPE, Param.PUNCH, Param.ARMATURE, Param.COULOMB, Param.LATENCY]] = [0.2, 0.05, 0.003, 0.03, 0.03]
+    row[[Param.SLOPE, Param.PUNCH, Param.ARMATURE, Param.COULOMB, Param.LATENCY]] = [0.2, 0.05, 0.003, 0.01, 0.03]
     return row
 
 

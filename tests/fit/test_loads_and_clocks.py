@@ -115,7 +115,7 @@ def test_steps_alone_leave_friction_and_torque_as_the_model_has_them():
     fit = fit_model(found, RIG, "ax12", starts=1, generations=5, near=sticking, richer=False, where=map)
     assert {"motor.efficiency", "friction.coulomb"} <= {*fit.uncertainty.flat}
     values = {estimate.unknown.name: estimate.value for estimate in fit.estimates}
-    assert values["friction.coulomb"] == pytest.approx(0.03, rel=0.1)
+    assert values["friction.coulomb"] == pytest.approx(0.01, rel=0.1)
     assert values["motor.efficiency"] == pytest.approx(0.5944, rel=0.05)
     limp = motion(fit.row, fall=True, step=np.pi / 2, noise=0.0)["shoulder"]  # on bench_arm
     assert np.degrees(np.abs(limp.position)).min() < 5  # it falls

@@ -32,7 +32,7 @@ def inside(fit, row, column):
 
 @pytest.mark.ci
 def test_stiction_that_the_law_lacks_is_within_the_intervals_that_allow_for_it(spread):
-    row, data = recordings(COULOMB=0.03, STRIBECK=0.01, STRIBECK_SPEED=0.2)
+    row, data = recordings(COULOMB=0.01, STRIBECK=0.02, STRIBECK_SPEED=0.2)
     fit = fit_model(data, RIG, "ax12", near=ax12_truth(), starts=1, generations=1, budget=0, richer=False, where=spread)
     point = fit.space.point(fit.row)
     richer = richer_law(fit.space, "M1", runs_of(data, RIG), point, generations=100, seed=0, spread=spread)
@@ -52,7 +52,7 @@ def test_stiction_that_the_law_lacks_is_within_the_intervals_that_allow_for_it(s
 @pytest.mark.ci
 def test_a_little_more_friction_at_rest_is_seen_where_errors_do_not_last(monkeypatch):
     monkeypatch.setattr("axbridge.fit.richer_laws.richer_than", lambda _law: ("M2",))  # all five take longer
-    _, data = recordings(COULOMB=0.03, STRIBECK=0.0015, STRIBECK_SPEED=0.3)
+    _, data = recordings(COULOMB=0.01, STRIBECK=0.0015, STRIBECK_SPEED=0.3)
     runs, space = runs_of(data, RIG), space_of("ax12", "M1", ax12_truth())
     point = polish(space, runs, space.point(ax12_truth()))
     found = richer_law(space, "M1", runs, point, generations=1, seed=0, spread=map)

@@ -101,20 +101,12 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray, spread: Mapper = ma
     ends = (np.clip(point - QUANTILE * deviation, 0, 1), np.clip(point + QUANTILE * deviation, 0, 1))
     columns = [unknown.column for unknown in space.unknowns]
     low, high = (space.sets(end[None])[0][columns] for end in ends)
+    pairs = ((i, j) for i in range(len(space)) for j in range(i) if abs(correlation[i, j]) > ALIKE)
     return Uncertainty(
-        low,
-        high,
-        correlation,
-        deviation,
-        flat_of(space, deviation),
-        tuple(
-            (names[i], names[j], float(correlation[i, j]))
-            for i in range(len(space))
-            for j in range(i)
-            if abs(correlation[i, j]) > ALIKE
-        ),
+        low, high, correlation, deviation, flat_of(space, deviation),
+        tuple((names[i], names[j], float(correlation[i, j])) for i, j in pairs),
         tuple(name for name, share in zip(names, point, strict=True) if share < 0.005 or share > 0.995),
-    )
+    )  # fmt: skip
 
 
 def _covariance(runs: Runs, slope: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -273,12 +265,7 @@ def _refitted(space: Space, runs: Runs, point: FloatArray, move: tuple[Held, flo
 
 
 def allowing(
-    sure: Uncertainty,
-    space: Space,
-    runs: Runs,
-    point: FloatArray,
-    constants: Sequence[Held],
-    spread: Mapper = map,
+    sure: Uncertainty, space: Space, runs: Runs, point: FloatArray, constants: Sequence[Held], spread: Mapper = map
 ) -> tuple[Uncertainty, tuple[Wanted, ...]]:
     """Intervals of a point (n,) that allow for held constants, and which of them the data want otherwise."""
     if not constants:

@@ -28,6 +28,7 @@ from axbridge.recording.recording import Recording, Track
 from axbridge.sim.runs import Runs
 
 APART = 1.0  # degrees: between predictions of the best starts, above which a fit says so
+MISSED = 1.75  # times the error of the rest: a recording, or all held-out ones, that show what a fit missed
 ASTRAY = 5.0  # degrees: a model that predicts no better is worth little, whatever its intervals
 CONDITIONS = "mae", "rmse", "held_out_mae", "held_out_rmse"
 _ADRIFT = ("nobody wrote down when some commands went out: each moment is fitted, and nothing tells sensor.latency_ms",)
@@ -94,14 +95,8 @@ def searched(
     problem: Problem, running: Mapper, starts: int, generations: int, budget: float, seed: int, report: Report
 ) -> tuple[Space, list[StartOutcome]]:
     """Search: the unknowns, and where the starts ended, best first."""
-    job = Job(
-        problem.space,
-        problem.runs,
-        seed,
-        generations,
-        loss="huber" if problem.smooth else "mae",
-        parts=None if problem.smooth else parts(problem.runs),
-    )
+    loss, cut = ("huber", None) if problem.smooth else ("mae", parts(problem.runs))
+    job = Job(problem.space, problem.runs, seed, generations, loss=loss, parts=cut)
     outcomes = search(job, starts=starts, budget=budget, near=problem.begin, where=running, report=report)
     return opened(job, outcomes, running, report)
 
@@ -175,7 +170,7 @@ def describe(problem: Problem, verdict: Verdict) -> Fit:
             *(_ADRIFT if every.adrift.any() else ()),
             *_warnings(space, sure, row),
             *(_in_words(problem, verdict, one) for one in verdict.wanted),
-            *_left_to_chance(scores),
+            *_missed(sure, scores),
             *doubts(scores),
         ),
         rollouts=sum(outcome.rollouts for outcome in solution.outcomes),
@@ -262,13 +257,24 @@ def beside_others(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...
     return tuple(found)
 
 
-def _left_to_chance(scores: Sequence[Score]) -> tuple[str, ...]:
-    """Where the best starts disagree by more than the fit errs, and by more than `APART`, in words."""
+def _missed(sure: Uncertainty, scores: Sequence[Score]) -> tuple[str, ...]:
+    """What shows that a fit missed something, together and in words."""
+    ends = [name for name in sure.at_end if name not in sure.flat]
+    found = [f"{' and '.join(ends)} ended at an end of the range"] if ends else []
+    worst, middle = max(scores, key=lambda score: score.mae), float(np.median([score.mae for score in scores]))
+    if worst.mae > MISSED * middle:
+        found.append(
+            f"{worst.name} is followed worst ({worst.mae:.2f}°; half of the recordings {middle:.2f}° or better)"
+        )
+    held, fitted = (np.array([score.mae for score in scores if score.held_out is kind]) for kind in (True, False))
+    if len(held) and held.mean() > MISSED * fitted.mean():
+        found.append(f"what was held out is followed worse than the rest ({held.mean():.2f}°, {fitted.mean():.2f}°)")
     far = max(scores, key=lambda score: -1.0 if math.isnan(score.chance) else score.chance)
-    if not far.chance > max(APART, far.mae):
-        return ()
-    text = f"the best starts predict {far.name} differently, by {far.chance:.1f}° on average: other motions may be "
-    return (f"{text}as far off; hold out a motion like those the model is for, and give more --starts",)
+    if far.chance > max(APART, far.mae):
+        found.append(f"the best starts predict {far.name} differently, by {far.chance:.1f}° on average")
+    what = "other motions may be as far off, as the model lacks something or the search missed it"
+    what += "; hold out a motion like those the model is for, and try more --starts or a richer --friction"
+    return (f"{'; '.join(found)}: {what}",) if found else ()
 
 
 def inputs_of(problem: Problem) -> tuple[Input, ...]:
@@ -334,5 +340,4 @@ def _warnings(space: Space, sure: Uncertainty, row: FloatArray) -> tuple[str, ..
         for a, b, value in sure.alike
         if a not in sure.flat and b not in sure.flat
     ]
-    found += [f"{name} ended at an end of its range" for name in sure.at_end if name not in sure.flat]
     return tuple(found)

@@ -28,6 +28,7 @@ from axbridge.fit.least_squares import polish
 from axbridge.fit.residuals import COARSE, FINE, HUBER, predicted
 from axbridge.fit.unknowns import Space
 from axbridge.pool import APART, workers
+from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs
 
 SCREENED = 200  # random points a climb looks at before it begins
@@ -217,14 +218,9 @@ Report = Callable[[str, float | None], None]  # what is under way, and the share
 
 
 def search(
-    job: Job,
-    *,
-    starts: int,
-    budget: float,
-    near: FloatArray | None = None,
-    where: str | Mapper | None = None,
+    job: Job, *, starts: int, budget: float, near: FloatArray | None = None, where: str | Mapper | None = None,
     report: Report = lambda _what, _share: None,
-) -> list[StartOutcome]:
+) -> list[StartOutcome]:  # fmt: skip
     """Climb from `starts` random points, one more time from `near` and the base; search on from the best `KEPT`.
 
     The best is first. The base is one to begin at where it is a model of the servo's kind, and `near` where there is
@@ -248,7 +244,7 @@ def search(
             jobs = jobs[WAVE:]
         found.sort(key=lambda outcome: outcome.loss)
         if used < allowed:
-            found = _searched_on(begin, found, spread, report)
+            found = _searched_on(begin, found, spread, report, allowed - used)
     if not found or not np.isfinite(found[0].loss):
         raise AxBridgeError("the search found no parameters with a finite error", "check the recordings: axbridge info")
     return found if job.parts is None else best_of_both(job, found)
@@ -268,10 +264,7 @@ def _run(
 
 
 def opened(
-    job: Job,
-    found: list[StartOutcome],
-    spread: Mapper,
-    report: Report = lambda _what, _share: None,
+    job: Job, found: list[StartOutcome], spread: Mapper, report: Report = lambda _what, _share: None
 ) -> tuple[Space, list[StartOutcome]]:
     """A search's space and ends (best first), searched on where the best has the least armature there is.
 
@@ -279,7 +272,8 @@ def opened(
     """
     space = job.space.from_none
     changed = [one != other for one, other in zip(job.space.unknowns, space.unknowns, strict=True)]
-    if not (found[0].point[changed] < AT_END).any():
+    playing = job.space.base[Param.BACKLASH] > 0.0  # a rotor that turns on its own has an inertia
+    if playing or not (found[0].point[changed] < AT_END).any():
         return job.space, found
     there = [replace(one, point=space.point(job.space.sets(one.point[None])[0]), searched=False) for one in found]
     job = replace(job, space=space)
@@ -287,18 +281,26 @@ def opened(
     return space, ends if job.parts is None else best_of_both(job, ends)
 
 
-def _searched_on(job: Job, found: list[StartOutcome], spread: Mapper, report: Report) -> list[StartOutcome]:
-    """The same, and where searches end that begin at the first of them, the best searched twice; best first."""
+def _searched_on(
+    job: Job, found: list[StartOutcome], spread: Mapper, report: Report, left: float = math.inf
+) -> list[StartOutcome]:
+    """The same, and where searches end that begin at the first of them, the best searched twice; best first.
+
+    They are as many as the steps that are `left` allow, but one at least.
+    """
     ends = list(found)
-    for count, around, step, what in (
+    for most, around, step, what in (
         (KEPT, SPREAD, COARSE, "searching on from"),
         (SHARPENED, CLOSER, FINE, "sharpening"),
     ):
-        further = [
-            replace(job, point=outcome.point, spread=around, seed=job.seed + 77 + k, step=step)
-            for k, outcome in enumerate(ends[:count])
-        ]
-        ends += _run(minimise, further, spread, report, f"{what} the best {len(further)}", None)
+        if left <= 0.0:
+            break
+        one = replace(job, spread=around, step=step)
+        count = min(most, max(1, int(min(left, 1e300) // (one.generations * one.population * one.steps))))
+        further = [replace(one, point=end.point, seed=job.seed + 77 + k) for k, end in enumerate(ends[:count])]
+        done = _run(minimise, further, spread, report, f"{what} the best {len(further)}", None)
+        left -= sum(outcome.steps for outcome in done)
+        ends += done
         ends.sort(key=lambda outcome: outcome.loss)
     return ends
 

@@ -82,15 +82,7 @@ FRICTION_LAWS: dict[str, tuple[Unknown, ...]] = {
     law: tuple(_FRICTION[term] for term in terms if term in _FRICTION) for law, terms in TERMS.items()
 }
 _REST: dict[str, tuple[Unknown, ...]] = {
-    "pendulum-servo": (
-        _CONSTANT,
-        _RESISTANCE,
-        _RESISTANCE_DUTY,
-        _ASYMMETRY,
-        _ARMATURE,
-        _OFFSET,
-        _SHORT_LATENCY,
-    ),
+    "pendulum-servo": (_CONSTANT, _RESISTANCE, _RESISTANCE_DUTY, _ASYMMETRY, _ARMATURE, _OFFSET, _SHORT_LATENCY),
     "ax12": (_EFFICIENCY, _ARMATURE, _SLOPE, _PUNCH, _LATENCY),
     "lima2009": (_K_THETA, _K_OMEGA, _LATENCY),
 }
@@ -154,14 +146,9 @@ class Space:
 
 
 def space_of(
-    model: str,
-    friction: str | None,
-    base: FloatArray,
-    *,
-    turning: bool = False,
-    warming: bool = False,
+    model: str, friction: str | None, base: FloatArray, *, turning: bool = False, warming: bool = False,
     adrift: bool = False,
-) -> Space:
+) -> Space:  # fmt: skip
     """The unknowns of a model."""
     if model not in MODELS:
         raise UsageError(f"there is no model {model!r} to identify", f"models: {', '.join(MODELS)}")
