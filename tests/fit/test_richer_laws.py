@@ -36,7 +36,7 @@ def test_stiction_that_the_law_lacks_is_within_the_intervals_that_allow_for_it(s
     fit = fit_model(data, RIG, "ax12", near=ax12_truth(), starts=1, generations=1, budget=0, richer=False, where=spread)
     point = fit.space.point(fit.row)
     richer = richer_law(fit.space, "M1", runs_of(data, RIG), point, generations=100, seed=0, spread=spread)
-    assert not inside(fit, row, Param.COULOMB)
+    assert not inside(fit, row, Param.ARMATURE)
     assert "may lie outside" in fit.condition
     wide = allowing_for(fit, richer)
     assert inside(wide, row, Param.COULOMB)
