@@ -94,6 +94,18 @@ def test_a_unit_may_be_a_factor_that_turns_or_scales(tmp_path):
     assert parse_columns(["time=t", "position=p:0"])["position"].header == "p:0"  # no factor: part of the name
 
 
+def test_a_star_in_a_header_is_the_name_of_each_servo_of_a_wide_table(tmp_path):
+    log = tmp_path / "wide.csv"
+    log.write_text("t,hip_pos,hip_goal,knee_pos,knee_goal\n0,0,10,5,20\n10,1,10,6,20\n")
+    found = import_log(log, columns=parse_columns(["time=t:ms", "position=*_pos:deg", "command=*_goal:deg"]))
+    assert list(found) == ["hip", "knee"]
+    np.testing.assert_allclose(np.degrees(found["knee"].position), [5, 6])
+    np.testing.assert_allclose(np.degrees(found["hip"].command), 10)
+    np.testing.assert_allclose(found["knee"].time, [0, 0.01])
+    with pytest.raises(RecordingError, match=r"no column like \*_angle"):
+        import_log(log, columns=parse_columns(["time=t:ms", "position=*_angle"]))
+
+
 def test_our_own_csv_comes_back_to_the_digits_that_carry_something(tmp_path):
     found = import_log(LOG)
     write_csv(found, tmp_path / "a.csv")

@@ -36,7 +36,8 @@ def import_(
         list[str] | None,
         typer.Option(
             metavar="FIELD=HEADER[:UNIT]",
-            help="Any other CSV: the column of a value, e.g. time=t:ms position=angle:deg command=goal:deg; repeat.",
+            help="Any other CSV: the column of a value, e.g. time=t:ms position=angle:deg command=goal:deg; repeat. "
+            "* in a header is a servo's name: position=*_pos:deg.",
         ),
     ] = None,
     servo: Annotated[str | None, shared("--servo", "Where the log names none; default: servo.", metavar="NAME")] = None,

@@ -90,7 +90,8 @@ def import_log(
         rows = _csv_rows(path, text)
         headers = [header for header in rows[0] if header != _LINE]
         if columns is not None:
-            mapped = {servo: _mapped(path, rows, headers, columns)}
+            named = _by_servo(path, headers, columns, servo)
+            mapped = {name: _mapped(path, rows, headers, its) for name, its in named.items()}
             return recording_of(path, mapped, "log", warned, column_map=_map(columns))
         if {"joint", "position_deg"} <= set(headers):
             return _poppy(path, rows, headers, walk, warned)
@@ -140,6 +141,27 @@ def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = 
         if needed not in columns:
             raise UsageError(f"the column map has no {needed}", f"add --column {needed}=HEADER")
     return columns
+
+
+def _by_servo(
+    path: Path, headers: Sequence[str], columns: Mapping[str, Column], servo: str
+) -> dict[str, Mapping[str, Column]]:
+    """The columns of each servo: ``*`` in a header is the servo's name."""
+    pattern = columns["position"].header
+    before, star, after = pattern.partition("*")
+    if not star or pattern in headers:
+        return {servo: columns}
+    names = [
+        header[len(before) : len(header) - len(after)]
+        for header in headers
+        if header.startswith(before) and header.endswith(after) and len(header) > len(before) + len(after)
+    ]
+    if not names:
+        raise RecordingError(path, f"has no column like {pattern}", f"its columns are {', '.join(headers)}")
+    return {
+        name: {field: one._replace(header=one.header.replace("*", name)) for field, one in columns.items()}
+        for name in names
+    }
 
 
 def _factor(text: str) -> float | None:
