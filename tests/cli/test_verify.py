@@ -372,7 +372,7 @@ def test_without_a_yes_nothing_is_sent_and_nobody_at_the_keys_is_a_no(tmp_path, 
         code = person.process.wait(30)
         assert (code, person.process.stderr.read()) == (
             130,
-            "stopped (nobody is at the keys): no motor was moved; nothing was written\n",
+            "stopped (no more keys can be read): no motor was moved; nothing was written\n",
         )
     assert tell("register torque_enable") == [1, 0]
     assert not (tmp_path / "out").exists()

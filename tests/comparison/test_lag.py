@@ -66,7 +66,7 @@ def test_samples_without_torque_or_position_are_left_out():
 def test_a_robot_that_was_not_told_to_move_has_no_baselines():
     still = recording(Track.of("neck", np.arange(0, 30, 0.05), command=np.zeros(600), position=np.zeros(600)))
     assert baselines(still) == {}
-    with pytest.raises(RecordingError, match="tells no joint to move"):
+    with pytest.raises(RecordingError, match="has no goal that moves"):
         lags(still)
 
 

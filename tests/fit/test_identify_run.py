@@ -231,7 +231,7 @@ def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
         ((*COMPARE, "empty.mcap", "log.mcap", "--out", "x.toml"), "empty.mcap: holds no samples"),
         ((*COMPARE, "log.mcap", "knee.mcap", "--out", "x.toml"), "knee.mcap: is of servo knee, the rig's is "),
         ((*COMPARE, "log.mcap", "--holdout", "knee.mcap", "--out", "x.toml"), "knee.mcap: is of servo knee"),
-        ((*COMPARE, "log.mcap", "--out", "x.toml"), "one recording does not tell friction laws apart"),
+        ((*COMPARE, "log.mcap", "--out", "x.toml"), "one recording does not separate friction laws"),
         ((*COMPARE, "log.mcap", "--holdout", "../here/log.mcap", "--out", "x.toml"), "every recording is held out"),
         ((*COMPARE, "log.mcap", "log.mcap", "--out", "text.mcap/x.toml"), "text.mcap/x.toml: cannot be written"),
         ((*COMPARE, "log.mcap", "log.mcap", "--out", "x.toml", "--html", "."), "cannot be written: is a folder"),

@@ -103,7 +103,7 @@ def look_at_adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
     findings = []
     if adapter.latency_timer is not None and adapter.latency_timer > 1:
         fix = (
-            f"echo 1 | sudo tee {adapter.latency_file}  (for good: `axbridge doctor --udev-rule`)"
+            f"echo 1 | sudo tee {adapter.latency_file}  (permanently: `axbridge doctor --udev-rule`)"
             if adapter.latency_file
             else "set the latency timer to 1 ms in the driver's settings"
         )

@@ -35,7 +35,7 @@ def ask(
     while True:
         struck = key().lower()
         if struck == END:
-            raise Ended("nobody is at the keys")
+            raise Ended("no more keys can be read")
         if struck == QUIT:
             raise Ended
         if struck and struck in (keys or struck) and struck not in but:

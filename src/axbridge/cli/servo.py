@@ -435,7 +435,7 @@ def goto(
             if duration is not None and duration < quickest:
                 raise UsageError(
                     f"{duration:g} s are too short for {one.name}: it needs {quickest:.2f} s at least",
-                    "give --duration more, or leave it out",
+                    "give a longer --duration, or leave it out",
                 )
             arrived = one.goto(goal, duration or max(quickest, softly, _SHORTEST))
             lost, end = robot.last_step.errors.get(one.name), one.position

@@ -129,7 +129,7 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion)
             if rig.world is not None and not rig.world.ground
             else "how its base moves and what the floor pushes is known only of a robot on two flat feet"
         )
-        raise RecordingError(recording.path, f"does not tell what {servo.name} carries: {why}", _HUNG)
+        raise RecordingError(recording.path, f"does not show what {servo.name} carries: {why}", _HUNG)
     stood = footing(recording, robot, track.time)
     standing = stood.margin > 0
     on_one = standing & (np.abs(stood.lifted) > CLEAR)
@@ -140,13 +140,13 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion)
         where = "one foot; on two, nobody knows how they share what the floor pushes" if leg else "its feet"
         raise RecordingError(
             recording.path,
-            f"does not tell what {servo.name} carries: for {seconds:.2f} s in all the robot stood on {where}",
+            f"does not show what {servo.name} carries: for {seconds:.2f} s in all the robot stood on {where}",
             f"fit it to a walk of a few steps; or {_HUNG}",
         )
     if _hangs(recording, robot, stood, motion, on_one):
         raise RecordingError(
             recording.path,
-            f"does not tell what {servo.name} carries: its servos report loads like those of a robot that "
+            f"does not show what {servo.name} carries: its servos report loads like those of a robot that "
             "hangs, not of one that stands on its feet",
             "if it hung by its body, say so: fixed_base = true in its rig; else fit it to a walk on the floor",
         )

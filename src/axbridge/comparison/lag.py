@@ -92,7 +92,7 @@ def lags(recording: Recording) -> dict[str, Lag]:
     tracks = {name: _known(track) for name, track in recording.items()}
     moving = {name: [track] for name, track in tracks.items() if len(track) > 20 and np.ptp(track.command) > _STILL}
     if not moving:
-        raise RecordingError(recording.path, "tells no joint to move by 2° or more", "give a recording of a motion")
+        raise RecordingError(recording.path, "has no goal that moves by 2° or more", "give a recording of a motion")
     return _best(moving)
 
 

@@ -27,7 +27,7 @@ def joints_motion(
         if servo is None or servo.name not in recording or np.isnan(recording[servo.name].position).all():
             raise RecordingError(
                 recording.path,
-                f"does not tell how joint {joint.name} moved",
+                f"does not show how joint {joint.name} moved",
                 "record all servos of the rig: axbridge record …, axbridge run --record",
             )
         track = recording[servo.name]

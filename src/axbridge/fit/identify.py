@@ -104,7 +104,7 @@ def identify(
     if not fitted:
         raise UsageError("every recording is held out", "leave some to fit")
     if friction == COMPARE and len(fitted) + len(held) < 2:
-        raise UsageError("one recording does not tell friction laws apart", "give more, some of them with --holdout")
+        raise UsageError("one recording does not separate friction laws", "give more, some of them with --holdout")
     line = None if ks_pairs is None else ks_line(ks_pairs)
     if prove and (friction == COMPARE or _by_grid(model, method, friction)):
         raise UsageError("a hidden truth is fitted by search, with one friction law", "leave method and friction out")

@@ -229,7 +229,7 @@ class Servo:
         self._joint.drive.power(on=False)
 
     def restore(self) -> None:
-        """Leave the joint limp, and undo what was changed in the servo for good: angle limits, or Operating Mode.
+        """Leave the joint limp, and undo what was changed in the servo permanently: angle limits, or Operating Mode.
 
         Raises:
             BusError: the servo does not answer; the hint is the command that repairs it.

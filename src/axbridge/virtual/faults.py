@@ -225,7 +225,7 @@ FAULTS: Mapping[str, FaultKind] = {  # rates strike a packet in this order
         _end_deaf,
     ),
     "unplug": FaultKind(
-        "event", "unplug:2s@5s", "the adapter is pulled, for good without a time", _unplug, _plug, lasts=True
+        "event", "unplug:2s@5s", "the adapter is pulled; without a time it stays so", _unplug, _plug, lasts=True
     ),
     "replug": FaultKind("event", "replug@7s", "the adapter comes back under the same link", _plug, _nothing),
     "brownout": FaultKind(

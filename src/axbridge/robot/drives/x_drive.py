@@ -127,7 +127,7 @@ class XDrive(DynamixelDrive):
                 if answers_ping(self.bus, self.id):
                     break
             else:
-                raise BusTimeout(self.id, f"servo {self.config.name!r} was rebooted, and does not answer since")
+                raise BusTimeout(self.id, f"servo {self.config.name!r} was rebooted, and has not answered since")
             _, errors = apply_registers(self.bus, self.id, self.profile, self.config.registers)
             for error in errors.values():
                 raise error
