@@ -17,6 +17,7 @@ import axbridge.learn  # noqa: E402 - registers them
 from axbridge.config.rig import Rig  # noqa: E402
 from axbridge.errors import UsageError  # noqa: E402
 from axbridge.learn.randomise import LineQuality, Randomisation  # noqa: E402
+from axbridge.learn.servo_env import ServoEnv  # noqa: E402
 from tests.support.warm import serving  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -59,6 +60,18 @@ def test_actions_and_observations_are_radians_within_the_rigs_limits():
         assert observation[:2] == pytest.approx(environment.action_space.high, abs=math.radians(3))
         with pytest.raises(UsageError, match="no goals for 2 servos"):
             environment.unwrapped.step([math.nan, 0.0])
+
+
+@pytest.mark.parametrize("step_ms", [20, pytest.param(50, marks=pytest.mark.ci)])
+def test_a_robot_that_stands_free_stands_in_a_task_that_does_nothing_for_it(step_ms):
+    class Upright(ServoEnv):
+        def judge(self, robot):
+            return robot.simulation.base[0][2] / robot.simulation.base_start[0][2], False, {}
+
+    with Upright("bioloid", step_ms=step_ms) as environment:
+        environment.reset(seed=1)
+        heights = [environment.step(environment.start)[1] for _ in range(1500 // step_ms)]
+    assert min(heights) > 0.95
 
 
 def test_a_humanoid_stands_and_is_told_when_it_has_fallen():

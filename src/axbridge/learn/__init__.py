@@ -17,9 +17,9 @@ __all__: list[str] = []
 if find_spec("gymnasium") is not None:
     import gymnasium
 
-    for _name, _robot, _steps in (  # steps of an episode
-        ("axbridge/Reach-v0", "axbridge.learn.reach:Reach", 100),
-        ("axbridge/BioloidStand-v0", "axbridge.learn.stand:BioloidStand", 250),
+    for _name, _task, _rig, _steps in (  # steps of an episode
+        ("axbridge/Reach-v0", "axbridge.learn.reach:Reach", "bench_arm", 100),
+        ("axbridge/BioloidStand-v0", "axbridge.learn.stand:BioloidStand", "bioloid", 250),
     ):
         if _name not in gymnasium.registry:
-            gymnasium.register(_name, entry_point=_robot, max_episode_steps=_steps)
+            gymnasium.register(_name, entry_point=_task, max_episode_steps=_steps, kwargs={"rig": _rig})

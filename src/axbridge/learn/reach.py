@@ -28,7 +28,7 @@ class Reach(ServoEnv):
 
     def __init__(
         self,
-        rig: str | Rig = "bench_arm",
+        rig: str | Rig,
         backend: BackendName = "sim",
         *,
         port: str | None = None,

@@ -1,11 +1,13 @@
 """A robot as a gymnasium environment: positions and speeds in, goals out, on whatever backend it runs.
 
-Nothing here asks which backend that is but for how an episode begins: a simulated robot is built again, a real one is
-led back. What a policy sees and does is what every servo has: so it can go from one backend to the other.
+Nothing here asks which backend that is but for how an episode begins: a simulated robot is built again, and held up
+where it could fall; a real one is led back. What a policy sees and does is what every servo has: so it can go from one
+backend to the other.
 """
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from abc import abstractmethod
@@ -23,6 +25,7 @@ from axbridge.learn.randomise import Randomisation
 from axbridge.robot.backends.backend import BackendName
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
+from axbridge.robot.simulation import hold_up
 
 Observation = npt.NDArray[np.float32]
 
@@ -30,6 +33,7 @@ _FASTEST = 20.0  # rad/s: what a speed can be at most, for the space; an AX-12 r
 _PATIENCE = 0.2  # s that a servo may be missing: some come back by themselves
 _STALE = 500.0  # ms without a step after which the motors of a real robot go off: a learner may stop to think
 _WAY = 1.0  # s in which a real robot goes back to its start
+_HELD = 0.5  # s in which a simulated robot that stands free is held, until its motors bear it
 _HURT = ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING | ErrorFlag.INPUT_VOLTAGE
 
 
@@ -170,11 +174,16 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         self.close()
         seed = int(self.np_random.integers(2**31))
         rig = self.rig if self._randomise is None else self._randomise.drawn(self.rig, self.np_random)
-        self.robot = open_robot(rig, "sim", seed=seed)
-        if self._randomise is not None and self.robot.simulation is not None:
-            self.robot.simulation.inject(self._randomise.faults())
-        self.robot.set_positions(np.clip(self.start, self._low, self._high))  # switches them on
-        self.robot.step(self._step_ms)
+        robot = self.robot = open_robot(rig, "sim", seed=seed)
+        simulation = robot.simulation
+        assert simulation is not None
+        if self._randomise is not None:
+            simulation.inject(self._randomise.faults())
+        steps = 1 if simulation.hand is None else math.ceil(_HELD * 1000 / self._step_ms)
+        for count in range(steps):
+            robot.set_positions(np.clip(self.start, self._low, self._high))  # switches them on
+            hold_up(simulation, (count + 1) / steps)
+            robot.step(self._step_ms)
 
     def _lead_back(self) -> None:
         if self.robot is None:
