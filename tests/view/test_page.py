@@ -9,9 +9,10 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from http.cookiejar import CookieJar
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPCookieProcessor, Request, build_opener, urlopen
 
 import numpy as np
 import pytest
@@ -425,6 +426,29 @@ def test_the_page_is_served_to_this_machine_and_to_no_other_page_of_its_browser(
         connect(socket, origin="http://robot.example", proxy=None)
     with connect(socket, origin=page.url.rstrip("/"), proxy=None):
         pass
+
+
+def test_no_other_page_can_lay_itself_over_this_one(page):
+    for url in (page.url, page.stop_url):
+        with urlopen(url, timeout=5) as answer:
+            assert answer.headers["X-Frame-Options"] == "SAMEORIGIN"
+
+
+def test_a_page_for_other_machines_talks_to_who_has_brought_the_token(arm, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with arm.view(port=0, host="0.0.0.0", open=False) as page:
+        there, _, token = page.url.replace("0.0.0.0", "127.0.0.1").partition("?token=")
+        for url in (there, f"{there}stop", f"{there}stop/now", f"{there}alive"):
+            with pytest.raises(HTTPError, match="401"):
+                urlopen(url, timeout=5)
+        with pytest.raises(InvalidStatus, match="401"):
+            connect(f"{there.replace('http', 'ws')}live", proxy=None)
+        jar = CookieJar()
+        assert b"<html" in build_opener(HTTPCookieProcessor(jar)).open(f"{there}?token={token}", timeout=5).read()
+        cookie = "; ".join(f"{one.name}={one.value}" for one in jar)
+        with connect(f"{there.replace('http', 'ws')}live", proxy=None, additional_headers={"Cookie": cookie}) as line:
+            line.send(json.dumps({"ask": "torque", "servos": ["shoulder"], "on": True}))
+            step_until(arm, lambda: arm["shoulder"].torque_enabled)
 
 
 def test_the_tab_of_the_browser_has_the_robots_name(page):

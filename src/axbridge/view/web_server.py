@@ -254,7 +254,11 @@ class WebServer:
             return _response(*refusal)
         if headers.get("Upgrade", "").lower() == "websocket":
             return None
-        page = {"Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store"}
+        page = {
+            "Content-Type": "text/html; charset=utf-8",
+            "Cache-Control": "no-store",
+            "X-Frame-Options": "SAMEORIGIN",
+        }
         if path == "/":
             return _response(200, self.page, page)
         if path == "/alive":

@@ -39,8 +39,8 @@ function legend(box, panel) {
   return values;
 }
 
-// Where parts begin: dotted lines through every panel, names in two rows above the first, where there is room.
-function marks(plot, spots, named) {
+// Where parts begin: dotted lines through every panel, names in rows above the first, where there is room.
+function marks(plot, spots, named, rows = 2) {
   const {ctx, bbox} = plot, dense = devicePixelRatio;
   ctx.save();
   ctx.strokeStyle = ink("zero");
@@ -48,7 +48,7 @@ function marks(plot, spots, named) {
   ctx.font = `${11 * dense}px system-ui, sans-serif`;
   ctx.textAlign = "left";
   ctx.setLineDash([2 * dense, 3 * dense]);
-  const reach = [-Infinity, -Infinity];
+  const reach = new Array(rows).fill(-Infinity);
   spots.forEach(([at, name], index) => {
     const x = plot.valToPos(at, "x", true);
     if (x < bbox.left - 1 || x > bbox.left + bbox.width) return;

@@ -1,7 +1,7 @@
 // A robot's body in a canvas: by WebGL, or as a plain drawing where there is none. It knows links and joint positions.
 "use strict";
 const SUN = [0.42, -0.3, 0.86], FIELD = 0.5;  // rad: half of what the camera sees up and down
-const GHOSTS = [[0.15, 0.5, 1], [0.85, 0.35, 0], [0, 0.6, 0.45], [0.7, 0.35, 0.65]];
+const GHOSTS = [[0.84, 0.37, 0], [0, 0.62, 0.45], [0.34, 0.71, 0.91]];  // as the curves of the same recordings
 const cross = (a, b) => [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
 const dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 const minus = (a, b) => a.map((part, i) => part - b[i]);
@@ -263,7 +263,7 @@ class Body {
     this.now.forEach((pose, i) => { model(pose); set(1, this.tints[i] || [0, 0, 0, 0]); put(i); });
     gl.depthMask(false);
     this.ghosts.forEach(({poses, moved}, which) => poses.forEach((pose, i) => {
-      if (moved[i]) { model(pose); set(0.35, [...GHOSTS[which % 4], 0.9]); put(i); }
+      if (moved[i]) { model(pose); set(0.35, [...GHOSTS[which % 3], 0.9]); put(i); }
     }));
     gl.depthMask(true);
   }

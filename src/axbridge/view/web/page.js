@@ -4,12 +4,14 @@
 const $ = id => document.getElementById(id);
 const given = JSON.parse($("robot").textContent), {servos, live} = given, n = servos.length;
 const PLACE = {goal: 0, position: 1, ghost: 2, load: 3, voltage: 4, temperature: 5, on: 6}, BASE = 7, ROWS = 7;
-const SPAN = 30, MOST = 4, HANDS = 700, SHOWN = 10e3, FLICKER = 0.006;  // s, curves, ms that a slider is left alone, ms of a message, rad
+const SPAN = 30, MOST = 4, FLICKER = 0.006;  // s, curves, rad
+const HANDS = 700, SHOWN = 10e3;  // ms that a slider is left alone, and that a message stays
 const INK = ["reference", "other", "third", "fitted"];
 const NUMBER = /^[-+]?(\d+[.,]?\d*|[.,]\d+)$/;
 const scale = s => servos[s].sliding ? 1000 : 180 / Math.PI, sign = s => servos[s].sliding ? " mm" : "°";
 const known = value => value !== null && Number.isFinite(value);
-const told = (s, value, digits = 1) => known(value) ? (scale(s) * value).toFixed(digits).replace(/^-(0\.?0*)$/, "$1") + sign(s) : "–";
+const plain = (value, digits) => value.toFixed(digits).replace(/^-(0\.?0*)$/, "$1");
+const told = (s, value, digits = 1) => known(value) ? plain(scale(s) * value, digits) + sign(s) : "–";
 const number = name => servos.findIndex(one => one.name === name);
 function el(tag, more = {}, ...inside) {
   const made = Object.assign(document.createElement(tag), more);
@@ -34,7 +36,8 @@ const stream = {
   base(row) { const base = Array.from(this.frames[row].slice(0, BASE)); return known(base[0]) ? base : null; },
   touching(row) {
     const tail = this.frames[row].slice(BASE + ROWS * n), found = [];
-    for (let i = 0; i + 5 < tail.length; i += 6) found.push({point: Array.from(tail.slice(i, i + 3)), force: Array.from(tail.slice(i + 3, i + 6))});
+    const three = i => Array.from(tail.slice(i, i + 3));
+    for (let i = 0; i + 5 < tail.length; i += 6) found.push({point: three(i), force: three(i + 3)});
     return found;
   },
 };
@@ -71,7 +74,8 @@ const now = () => held ?? times.at(-1) ?? 0;
 
 // ---- the body
 const body = given.links.length ? new Body(document.querySelector("canvas"), document.querySelector("#scene svg"), given) : null;
-const carrier = given.links.map((link, i) => { while (i >= 0 && given.links[i].servo < 0) i = given.links[i].parent; return i < 0 ? -1 : given.links[i].servo; });
+const carrier = [];  // the servo that moves each link; parents come first
+given.links.forEach(({servo, parent}, i) => { carrier[i] = servo >= 0 || parent < 0 ? servo : carrier[parent]; });
 const weight = given.links.reduce((sum, link) => sum + link.mass, 0) || 1;
 let drawn = {};
 function massOf(poses) {
@@ -88,24 +92,30 @@ function drawBody(at) {
     const there = servos.map((_, s) => { const value = otherAt(which, s, at); return known(value) ? value : placedBy[s]; });
     return {position: s => there[s], apart: s => Math.abs(there[s] - placedBy[s]) > (servos[s].sliding ? 0.001 : Math.PI / 180), there};
   });
-  const shade = s => {
-    if (tints === "load") return [0.9, 0.1, 0.08, Math.min(1, Math.abs(source.value("load", s, at)) || 0)];
-    if (tints === "temperature") return [0.9, 0.1, 0.08, Math.min(1, Math.max(0, (source.value("temperature", s, at) - 35) / 35) || 0)];
-    if (tints === "residual") return [0.9, 0.1, 0.08, Math.min(1, Math.abs(residual(s, at)) / 0.175 || 0)];
-    return null;
+  const shade = s => {  // from its own colour to red
+    const share = {
+      load: () => Math.abs(source.value("load", s, at)), temperature: () => (source.value("temperature", s, at) - 35) / 35,
+      residual: () => Math.abs(residual(s, at)) / 0.175,
+    }[tints];
+    return share ? [0.9, 0.1, 0.08, Math.min(1, Math.max(0, share() || 0))] : null;
   };
-  const colours = carrier.map(s => s < 0 ? null : s === chosen[0] && tints === "parts" ? [0.15, 0.45, 0.95, 0.5] : shade(s));
+  const marked = s => s === chosen[0] && tints === "parts" ? [0.15, 0.45, 0.95, 0.5] : shade(s);
+  const colours = carrier.map(s => s < 0 ? null : marked(s));
   const far = furthest(at), shown = far && Math.abs(scale(far.s) * far.by) >= 1 ? far : null;
-  const touching = source.touching(at).map(({point, force}) => ({point, force: force.map(part => part * 0.5 * (given.height || 0.3) / (9.81 * weight))}));
+  const reach = 0.5 * (given.height || 0.3) / (9.81 * weight);  // of a newton, m: half the robot's size is its weight
+  const touching = source.touching(at).map(({point, force}) => ({point, force: force.map(part => part * reach)}));
   // A servo that holds flickers by a count: less than that is drawn once a second, as is a change of what is beside it.
-  const seen = [...placedBy, ...ghosts.flatMap(one => one.there), ...(base || []).map(part => 5 * part)], since = performance.now() - (drawn.when || -1e9);
-  const key = JSON.stringify([colours.map(one => one && one.map(part => part.toFixed(1))), shown?.s, showMass, others.length, base !== null]);
+  const seen = [...placedBy, ...ghosts.flatMap(one => one.there), ...(base || []).map(part => 5 * part)];
+  const key = JSON.stringify([colours.map(one => one && one.map(part => part.toFixed(1))), shown?.s, showMass, base !== null]);
+  const since = performance.now() - (drawn.when || -1e9);
   const moved = key !== drawn.key || seen.some((value, i) => Math.abs(value - drawn.seen[i]) > FLICKER);
   const least = moved ? (body.gl || (held !== null && !playing) ? 0 : 500) : held === null ? 1000 : 0;
   if (since < least) { due.body = moved; return; }
   drawn = {key, seen, when: performance.now()};
-  body.show({position: s => placedBy[s], base, others: ghosts, tints: colours, contacts: touching, mass: showMass ? massOf : null,
-    worst: shown && {servo: shown.s, by: shown.by, words: `${servos[shown.s].name} ${told(shown.s, Math.abs(shown.by))}`}});
+  body.show({
+    position: s => placedBy[s], base, others: ghosts, tints: colours, contacts: touching, mass: showMass ? massOf : null,
+    worst: shown && {servo: shown.s, by: shown.by, words: `${servos[shown.s].name} ${told(shown.s, Math.abs(shown.by))}`},
+  });
 }
 function furthest(at) {
   let found = null;
@@ -120,20 +130,28 @@ if (body) {
   new ResizeObserver(() => body.changed()).observe(body.canvas);
   $("fit").onclick = () => body.fit();
 } else {
-  $("scene").hidden = true; $("servos").classList.add("alone");
+  $("scene").classList.add("bodyless"); $("servos").classList.add("alone");
 }
 
 // ---- the table
+const nudges = s => [-5, -1, 1, 5].map(by =>
+  el("button", {textContent: (by > 0 ? "+" : "−") + Math.abs(by), onclick: () => nudge(s, by)}));
 const rows = servos.map((servo, s) => {
   const cell = (kind, ...inside) => el("td", {className: kind}, ...inside);
   const dot = el("i", {className: "dot"}), on = el("input", {type: "checkbox", title: `torque of ${servo.name}`});
   const [low, high] = servo.ends.map(end => scale(s) * end);
-  const goal = el("input", {type: "range", min: Math.ceil(10 * low) / 10, max: Math.floor(10 * high) / 10, step: 0.1, disabled: !live, title: `goal of ${servo.name}`});
-  const at = el("i"), angle = cell("angle"), words = el("span"), bar = el("i"), heat = cell("heat"), volts = cell("volts"), off = cell("");
+  const goal = el("input", {
+    type: "range", min: Math.ceil(10 * low) / 10, max: Math.floor(10 * high) / 10, step: 0.1, disabled: !live,
+    title: `goal of ${servo.name}`,
+  });
   goal.setAttribute("aria-label", `goal of ${servo.name}`);
-  const steps = [-5, -1, 1, 5].map(by => el("button", {textContent: (by > 0 ? "+" : "−") + Math.abs(by), onclick: event => { event.stopPropagation(); nudge(s, by); }}));
-  const line = el("tr", {onclick: event => { if (!event.target.matches("input")) choose(s, event.ctrlKey || event.shiftKey || event.metaKey); }},
-    cell("", dot), cell("", servo.name), cell("on", on), angle, cell("track", at, goal), cell("load", words, el("b", {}, bar)), heat, volts, off, cell("steps", ...steps));
+  const [angle, heat, volts, off] = ["angle", "heat", "volts", ""].map(kind => cell(kind));
+  const at = el("i"), words = el("span"), bar = el("i");
+  const steps = nudges(s), line = el("tr", {}, cell("", dot), cell("", servo.name), cell("on", on), angle,
+    cell("track", at, goal), cell("load", words, el("b", {}, bar)), heat, volts, off, cell("steps", ...steps));
+  line.onclick = event => {
+    if (!event.target.matches("input, button")) choose(s, event.ctrlKey || event.shiftKey || event.metaKey);
+  };
   line.dataset.servo = servo.name;
   on.disabled = !live;
   on.onchange = () => { hands[`on${s}`] = performance.now(); ask("torque", {servos: [servo.name], on: on.checked}); };
@@ -156,12 +174,15 @@ function nudge(s, by) {
 }
 const free = key => performance.now() - (hands[key] || -1e9) > HANDS;
 function drawTable(at) {
-  const volts = servos.map((_, s) => source.value("voltage", s, at)).filter(known).sort((a, b) => a - b), usual = volts[volts.length >> 1];
+  const volts = servos.map((_, s) => source.value("voltage", s, at)).filter(known).sort((a, b) => a - b);
+  const usual = volts[volts.length >> 1];
   rows.forEach((one, s) => {
-    const [goal, position, load, volt, heat] = ["goal", "position", "load", "voltage", "temperature"].map(what => source.value(what, s, at));
+    const [goal, position, load, volt, heat] = ["goal", "position", "load", "voltage", "temperature"].map(what =>
+      source.value(what, s, at));
     const on = source.value("on", s, at) > 0, off = residual(s, at), lost = news.lost?.[servos[s].name];
     recent[s] = Math.max(recent[s] * 0.97, Math.abs(off) || 0);
-    const kind = lost ? "dot bad" : news.causes?.some(cause => cause.startsWith(`${servos[s].name}:`)) ? "dot warn" : on ? "dot on" : "dot";
+    const odd = news.causes?.some(cause => cause.startsWith(`${servos[s].name}:`));
+    const kind = lost ? "dot bad" : odd ? "dot warn" : on ? "dot on" : "dot";
     if (one.dot.className !== kind) one.dot.className = kind;
     const why = lost || (on ? "driven" : "limp");
     if (one.dot.title !== why) one.dot.title = why;
@@ -170,7 +191,7 @@ function drawTable(at) {
     put(one.words, known(load) ? `${(100 * load).toFixed(0)} %` : "–");
     put(one.heat, known(heat) ? heat.toFixed(0) : "–"); put(one.volts, known(volt) ? volt.toFixed(1) : "–");
     one.heat.classList.toggle("odd", heat >= 65); one.volts.classList.toggle("odd", Math.abs(volt - usual) > 0.7);
-    const width = `${Math.min(50, 50 * Math.abs(load) || 0).toFixed(0)}%`, left = load < 0 ? `${(50 - parseFloat(width)).toFixed(0)}%` : "50%";
+    const wide = Math.round(Math.min(50, 50 * Math.abs(load) || 0)), width = `${wide}%`, left = `${load < 0 ? 50 - wide : 50}%`;
     if (one.bar.style.width !== width || one.bar.style.left !== left) Object.assign(one.bar.style, {width, left});
     one.bar.classList.toggle("high", Math.abs(load) > 0.8);
     const share = Math.min(1, Math.max(0, (scale(s) * position - one.low) / (one.high - one.low)));
@@ -182,8 +203,9 @@ function drawTable(at) {
     const mine = chosen.includes(s);
     if (one.line.hasAttribute("aria-selected") !== mine) one.line.toggleAttribute("aria-selected", mine);
   });
-  const far = furthest(at), words = far ? `${told(far.s, Math.abs(far.by))} now` + (worst ? `, ${told(worst.s, Math.abs(worst.by))} worst: ${servos[worst.s].name}` : "") : "";
-  put($("apart"), words);
+  const far = furthest(at), words = far ? [`${told(far.s, Math.abs(far.by))} now`] : [];
+  if (far && worst) words.push(`${told(worst.s, Math.abs(worst.by))} worst: ${servos[worst.s].name}`);
+  put($("apart"), words.join(", "));
   $("apart").title = `residual: measured − ${compared ? (live ? "simulated" : all[1].label) : "goal"}`;
   put($("clock"), `${now().toFixed(live ? 1 : 2)}${live ? "" : ` / ${times.at(-1).toFixed(1)}`} s`);
   refreshDrawer();
@@ -197,7 +219,8 @@ function lookForWorst() {
 }
 function arrange() {
   const order = servos.map((_, s) => s);
-  if (sorted) order.sort((a, b) => Boolean(news.lost?.[servos[b].name]) - Boolean(news.lost?.[servos[a].name]) || recent[b] - recent[a]);
+  const lost = s => Number(Boolean(news.lost?.[servos[s].name]));
+  if (sorted) order.sort((a, b) => lost(b) - lost(a) || recent[b] - recent[a]);
   const table = $("servos").querySelector("tbody");
   if (order.some((s, i) => table.children[i] !== rows[s].line)) table.append(...order.map(s => rows[s].line));
 }
@@ -208,26 +231,26 @@ function choose(s, more = false) {
   if (!chosen.length) chosen = [s];
   rows[s].line.scrollIntoView({block: "nearest"});
   buildCurves();
-  if (innerWidth > 820 && live && !$("scene").hidden) open("servo"); else if (drawer) open(drawer);
+  if (innerWidth > 820 && live) open("servo"); else if (drawer) open(drawer);
   Object.assign(due, {body: true, table: true});
   remember();
   ask_frame();
 }
 
 // ---- the curves
-let plot = null, dash = [];
-const cursors = {from: null, to: null};
+let plot = null;
+const cursors = {from: null, to: null}, several = !live && all.length > 1;  // then each recording has its colour
 function curvesOf() {
-  const several = !live && all.length > 1, found = [];
-  chosen.forEach((s, i) => {
-    found.push({s, what: "goal", which: -1, ink: several ? "command" : INK[i], width: 1, dash: [4, 3]});
-    found.push({s, what: "position", which: -1, ink: several ? INK[0] : INK[i], width: 1.7, dash: several && i ? [2 + 4 * i, 3] : []});
-    for (const which of others) found.push({s, what: "other", which, ink: several ? INK[(which + 1) % 4] : INK[i], width: 1.3, dash: several && !i ? [] : [1, 3]});
-  });
-  return found;
+  const mine = chosen.flatMap((s, i) => [
+    {s, what: "goal", which: -1, ink: several ? "command" : INK[i], width: 1, dash: [4, 3]},
+    {s, what: "position", which: -1, ink: several ? INK[0] : INK[i], width: 1.7, dash: several && i ? [2 + 4 * i, 3] : []},
+  ]);
+  return [...mine, ...others.flatMap(which => chosen.map((s, i) => (
+    {s, what: "other", which, ink: several ? INK[(which + 1) % 4] : INK[i], width: 1.3, dash: several && !i ? [] : [1, 3]}
+  )))];
 }
 function dataOf(lines) {
-  const first = live ? Math.max(0, rowAt(times, now() - SPAN)) : 0, last = live ? row() + 1 : times.length, x = times.slice(first, last);
+  const first = live ? Math.max(0, rowAt(times, now() - SPAN)) : 0, x = times.slice(first, live ? row() + 1 : times.length);
   const numbers = (one, value) => { const made = scale(one.s) * value; return known(value) && known(made) ? made : null; };
   const mine = lines.filter(one => live || one.which < 0), tables = [[x, ...mine.map(one => x.map((_, i) =>
     numbers(one, one.what === "other" ? otherAt(one.which, one.s, first + i) : source.value(one.what, one.s, first + i))))]];
@@ -239,28 +262,35 @@ function dataOf(lines) {
 }
 function buildCurves() {
   plot?.destroy();
-  const lines = curvesOf(), ordered = live ? lines : [...lines.filter(one => one.which < 0), ...others.flatMap(which => lines.filter(one => one.which === which))];
+  const lines = curvesOf(), font = "11px system-ui, sans-serif";
+  const spanned = () => live ? [Math.min(now() - 5, Math.max(times[0] ?? 0, now() - SPAN)), now()] : [0, times.at(-1) || 1];
+  const padded = (_, low, high) => {
+    const room = Math.max(0, 2 - (high - low)) / 2 + 0.06 * (high - low);
+    return known(low) && known(high) ? [low - room, high + room] : [-1, 1];
+  };
   const faint = () => ink("faint"), rule = {stroke: () => ink("rule"), width: 1};
   plot = new uPlot({
     width: $("curves").clientWidth || 100, height: $("curves").clientHeight, padding: [14, 14, 0, 14],
     legend: {show: false}, cursor: {show: false},
-    scales: {x: {time: false, range: () => live ? [Math.min(now() - 5, Math.max(times[0] ?? 0, now() - SPAN)), now()] : [0, times.at(-1) || 1]},
-      y: {range: (_, low, high) => { const room = Math.max(0, 2 - (high - low)) / 2 + 0.06 * (high - low); return known(low) && known(high) ? [low - room, high + room] : [-1, 1]; }}},
-    axes: [{stroke: faint, grid: rule, ticks: {show: false}, size: 20, gap: 2, font: "11px system-ui, sans-serif", values: (_, at) => at.map(one => `${Number(one.toFixed(2))} s`)},
+    scales: {x: {time: false, range: spanned}, y: {range: padded}},
+    axes: [{stroke: faint, grid: rule, ticks: {show: false}, size: 20, gap: 2, font,
+      values: (_, at) => at.map(one => `${Number(one.toFixed(2))} s`)},
       {stroke: faint, grid: rule, ticks: {show: false}, size: 0, values: () => []}],
-    series: [{}, ...ordered.map(one => ({stroke: () => ink(one.ink), width: one.width, dash: one.dash, points: {show: false},
+    series: [{}, ...lines.map(one => ({stroke: () => ink(one.ink), width: one.width, dash: one.dash, points: {show: false},
       spanGaps: false, paths: one.what === "goal" ? uPlot.paths.stepped({align: 1}) : uPlot.paths.linear()}))],
     hooks: {draw: [annotate]},
-  }, dataOf(ordered), $("curves"));
-  plot.ordered = ordered;
-  $("legend").replaceChildren(...chosen.map((s, i) => el("span", {}, el("i", {style: `background: var(--${!live && all.length > 1 ? INK[0] : INK[i]})`}), el("b", {textContent: servos[s].name}), " ", el("output"))),
-    ...(!live && all.length > 1 ? all.map((one, i) => el("span", {}, el("i", {style: `background: var(--${INK[i % 4]})`}), one.label)) : []));
+  }, dataOf(lines), $("curves"));
+  plot.lines = lines;
+  const key = colour => el("i", {style: `background: var(--${colour})`});
+  $("legend").replaceChildren(
+    ...chosen.map((s, i) => el("span", {}, key(several ? INK[0] : INK[i]), el("b", {textContent: servos[s].name}), " ", el("output"))),
+    ...(several ? all.map((one, i) => el("span", {}, key(INK[i % 4]), one.label)) : []));
   readCurves();
 }
 // Labels inside, flags where something happened, and the moment that is shown.
 function annotate(u) {
   const {ctx, bbox} = u, dense = devicePixelRatio;
-  marks(u, flags(), true);
+  marks(u, flags(), true, 1);
   ctx.save();
   ctx.font = `${11 * dense}px system-ui, sans-serif`;
   ctx.fillStyle = ink("faint");
@@ -269,19 +299,22 @@ function annotate(u) {
   const unitName = sign(chosen[0] ?? 0);
   for (const value of u.axes[1]._splits || []) {
     const y = u.valToPos(value, "y", true);
-    if (y > bbox.top + 8 * dense && y < bbox.top + bbox.height) ctx.fillText(`${Number(value.toFixed(2))}${unitName}`, bbox.left + 3 * dense, y - 3 * dense);
+    if (y < bbox.top + 8 * dense || y >= bbox.top + bbox.height) continue;
+    ctx.fillText(`${Number(value.toFixed(2))}${unitName}`, bbox.left + 3 * dense, y - 3 * dense);
   }
   const x = u.valToPos(now(), "x", true);
   ctx.fillStyle = ink("ink");
   ctx.fillRect(x - dense / 2, bbox.top, dense, bbox.height);
   ctx.restore();
 }
-const flags = () => (live ? (news.events || []).map(([text, , last]) => [last, text.split(" (")[0]]) : given.flags).filter(([at]) => !live || at > now() - SPAN);
+const happened = () => (news.events || []).map(([text, , last]) => [last, text.split(" (")[0]]);
+const flags = () => live ? happened().filter(([at]) => at > now() - SPAN) : given.flags;
 function readCurves() {
   const at = row();
   chosen.forEach((s, i) => {
     const goal = source.value("goal", s, at), output = $("legend").children[i]?.querySelector("output");
-    if (output && at >= 0) put(output, told(s, source.value("position", s, at), 2) + (known(goal) ? `, goal ${told(s, goal, 2)}` : ""));
+    const words = told(s, source.value("position", s, at), 2) + (known(goal) ? `, goal ${told(s, goal, 2)}` : "");
+    if (output && at >= 0) put(output, words);
   });
   const u = plot, shown = cursors.from !== null;
   for (const id of ["from", "to"]) {
@@ -296,7 +329,8 @@ function readCurves() {
   })].join(" · "));
 }
 function timeAt(event) {
-  const box = $("curves").getBoundingClientRect(), time = plot.posToVal(event.clientX - box.left - plot.bbox.left / devicePixelRatio, "x");
+  const left = $("curves").getBoundingClientRect().left + plot.bbox.left / devicePixelRatio;
+  const time = plot.posToVal(event.clientX - left, "x");
   return Math.min(times.at(-1) ?? 0, Math.max(times[0] ?? 0, time));
 }
 function hold(time) {
@@ -324,14 +358,18 @@ $("measure").onclick = () => {
   const shown = cursors.from === null;
   if (shown && live && held === null) hold(times.at(-1));
   const [low, high] = live ? [Math.max(times[0] ?? 0, now() - SPAN), now()] : [0, times.at(-1)];
-  Object.assign(cursors, shown ? {from: times[rowAt(times, low + (high - low) / 3)], to: times[rowAt(times, low + 2 * (high - low) / 3)]} : {from: null, to: null});
+  const third = share => shown ? times[rowAt(times, low + share * (high - low) / 3)] : null;
+  Object.assign(cursors, {from: third(1), to: third(2)});
   $("measure").setAttribute("aria-pressed", shown);
   readCurves();
 };
 $("now").onclick = () => { Object.assign(cursors, {from: null, to: null}); hold(null); };
 $("play").onclick = () => { if (!playing && now() >= times.at(-1)) held = 0; playing = !playing; hold(now()); };
 $("play").hidden = $("pace").hidden = live;
-new ResizeObserver(() => { if (plot) { plot.setSize({width: $("curves").clientWidth, height: $("curves").clientHeight}); readCurves(); } }).observe($("curves"));
+new ResizeObserver(() => {
+  plot?.setSize({width: $("curves").clientWidth, height: $("curves").clientHeight});
+  if (plot) readCurves();
+}).observe($("curves"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { plot?.redraw(); if (body) { body.changed(); } });
 
 // ---- frames: only what has changed is drawn, and nothing while nobody looks
@@ -351,7 +389,7 @@ function frame(when) {
     if (due.table && when - tableAt > 95) { due.table = false; tableAt = when; drawTable(at); }
     if (due.curves && plot && when - curvesAt > (held === null || playing ? 80 : 0)) {
       due.curves = false; curvesAt = when;
-      if (live) plot.setData(dataOf(plot.ordered)); else plot.redraw(false);
+      if (live) plot.setData(dataOf(plot.lines)); else plot.redraw(false);
       readCurves();
     }
   }
@@ -364,12 +402,14 @@ function remember() {
   if (playing && !live) return;
   clearTimeout(inBar);
   inBar = setTimeout(() => {
-    const parts = [held !== null && `t=${Number(held.toFixed(3))}`, chosen.length && `servo=${chosen.map(s => servos[s].name).join(",")}`].filter(Boolean);
+    const names = chosen.map(s => servos[s].name).join(",");
+    const parts = [held !== null && `t=${Number(held.toFixed(3))}`, names && `servo=${names}`].filter(Boolean);
     if (self === top) history.replaceState(null, "", parts.length ? `#${parts.join("&")}` : location.pathname);
   }, 200);
 }
 function recall() {
-  const link = new URLSearchParams(location.hash.slice(1)), names = (link.get("servo") || "").split(",").map(number).filter(s => s >= 0);
+  const link = new URLSearchParams(location.hash.slice(1));
+  const names = (link.get("servo") || "").split(",").map(number).filter(s => s >= 0);
   chosen = names.length ? names.slice(0, MOST) : [live ? 0 : worst?.s ?? 0];
   const time = parseFloat(link.get("t"));
   if (known(time)) { playing = false; held = time; if (!live) held = times[rowAt(times, time)]; }
@@ -386,7 +426,10 @@ $("said").onclick = () => open("events");
 
 // ---- the drawer
 let drawer = null, registers = {}, refreshDrawer = () => {};
-const line = (...inside) => el("p", {}, ...inside), button = (textContent, onclick, title = "") => el("button", {textContent, onclick, title});
+const line = (...inside) => el("p", {}, ...inside), title = textContent => el("h3", {textContent});
+const button = (textContent, onclick, title = "") => el("button", {textContent, onclick, title});
+const switches = some => [button("On", () => power(some, true)), button("Off", () => power(some, false))];
+const amount = input => parseFloat(input.value.replace(",", "."));
 function slider(text, value, change) {
   const words = el("output"), input = el("input", {type: "range", min: 0, max: 100, step: 0.5});
   let moved = -1e9;
@@ -397,37 +440,41 @@ function slider(text, value, change) {
   }};
 }
 const field = (value, more = {}) => el("input", {type: "text", value, autocomplete: "off", ...more});
-const choice = (options, value) => { const made = el("select", {}, ...options.map(text => el("option", {value: text, textContent: text}))); if (value) made.value = value; return made; };
+const choice = (options, value = options[0]) => {
+  const made = el("select", {}, ...options.map(text => el("option", {value: text, textContent: text})));
+  made.value = value;
+  return made;
+};
 const drawers = {
   servo() {
-    const s = chosen[0], servo = servos[s], [low, high] = servo.ends, facts = line(), goal = field("", {inputMode: "decimal", title: "Enter sends it"});
-    const parts = [el("h2", {textContent: servo.name}), facts];
-    if (!live) return {parts: [...parts, line(`limits ${told(s, low)} … ${told(s, high)}`)], refresh() { put(facts, `at ${told(s, source.value("position", s, row()), 2)}`); }};
+    const s = chosen[0], servo = servos[s], facts = line(), at = what => source.value(what, s, row());
+    const parts = [el("h2", {textContent: servo.name}), facts], limits = line(`limits ${servo.ends.map(end => told(s, end)).join(" … ")}`);
+    if (!live) return {parts: [...parts, limits], refresh() { put(facts, `at ${told(s, at("position"), 2)}`); }};
+    const goal = field("", {inputMode: "decimal", title: "Enter sends it"});
     goal.onkeydown = event => { if (event.key === "Enter") goal.blur(); };
     goal.onchange = () => {
-      if (NUMBER.test(goal.value.trim())) ask("move", {servo: servo.name, to: Number(goal.value.replace(",", ".")) / scale(s)});
+      if (NUMBER.test(goal.value.trim())) ask("move", {servo: servo.name, to: amount(goal) / scale(s)});
       else note(`"${goal.value}" is no number: nothing was sent`);
     };
     const limit = slider("its torque", () => news.torques?.[s] ?? NaN, share => ask("limit_torque", {servos: [servo.name], share}));
-    const list = el("table"), which = choice([]), counts = field("", {inputMode: "numeric", title: "counts"}), sure = button("Write it all the same", () => write(true));
+    const list = el("table"), which = choice([]), counts = field("", {inputMode: "numeric", title: "counts"});
+    const set = button("Write", () => write(false), "Checked and verified, as by axbridge servo write");
+    const sure = button("Write it all the same", () => write(true));
     const write = meant => ask("write", {servo: servo.name, register: which.value, counts: counts.value.trim(), sure: meant});
     which.onchange = () => { counts.value = registers.rows?.find(one => one[1] === which.value)?.[2] ?? ""; };
     let shown = null;
     return {
-      parts: [...parts, line("goal", goal, ...[-5, -1, 1, 5].map(by => button((by > 0 ? "+" : "−") + Math.abs(by), () => nudge(s, by)))),
-        line(`limits ${told(s, low)} … ${told(s, high)}`), limit.node,
-        line(button("On", () => power([s], true)), button("Off", () => power([s], false)), button("Let it recover", () => ask("recover", {servo: servo.name}), "After an overload, or a limit of the rig")),
-        ...(chosen.length > 1 ? [line(`all ${chosen.length} selected`, button("On", () => power(chosen, true)), button("Off", () => power(chosen, false)))] : []),
-        el("h3", {textContent: "Registers"}), line(button("Read its registers", () => ask("registers", {servo: servo.name}))),
-        line(which, counts, button("Write", () => write(false), "Checked and verified, as by axbridge servo write"), sure), list],
+      parts: [...parts, line("goal", goal, ...nudges(s)), limits, limit.node,
+        line(...switches([s]), button("Let it recover", () => ask("recover", {servo: servo.name}), "After an overload, or a limit of the rig")),
+        ...(chosen.length > 1 ? [line(`all ${chosen.length} chosen`, ...switches(chosen))] : []), title("Registers"),
+        line(button("Read its registers", () => ask("registers", {servo: servo.name}))), line(which, counts, set, sure), list],
       refresh() {
-        const at = row();
-        put(facts, `${told(s, source.value("position", s, at))}, ${source.value("on", s, at) > 0 ? `goal ${told(s, source.value("goal", s, at))}` : "limp"}${news.lost?.[servo.name] ? `, ${news.lost[servo.name]}` : ""}`);
-        if (document.activeElement !== goal) goal.value = known(source.value("goal", s, at)) ? (scale(s) * source.value("goal", s, at)).toFixed(1) : "";
+        const words = [told(s, at("position")), at("on") > 0 ? `goal ${told(s, at("goal"))}` : "limp", news.lost?.[servo.name]];
+        put(facts, words.filter(Boolean).join(", "));
+        if (document.activeElement !== goal) goal.value = known(at("goal")) ? (scale(s) * at("goal")).toFixed(1) : "";
         limit.refresh();
         sure.hidden = !(news.doubt && news.doubt[0] === servo.name && news.doubt[1] === which.value);
-        which.hidden = counts.hidden = registers.servo !== servo.name;
-        which.nextSibling.nextSibling.hidden = which.hidden;
+        which.hidden = counts.hidden = set.hidden = registers.servo !== servo.name;
         if (registers.servo === servo.name && shown !== registers) {
           shown = registers;
           const before = which.value, own = registers.rows.filter(one => one[4].includes("w")).map(one => one[1]);
@@ -436,7 +483,9 @@ const drawers = {
           which.onchange();
           list.replaceChildren(...registers.rows.map(([address, name, value, units, access]) => {
             const made = el("tr", {}, ...[address, name, value, units].map(text => el("td", {textContent: text})));
-            if (access.includes("w")) { made.dataset.register = name; made.onclick = () => { which.value = name; which.onchange(); counts.focus(); }; }
+            if (!access.includes("w")) return made;
+            made.dataset.register = name;
+            made.onclick = () => { which.value = name; which.onchange(); counts.focus(); };
             return made;
           }));
         }
@@ -444,30 +493,43 @@ const drawers = {
     };
   },
   robot() {
-    const colour = choice(["parts", "load", "temperature", "residual"], tints), mass = el("input", {type: "checkbox", checked: showMass});
+    const colour = choice(["parts", "load", "temperature", "residual"], tints);
+    const mass = el("input", {type: "checkbox", checked: showMass});
     colour.onchange = () => { tints = colour.value; due.body = true; ask_frame(); };
     mass.onchange = () => { showMass = mass.checked; due.body = true; ask_frame(); };
     const look = [line(el("label", {}, "colour by", colour)), line(el("label", {}, mass, "centre of mass"))];
     if (!live) return {parts: [el("h2", {textContent: given.name}), ...look, ...given.notes.map(text => line(text))]};
     const speed = slider("speed of all", () => news.speed, share => ask("limit_speed", {share}));
-    const torque = slider("torque of all", () => Math.max(...(news.torques || [NaN])), share => ask("limit_torque", {servos: servos.map(one => one.name), share}));
-    const pose = choice(news.poses || []), seconds = field("1", {inputMode: "decimal"}), name = field("", {className: "wide", placeholder: "name"});
-    const go = mirror => ask("way", {pose: pose.value, seconds: parseFloat(seconds.value.replace(",", ".")), mirror});
-    const file = choice(given.moves), pace = field("1", {inputMode: "decimal"}), record = button("Record", () => ask(news.recording ? "record_end" : "record", news.recording ? {} : {name: target.value}));
+    const everyone = servos.map((_, s) => s), names = servos.map(one => one.name);
+    const strongest = () => Math.max(...(news.torques || [NaN]));
+    const torque = slider("torque of all", strongest, share => ask("limit_torque", {servos: names, share}));
+    const pose = choice(news.poses || []), seconds = field("1", {inputMode: "decimal"});
+    const name = field("", {className: "wide", placeholder: "name"}), file = choice(given.moves), pace = field("1", {inputMode: "decimal"});
+    const go = mirror => ask("way", {pose: pose.value, seconds: amount(seconds), mirror});
     const target = field(given.recording, {className: "wide"}), facts = el("table");
+    const record = button("Record", () => news.recording ? ask("record_end") : ask("record", {name: target.value}));
     return {
-      parts: [el("h2", {textContent: given.name}), line("torque, all", button("On", () => power(servos.map((_, s) => s), true)), button("Off", () => power(servos.map((_, s) => s), false))),
-        speed.node, torque.node, el("h3", {textContent: "Poses"}), line(pose, "in", seconds, "s"), line(button("Go", () => go(false)), button("Go to its mirror image", () => go(true))),
-        line(name, button("Save the pose of now", () => ask("save", {name: name.value}))), ...(given.rise ? [line(button("Put it on its feet", () => ask("rise")))] : []),
-        el("h3", {textContent: "Move"}), given.moves.length ? line(file, "pace", pace) : line("no move is in the folder where this was started"),
-        line(button("Play", () => ask("play", {file: file.value, pace: parseFloat(pace.value.replace(",", "."))})), button("Stop", () => ask("stop_move"), "By its exit page, where it has one")),
-        el("h3", {textContent: "Recording"}), line(target, record), el("h3", {textContent: "Shown"}), ...look, el("h3", {textContent: "Line"}), facts],
+      parts: [el("h2", {textContent: given.name}), line("torque, all", ...switches(everyone)), speed.node, torque.node,
+        title("Poses"), line(pose, "in", seconds, "s"),
+        line(button("Go", () => go(false)), button("Go to its mirror image", () => go(true))),
+        line(name, button("Save the pose of now", () => ask("save", {name: name.value}))),
+        ...(given.rise ? [line(button("Put it on its feet", () => ask("rise")))] : []), title("Move"),
+        given.moves.length ? line(file, "pace", pace) : line("no move is in the folder where this was started"),
+        line(button("Play", () => ask("play", {file: file.value, pace: amount(pace)})),
+          button("Stop", () => ask("stop_move"), "By its exit page, where it has one")),
+        title("Recording"), line(target, record), title("Shown"), ...look, title("Line"), facts],
       refresh() {
         speed.refresh(); torque.refresh();
-        if (pose.children.length !== (news.poses || []).length) { const before = name.value || pose.value; pose.replaceChildren(...choice(news.poses).children); if (news.poses.includes(before)) pose.value = before; }
+        if (news.poses && pose.children.length !== news.poses.length) {
+          const before = news.poses.includes(name.value) ? name.value : pose.value || news.poses[0];
+          pose.replaceChildren(...choice(news.poses).children);
+          pose.value = before;
+        }
         put(record, news.recording ? `Stop recording ${news.recording}` : "Record"); target.hidden = Boolean(news.recording);
         const text = JSON.stringify(news.line);
-        if (facts.dataset.text !== text) { facts.dataset.text = text; facts.replaceChildren(...(news.line || []).map(cells => el("tr", {}, ...cells.map(textContent => el("td", {textContent}))))); }
+        if (facts.dataset.text === text) return;
+        facts.dataset.text = text;
+        facts.replaceChildren(...(news.line || []).map(cells => el("tr", {}, ...cells.map(textContent => el("td", {textContent})))));
       },
     };
   },
@@ -478,7 +540,9 @@ const drawers = {
       if (list.dataset.text === text) return;
       list.dataset.text = text;
       list.replaceChildren(...found.map(([what, first, last, times]) => {
-        const made = el("tr", {}, el("td", {textContent: last - first < 1 ? `${first.toFixed(live ? 0 : 2)} s` : `${first.toFixed(0)} … ${last.toFixed(0)} s`}), el("td", {textContent: times > 1 ? `${what} (× ${times})` : what}));
+        const span = last - first < 1 ? `${first.toFixed(live ? 0 : 2)} s` : `${first.toFixed(0)} … ${last.toFixed(0)} s`;
+        const often = times > 1 ? `${what} (× ${times})` : what;
+        const made = el("tr", {}, el("td", {textContent: span}), el("td", {textContent: often}));
         if (!live) { made.className = "mine"; made.onclick = () => { playing = false; hold(first); }; }
         return made;
       }));
@@ -546,7 +610,8 @@ if (live) {
   setInterval(() => { if (held === null) due.curves = true; lookForWorst(); if (sorted) arrange(); ask_frame(); }, 1000);
   let seen = "";  // curves that do not move are drawn once a second, others ten times
   setInterval(() => {
-    const at = times.length - 1, state = at < 0 ? "" : chosen.map(s => ["goal", "position", "ghost"].map(what => source.value(what, s, at).toFixed(3))).join();
+    const at = times.length - 1, now = (s, what) => source.value(what, s, at).toFixed(3);
+    const state = chosen.map(s => [now(s, "goal"), now(s, "position"), now(s, "ghost")]).join();
     if (held === null && state !== seen) { seen = state; due.curves = true; ask_frame(); }
   }, 100);
 } else {
@@ -554,6 +619,10 @@ if (live) {
   put($("state"), given.notes.join("; "));
 }
 recall();
+if (!body && live && innerWidth > 820) open("servo");
 ask_frame();
-window.axbridge = {get body() { return body; }, get plot() { return plot; }, source, cursors, get held() { return held; }, get chosen() { return chosen.map(s => servos[s].name); }};
+window.axbridge = {  // what tests look at
+  body, source, cursors, get plot() { return plot; }, get held() { return held; },
+  get chosen() { return chosen.map(s => servos[s].name); },
+};
 })();
