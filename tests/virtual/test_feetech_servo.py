@@ -238,9 +238,13 @@ def test_modes_of_a_velocity_a_duty_and_steps(host):
     host.write("operating_mode", 2)
     host.write("goal_time", 300 | 0x400)
     assert (host.command[Command.MODE], host.command[Command.DUTY]) == pytest.approx((Mode.WHEEL_DUTY, -0.3))
+    host.write("torque_enable", 0)
+    host.turn_to(300)
     host.write("operating_mode", 3)
+    host.write("torque_enable", 1)
+    assert (host.command[Command.MODE], host.command[Command.GOAL]) == pytest.approx((Mode.JOINT, 300 * COUNT))
     host.write("goal_position", -100)
-    assert (host.command[Command.MODE], host.command[Command.GOAL]) == pytest.approx((Mode.JOINT, -100 * COUNT))
+    assert host.command[Command.GOAL] == pytest.approx(200 * COUNT)
 
 
 # -- protection ------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from axbridge.config.profile import FirmwareProfile
@@ -99,7 +99,7 @@ class FeetechFirmware(Firmware):
 
     def keep(self) -> None:
         """See `Firmware.keep`."""
-        self._kept = bytes(self.table.data[: self.profile.eeprom_end])
+        self._kept = self.table.data[: self.profile.eeprom_end]
 
     def begin(self, time: float) -> None:
         """See `Firmware.begin`: what was written while the EEPROM was locked is forgotten."""
@@ -118,12 +118,18 @@ class FeetechFirmware(Firmware):
     def take(self, written: Written) -> None:
         """See `Firmware.take`. What is written while the lock is open lasts, whatever follows."""
         if not self.table["lock"]:
-            kept = bytearray(self._kept)
-            for register in map(self.profile.register, written.values):
-                if register.end <= len(kept):
-                    kept[register.address : register.end] = self.table.data[register.address : register.end]
-            self._kept = bytes(kept)
+            self._burn(written.values)
         super().take(written)
+
+    def _burn(self, names: Iterable[str]) -> None:
+        for register in map(self.profile.register, names):
+            if register.end <= len(self._kept):
+                self._kept[register.address : register.end] = self.table.data[register.address : register.end]
+
+    def copy_present(self, time: float) -> None:
+        """See `Firmware.copy_present`; it has no way to go, either."""
+        super().copy_present(time)
+        self._step = self.state_at(time)[State.READING]
 
     def settle(self, values: dict[str, int]) -> tuple[int, dict[str, int] | None]:
         """See `Firmware.settle`: a goal outside the position limits is clipped, and nothing says so."""
@@ -151,11 +157,8 @@ class FeetechFirmware(Firmware):
         """Let the present place be the middle of the turn: by the homing offset, and for good."""
         if "homing_offset" not in self.table:
             return
-        place = self.profile.register("homing_offset")
         self.table["homing_offset"] = self._encoder(self.state_at(time)) % self._turn - self._turn // 2
-        kept = bytearray(self._kept)
-        kept[place.address : place.end] = self.table.data[place.address : place.end]
-        self._kept = bytes(kept)
+        self._burn(["homing_offset"])
         self.copy_present(time)
 
     def _new_goal(self, name: str, written: Written) -> None:
