@@ -38,10 +38,10 @@ def test_what_mujoco_cannot_say_of_an_ax12_is_named_and_counts_in_fast_motion():
     rig = Rig.load("bench_arm").with_model("ax12")
     found = differences(rig)
     assert max(value for name, value in found.items() if name.startswith("step")) < 0.7
-    assert max(value for name, value in found.items() if name.startswith("fall")) < 0.1
+    assert max(value for name, value in found.items() if name.startswith("fall")) < 0.7  # with play: 0.57; without: 0.1
     assert 1.3 < found["chirp ±30°, 0.3 to 3 Hz"] < 2.0
     assert [words.split(" that")[0].split(",")[0] for words in left_out(rig)] == [
-        "margin", "resistance", "inductance of the winding",
+        "margin", "resistance", "backlash", "inductance of the winding",
     ]  # fmt: skip
 
 
