@@ -42,6 +42,11 @@ class Units:
     full_load: int = FULL_SCALE
     top_speed: int = FULL_SCALE
 
+    @property
+    def middle(self) -> int:
+        """Position count in the middle of the range."""
+        return (self.counts + 1) // 2
+
 
 AX = Units(position=math.radians(300 / 1023), speed=0.111 * RPM, counts=1023)
 MX = Units(position=math.radians(360 / 4096), speed=0.114 * RPM, counts=4095)

@@ -59,6 +59,15 @@ def test_registers_of_four_bytes_are_read_and_written_by_name(line, capsys):
     assert "servo 3: ax-12a, firmware 24, Protocol 1.0" in capsys.readouterr().out
 
 
+def test_a_model_that_only_the_rig_knows_is_read_by_the_rigs_profile(line, capsys, tmp_path):
+    line[1].table["model_number"] = 1230
+    (tmp_path / "own.toml").write_text('base = "xl330-m288"\nname = "own"\ndescription = "own"\nmodel_number = 1230\n')
+    servo = '[[servo]]\nname = "one"\njoint = "one"\nid = 1\nprofile = "own.toml"\nmodel = "xl330"\n'
+    (tmp_path / "mine.toml").write_text(f'name = "mine"\n{servo}')
+    assert run(line, "servo", "info", "one", "--rig", str(tmp_path / "mine.toml")) == 0
+    assert capsys.readouterr().out.startswith("servo 1: own, firmware 52, Protocol 2.0\n")
+
+
 def test_eeprom_while_torque_is_on_is_refused_with_the_command_that_helps(line, capsys):
     line[1].table["torque_enable"] = 1
     assert run(line, "servo", "write", "1", "operating_mode", "4") == 3
@@ -126,7 +135,7 @@ def test_one_servo_moves_softly_to_an_angle(line, capsys):
 def test_the_doctor_says_who_is_read_one_by_one(line, capsys):
     assert run(line, "doctor", "--packets", "20") in {0, 1}  # a busy machine may cost it its rate
     told = capsys.readouterr().out
-    assert "servos: 3; of Protocol 2.0: 1-2\n" in told
+    assert "servos: 3 of Protocol 1.0; 1-2 of Protocol 2.0\n" in told
     assert "ids 2 do not know the fast sync read" in told
 
 

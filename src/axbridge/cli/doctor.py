@@ -100,11 +100,15 @@ def in_words(facts: dict[str, Any]) -> list[str]:
     timer = "" if facts["latency_timer_ms"] is None else f", latency timer {facts['latency_timer_ms']} ms"
     low = ", low-latency mode" if facts["low_latency"] else ""
     echo = ", returns what is sent (stripped)" if facts["echo"] else ""
-    ids = {name: [one["id"] for one in facts["servos"] if one["protocol"] == name] for name in PROTOCOLS}
-    others = [f"of {PROTOCOLS[name].title}: {ranges(found)}" for name, found in ids.items() if found and name != 1]
+    protocols = [name for name in PROTOCOLS if name in {one["protocol"] for one in facts["servos"]}]
+    ids = {name: [one["id"] for one in facts["servos"] if one["protocol"] == name] for name in protocols}
+    found = [
+        f"{ranges(here)} of {PROTOCOLS[name].title}" if len(ids) > 1 or name != 1 else ranges(here)
+        for name, here in ids.items()
+    ]
     lines = [
         f"{facts['port']}: {facts['adapter']} adapter at {facts['baud']} baud{timer}{low}{echo}",
-        f"servos: {'; '.join([ranges(ids[1]) or 'none', *others])}",
+        f"servos: {'; '.join(found) or 'none'}",
     ]
     if slow := facts.get("no_fast_sync_read"):
         lines.append(f"ids {ranges(slow)} do not know the fast sync read (their firmware is older)")

@@ -49,11 +49,12 @@ def _models() -> dict[str, str]:
 
 
 def _profiles() -> dict[str, str]:
+    from axbridge.bus.protocols.known import PROTOCOLS
     from axbridge.config.profile import FOLDER, FirmwareProfile
     from axbridge.config.toml_tables import shipped_names
 
     loaded = {name: FirmwareProfile.load(name) for name in shipped_names(FOLDER)}
-    return {name: f"Protocol {one.protocol}.0, model {one.model_number}" for name, one in loaded.items()}
+    return {name: f"{PROTOCOLS[one.protocol].title}, model {one.model_number}" for name, one in loaded.items()}
 
 
 def _moves() -> dict[str, str]:

@@ -167,8 +167,9 @@ def check(
         print("assumed, as the file does not say:")
         for line in checked.assumed:
             print(f"  {printable(line)}")
-    count, lines = len(loaded.servos), len(buses)
-    print(f"{loaded.path} is sound: {count} servo{'s' * (count > 1)} on {lines} bus{'es' * (lines > 1)}")
+    count, lines = len(loaded.servos), len({servo.bus for servo in loaded.dynamixels})
+    on = f" on {lines} bus{'es' * (lines > 1)}" if lines else ""
+    print(f"{loaded.path} is sound: {count} servo{'s' * (count > 1)}{on}")
 
 
 @rig.command()

@@ -58,9 +58,9 @@ def info(
     from axbridge.bus.protocols.known import PROTOCOLS
     from axbridge.config.register_units import in_units
 
-    number, port, baud = _address(servo, rig, port, baud)
+    number, port, baud, own = _address(servo, rig, port, baud)
     with _open(port, baud) as bus:
-        profile = _readable(bus, number)
+        profile = _readable(bus, number, own)
         values = {name: read_register(bus, number, register) for name, register in profile.registers.items()}
     if json:
         emit_json(
@@ -87,9 +87,9 @@ def read(
     """Print some registers of a servo."""
     from axbridge.bus.commission import read_register
 
-    number, port, baud = _address(servo, rig, port, baud)
+    number, port, baud, own = _address(servo, rig, port, baud)
     with _open(port, baud) as bus:
-        profile = _readable(bus, number)
+        profile = _readable(bus, number, own)
         values = {name: read_register(bus, number, profile.register(name)) for name in registers}
     if json:
         emit_json("servo-read-1", {"id": number, "registers": values})
@@ -114,18 +114,18 @@ def write(
     """
     from axbridge.bus.commission import UNLOCK, read_register, unmute, write_blindly, write_register
 
-    number, port, baud = _address(servo, rig, port, baud)
+    number, port, baud, own = _address(servo, rig, port, baud)
     if register in {"id", "baud_rate"}:
         other = "set-id" if register == "id" else "set-baud"
         raise UsageError(
             f"{register} is not changed by write", f"use `axbridge servo {other}`, which looks before it does"
         )
     with _open(port, baud) as bus:
-        profile, mute = _identify(bus, number)
+        profile, mute = _identify(bus, number, own)
         if mute:
             write_blindly(bus, number, profile, register, value)
             if register == "status_return_level" and value:
-                profile, mute = _identify(bus, number)
+                profile, mute = _identify(bus, number, own)
         if mute:
             note = "the motor may have power now, and keeps it\n" if register in _MOVERS else ""
             note += f"sent {register} = {value}; nothing is confirmed\n{_silence(bus, number, baud)}"
@@ -159,10 +159,10 @@ def set_id(
     from axbridge.bus.commission import write_blindly, write_register
     from axbridge.bus.handshake import is_shared
 
-    number, port, baud = _address(servo, rig, port, baud)
+    number, port, baud, own = _address(servo, rig, port, baud)
     note = ""
     with _open(port, baud) as bus:
-        profile, mute = _identify(bus, number)
+        profile, mute = _identify(bus, number, own)
         if not mute and is_shared(bus, number):
             raise BusError(
                 f"id {number} answers with damaged packets: two servos with one id, or a bad cable",
@@ -232,9 +232,9 @@ def set_baud(
     from axbridge.bus.commission import read_register, refuse_locked, unlocked, write_blindly
     from axbridge.units import baud_of, baud_register
 
-    number, port, baud = _address(servo, rig, port, baud)
+    number, port, baud, own = _address(servo, rig, port, baud)
     with _open(port, baud) as bus:
-        profile, mute = _identify(bus, number)
+        profile, mute = _identify(bus, number, own)
         register = profile.register("baud_rate")
         code = baud_register(new, profile.units_name)
         if code is None:
@@ -278,7 +278,7 @@ def reset(
     from axbridge.bus.commission import answers_ping
     from axbridge.units import baud_of
 
-    number, port, baud = _address(servo, rig, port, baud)
+    number, port, baud, own = _address(servo, rig, port, baud)
     if keep not in _SCOPES:
         raise UsageError(f"--keep {keep} is neither id nor id+baud", "leave it out to reset everything")
     new = number if keep else 1
@@ -289,7 +289,7 @@ def reset(
             err=True,
         )
     with _open(port, baud) as bus:
-        profile, mute = _identify(bus, number)
+        profile, mute = _identify(bus, number, own)
         scoped = bus.protocol(number).ping_length > 0
         if keep and not scoped:
             raise UsageError(f"an {profile.name} can only reset everything", "leave --keep out")
@@ -325,9 +325,9 @@ def reboot(
     from axbridge.bus.commission import answers_ping, read_register
     from axbridge.errors import HardwareError
 
-    number, port, baud = _address(servo, rig, port, baud)
+    number, port, baud, own = _address(servo, rig, port, baud)
     with _open(port, baud) as bus:
-        profile, mute = _identify(bus, number)
+        profile, mute = _identify(bus, number, own)
         if "REBOOT" not in profile.instructions:
             raise UsageError(f"an {profile.name} cannot be rebooted", "switch its supply off and on")
         status = None if mute else profile.registers.get("hardware_error_status")
@@ -365,11 +365,11 @@ def torque(
     """Switch torque on or off. When on, the servo holds its position, also after this program has ended."""
     from axbridge.bus.commission import read_register, write_blindly, write_register
 
-    number, port, baud = _address(servo, rig, port, baud)
+    number, port, baud, own = _address(servo, rig, port, baud)
     if state not in {"on", "off"}:
         raise UsageError(f"torque is on or off, not {state!r}")
     with _open(port, baud) as bus:
-        profile, mute = _identify(bus, number)
+        profile, mute = _identify(bus, number, own)
         if mute:
             write_blindly(bus, number, profile, "torque_enable", int(state == "on"))
             text = f"sent torque {state} to servo {number}; nothing is confirmed\n{_silence(bus, number, baud)}"
@@ -475,8 +475,14 @@ def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
         line = {"port": bus.port_name, "baud": baud}
         held = counting(bus, int(servo), profile)
     name = f"servo {int(servo)}"
-    middle = (profile.units.counts + 1) // 2
-    one = {"name": name, "joint": name, "id": int(servo), "profile": profile.name, "zero": middle, "registers": held}
+    one = {
+        "name": name,
+        "joint": name,
+        "id": int(servo),
+        "profile": profile.name,
+        "zero": profile.units.middle,
+        "registers": held,
+    }
     return Rig.model_validate({"name": name, "bus": [line], "servo": [one]})
 
 
@@ -502,16 +508,18 @@ def _refuse_beyond(servo: Servo, profile: FirmwareProfile, angle: float) -> None
         )
 
 
-def _address(servo: str, rig: str | None, port: str | None, baud: int) -> tuple[int, str | None, int]:
-    """Id, port and baud rate of a servo that is meant by its id, or by its name in a rig."""
+def _address(
+    servo: str, rig: str | None, port: str | None, baud: int
+) -> tuple[int, str | None, int, FirmwareProfile | None]:
+    """Id, port and baud rate of a servo that is meant by its id, or by its name in a rig, whose profile it is then."""
     if rig is not None:
         alone = _one_of_rig(rig, servo)
         line = next(bus for bus in alone.buses if bus.name == alone.servos[0].bus)
         if alone.servos[0].id is not None:
-            return alone.servos[0].id, port or line.port, line.baud
+            return alone.servos[0].id, port or line.port, line.baud, alone.profile_of(alone.servos[0])
     if not (servo.isascii() and servo.isdigit() and int(servo) <= _LAST_ID):
         raise UsageError(f"{servo!r} is no bus id, and names are a rig's", "give an id, 0..253, or add --rig")
-    return int(servo), port, baud
+    return int(servo), port, baud, None
 
 
 def _open(port: str | None, baud: int) -> SerialBus:
@@ -535,11 +543,11 @@ def _silence(bus: SerialBus, id: int, baud: int) -> str:
     )
 
 
-def _identify(bus: SerialBus, id: int) -> tuple[FirmwareProfile, bool]:
+def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tuple[FirmwareProfile, bool]:
     """Profile by the servo's model number, and whether it answers PING alone (status return level 0).
 
-    The bus learns which protocol it speaks. For an unknown model the profile is one whose common registers all share:
-    the AX-12A's, or the XL430's.
+    The bus learns which protocol it speaks. For an unknown model the profile is its `own`, as a rig has it, or else one
+    whose common registers all share: the AX-12A's, or the XL430's.
     """
     from axbridge.bus.commission import answers_reads, read_register, read_start, try_protocol
     from axbridge.bus.handshake import profile_for, who
@@ -554,7 +562,7 @@ def _identify(bus: SerialBus, id: int) -> tuple[FirmwareProfile, bool]:
         named = try_protocol(bus, id, SECOND)
         if named is None:
             raise
-        profile = profile_for(*named) or FirmwareProfile.load(SECOND.usual_profile)
+        profile = profile_for(*named) or own or FirmwareProfile.load(SECOND.usual_profile)
         mute = not answers_reads(bus, id)
         level = 0 if mute else read_register(bus, id, profile.register("status_return_level"))
         bus.silent = bus.silent | {id} if level < 2 else bus.silent - {id}
@@ -568,13 +576,13 @@ def _identify(bus: SerialBus, id: int) -> tuple[FirmwareProfile, bool]:
     bus.speak(id, protocol)
     full = data[ADDRESSES[protocol.name].STATUS_RETURN_LEVEL] >= protocol.full_level
     bus.silent = bus.silent - {id} if full else bus.silent | {id}
-    return profile_for(model, firmware) or FirmwareProfile.load(protocol.usual_profile), False
+    return profile_for(model, firmware) or own or FirmwareProfile.load(protocol.usual_profile), False
 
 
-def _readable(bus: SerialBus, id: int) -> FirmwareProfile:
+def _readable(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> FirmwareProfile:
     from axbridge.bus.commission import unmute
 
-    profile, mute = _identify(bus, id)
+    profile, mute = _identify(bus, id, own)
     if mute:
         raise BusError(
             f"servo {id} has status return level 0: it answers PING, but no read",

@@ -142,7 +142,7 @@ class Rig(toml_tables.TomlTable):
         path = Path(name)
         change = {"model": str(path.resolve()) if path.is_file() else name, "params": {}}
         fits = {
-            servo.name for servo in self.dynamixels if self._has_law(servo, self.model_of(servo, name).controller.law)
+            servo.name for servo in self.dynamixels if self.has_law(servo, self.model_of(servo, name).controller.law)
         }
         if not fits:
             why = f"the servo model {name!r} fits no servo of this rig"
@@ -167,8 +167,8 @@ class Rig(toml_tables.TomlTable):
         """This rig with these values in all of its buses; they are not checked."""
         return self.model_copy(update={"buses": tuple(bus.model_copy(update=values) for bus in self.buses)})
 
-    def _has_law(self, servo: ServoConfig, law: str) -> bool:
-        """Whether a servo's firmware has what a position law needs."""
+    def has_law(self, servo: ServoConfig, law: str) -> bool:
+        """Whether a servo's firmware has the registers that a position law needs."""
         return law != "compliance" or "cw_compliance_slope" in self.profile_of(servo).registers
 
     @model_validator(mode="after")

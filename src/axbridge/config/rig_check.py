@@ -42,7 +42,11 @@ class RigSummary:
 def check_rig(rig: Rig) -> RigSummary:
     """Put everything together that a rig names: profiles, models, URDF, joints."""
     for servo in rig.dynamixels:
-        rig.model_of(servo)
+        law = rig.model_of(servo).controller.law
+        if not rig.has_law(servo, law):
+            why = f"{servo.model!r} has the law {law}, for which a {servo.profile} has no registers"
+            hint = "take a model of that servo: `axbridge list models`"
+            raise RigError(rig.path, f"servo.{servo.name}.model", why, hint)
     if rig.world is None:
         if ideal := next((servo for servo in rig.servos if servo.drive == "ideal"), None):
             why = f"{ideal.name!r} is ideal, and there is no world to move it in"
@@ -172,21 +176,27 @@ def _range(low: float, high: float, *, linear: bool) -> str:
 
 def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
     """What the file does not say, and what is taken instead."""
+    used = {servo.bus for servo in rig.dynamixels}
     for bus in rig.buses:
-        if "port" not in bus.model_fields_set:
+        if "port" not in bus.model_fields_set and bus.name in used:
             yield f'bus {bus.name}: port = "auto", the only adapter plugged in'
     yield from _servo_defaults(rig)
     for servo in rig.dynamixels:
-        if "zero" not in servo.model_fields_set:
-            middle = (rig.profile_of(servo).units.counts + 1) // 2
-            if servo.zero != middle:
-                yield f"{servo.name}: zero = {servo.zero}, though the middle of profile {servo.profile} is {middle}"
+        profile = rig.profile_of(servo)
+        if "zero" not in servo.model_fields_set and servo.zero != (middle := profile.units.middle):
+            yield f"{servo.name}: zero = {servo.zero}, though the middle of profile {servo.profile} is {middle}"
+        highest = servo.registers.get("max_voltage_limit", profile.register("max_voltage_limit").initial)
+        volts, most = rig.supply_of(servo), int(highest) * profile.units.voltage
+        if volts > most:
+            yield f"{servo.name}: supply_voltage = {volts:g}, though a {servo.profile} takes {most:g} V at most"
     if tree is None:
         yield "no [world]: the simulator gives each servo a pendulum of its own"
         return
     joints = {joint.name: joint for joint in tree.joints}
     if names := [servo.name for servo in rig.servos if _may_hit_its_stops(servo, joints[servo.joint])]:
         yield f"{_listed(names)}: no min_position and max_position: it may be sent as far as its stops"
+    if rig.world is not None and "fixed_base" not in rig.world.model_fields_set:
+        yield f"{tree.links[0]} is bolted down: fixed_base = true, and no floor"
     if rig.world is None or "time_step_ms" not in rig.world.model_fields_set:
         yield f"the physics step is {rig.physics_step_ms:.4g} ms"
     driven = {servo.joint for servo in rig.servos}
@@ -200,7 +210,8 @@ def _servo_defaults(rig: Rig) -> Iterable[str]:
     """Servos that leave the same out share a sentence."""
     silent: dict[tuple[str, ...], list[str]] = {}
     for servo in rig.dynamixels:
-        left_out = tuple(key for key in _TELLING if key not in servo.model_fields_set)
+        odd = {"zero"} if servo.zero != rig.profile_of(servo).units.middle else set()  # that is said by itself
+        left_out = tuple(key for key in _TELLING if key not in servo.model_fields_set | odd)
         silent.setdefault(left_out, []).append(servo.name)
     for keys, names in silent.items():
         if keys:

@@ -174,6 +174,13 @@ def _tree(path: Path, root: ET.Element, kinematic: Collection[str], *, fixed_bas
     joints: list[JointFacts] = []
     dummies, weightless = _dummies(links, order, parent, moving, kinematic)
     frames = set(dummies)
+    heavy = [name for index, name in enumerate(order) if name not in frames and (index or not fixed_base)]
+    if bare := [name for name in heavy if not _has_inertial(links[name])]:
+        named = [joint.get("name", "") for joint in moving.values()]
+        if unknown := [joint for joint in kinematic if joint not in named]:  # it would have moved one of them
+            raise RigError(path, _listed(unknown), "no joint has this name", f"its joints: {', '.join(named)}")
+        hint = "add <inertial> with <mass> and <inertia>: without it PyBullet takes 1 kg and 1 kg·m²"
+        raise RigError(path, ", ".join(bare), "no mass or inertia", hint)
     for index, name in enumerate(order):
         if name in frames:
             mass[index], inertia[index] = DUMMY_MASS, np.eye(3) * DUMMY_INERTIA
@@ -398,14 +405,16 @@ def _axis(path: Path, element: ET.Element) -> FloatArray:
     return axis / length
 
 
+def _has_inertial(link: ET.Element) -> bool:
+    return link.find("inertial/mass") is not None and link.find("inertial/inertia") is not None
+
+
 def _inertial(path: Path, name: str, link: ET.Element) -> tuple[float, FloatArray, FloatArray]:
     inertial = link.find("inertial")
-    mass_element = inertial.find("mass") if inertial is not None else None
-    tensor = inertial.find("inertia") if inertial is not None else None
-    if inertial is None or mass_element is None or tensor is None:
-        hint = "add <inertial> with <mass> and <inertia>: without it PyBullet takes 1 kg and 1 kg·m²"
-        raise RigError(path, name, "this link has no mass or inertia", hint)
-    mass = float(_numbers(path, name, mass_element.get("value", ""), 1)[0])
+    assert inertial is not None  # `_tree` has seen to it
+    tensor = inertial.find("inertia")
+    assert tensor is not None
+    mass = float(_numbers(path, name, inertial.find("mass").get("value", ""), 1)[0])  # type: ignore[union-attr]
     xx, yy, zz, xy, xz, yz = (
         float(_numbers(path, name, tensor.get(key, "0"), 1)[0]) for key in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
     )

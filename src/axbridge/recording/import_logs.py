@@ -133,7 +133,7 @@ def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = 
                     f"{name} is not counted as angles are", f"units: {', '.join(filter(None, UNIT_FACTORS))}"
                 )
             units = FirmwareProfile.load(profile).units
-            columns[name] = Column(header, units.position, (units.counts + 1) // 2)
+            columns[name] = Column(header, units.position, units.middle)
         else:
             assert factor is not None
             columns[name] = Column(header, factor)

@@ -248,7 +248,7 @@ def _rising(found: Sequence[float]) -> list[int]:
 def _in_si(export: _Export) -> tuple[dict[str, FloatArray], list[str]]:
     """The columns of a track, and what was left out."""
     units = export.profile.units
-    scale = Calibration(units, (units.counts + 1) // 2, 1)
+    scale = Calibration(units, units.middle, 1)
     meaning = {
         "present_position": ("position", scale.angle),
         "goal_position": ("command", scale.angle),

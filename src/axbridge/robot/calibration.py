@@ -76,7 +76,7 @@ def rig_of_scan(name: str, port: str | None = None, baud: int = 1_000_000) -> Ri
     servos = []
     for servo in there.servos:
         own = f"servo_{servo.id}"
-        middle = (there.profile_of(servo).units.counts + 1) // 2
+        middle = there.profile_of(servo).units.middle
         servos.append({**servo.model_dump(exclude_unset=True), "name": own, "joint": own, "zero": middle})
     buses = [bus.model_dump(exclude_unset=True) for bus in there.buses]
     return Rig.model_validate({"name": name, "bus": buses, "servo": servos})

@@ -116,4 +116,5 @@ def missing(session: Session, name: str) -> str:
     known += [alias for alias in session.rig.webots.aliases if alias not in known]
     meant = nearest(name, known)
     shown = ", ".join(known[:_SHOWN]) + (f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else "")
-    return f"  {meant}it has: {shown}; other names go into [webots] of {session.rig.path.name}"
+    where = f"another name goes into [webots] of {session.rig.path.name}"
+    return f'  {meant}it has: {shown}; {where}: aliases, or devices = {{ "{name}" = "DistanceSensor" }}'

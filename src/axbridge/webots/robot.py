@@ -298,4 +298,4 @@ class Supervisor(Robot):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in {"devices", "keyboard", "mouse", "joystick"}:
             raise AttributeError(name)
-        return getattr(AbsentNode("supervisor"), name)
+        return getattr(AbsentNode("the scene tree"), name)
