@@ -21,7 +21,6 @@ _NOT_NEEDED = ("torch", "torchvision", "safetensors", "einops", "gymnasium", "re
 _SERVE = shlex.split(
     os.environ.get("AXBRIDGE", f"{sys.executable} -m axbridge")
 )  # where numba is, it moves in real time
-TORQUE_ENABLE = 24
 
 
 class _Anything(abc.ABCMeta):
@@ -82,12 +81,23 @@ sys.meta_path.insert(0, _StandIns())
 
 
 class Arm:
-    """`axbridge serve pan_tilt`: ids 1 and 2 on a pseudo-terminal."""
+    """`axbridge serve RIG`: servos from id 1 on, on a pseudo-terminal; served until the block ends."""
 
-    def __init__(self):
+    def __init__(self, rig="pan_tilt", torque_enable=24):
         pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
-        self.process = subprocess.Popen([*_SERVE, "serve", "pan_tilt"], text=True, **pipes)
+        self.process = subprocess.Popen([*_SERVE, "serve", rig], text=True, **pipes)
         self.port = self.process.stdout.readline().split()[1]
+        self.torque_enable = torque_enable
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        self.process.terminate()
+        self.process.wait(20)
+        self.process.stdout.close()
 
     def fault(self, spec):
         self.process.stdin.write(f"{spec}\n")
@@ -99,13 +109,13 @@ class Arm:
         assert port.openPort()
         assert port.setBaudRate(1_000_000)
         try:
-            return until(lambda: _asked(packets, port, id_))[0] != 0
+            return until(lambda: _asked(packets, port, id_, self.torque_enable))[0] != 0
         finally:
             port.closePort()
 
 
-def _asked(packets, port, id_):
-    value, result, _ = packets.read1ByteTxRx(port, id_, TORQUE_ENABLE)
+def _asked(packets, port, id_, address):
+    value, result, _ = packets.read1ByteTxRx(port, id_, address)
     return (value,) if result == 0 else None
 
 
@@ -120,13 +130,8 @@ def until(happens, patience=30.0):
 
 @pytest.fixture
 def arm():
-    served = Arm()
-    yield served
-    with contextlib.suppress(OSError):
-        served.process.stdin.close()
-    served.process.terminate()
-    served.process.wait(20)
-    served.process.stdout.close()
+    with Arm() as served:
+        yield served
 
 
 @pytest.fixture(autouse=True)
