@@ -80,6 +80,23 @@ def test_nothing_that_a_recording_says_can_end_the_script_of_the_page(recording)
     assert told(page)["flags"] == [[0.0, "</script><script>alert(1)</script>"]]
 
 
+@pytest.mark.parametrize("text", ["<!--<script>", "</SCRIPT >", "\u2028 & <b>"])
+def test_words_of_a_recording_come_to_the_page_as_they_are(recording, text):
+    odd = replace(recording, events=(Event(recording.start, text),))
+    page = replay_page(rig_of(recording), [odd])
+    assert text not in page or "<" not in text
+    assert told(page)["flags"] == [[0.0, text]]
+
+
+def test_a_robot_without_a_body_or_a_position_is_shown_all_the_same(recording):
+    rig = rig_of(recording).model_copy(update={"world": None})
+    track = recording.tracks["shoulder"]
+    blind = replace(recording, tracks={"shoulder": Track.of("shoulder", track.time, command=track.command)})
+    found = told(replay_page(rig, [blind]))
+    assert (found["links"], found["recordings"][0]["columns"]["position"]) == ([], [None])
+    assert found["servos"][0]["ends"][0] < found["servos"][0]["ends"][1]
+
+
 def test_the_verb_writes_the_page_and_replaces_none_without_force(recording, tmp_path, capsys):
     arguments = ["view", str(recording.path), "--out", str(tmp_path / "page.html")]
     assert app.run(arguments) == app.DONE

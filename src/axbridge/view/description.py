@@ -82,7 +82,7 @@ def page(title: str, description: Mapping[str, Any], *, live: bool) -> str:
     return (
         own("page.html").replace("{title}", escape(title)).replace("{policy}", policy)
         .replace("{style}", web("colours.css") + web("uPlot.min.css") + own("page.css"))
-        .replace("{robot}", told.replace("</", "<\\/")).replace("{program}", program)
+        .replace("{robot}", told.replace("<", "\\u003c")).replace("{program}", program)
     )  # fmt: skip
 
 

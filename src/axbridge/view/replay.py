@@ -12,7 +12,7 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.comparison.plots import heights, packed
 from axbridge.config.rig import Rig
-from axbridge.errors import RecordingError, RigError
+from axbridge.errors import RecordingError
 from axbridge.recording.recording import Recording, Track
 from axbridge.rotations import of_roll_pitch_yaw
 from axbridge.view.description import described, page
@@ -38,14 +38,11 @@ def replay_page(rig: Rig, recordings: Sequence[Recording], labels: Sequence[str]
 
     Raises:
         RecordingError: the first holds nothing of this robot.
-        RigError: the rig has no body.
     """
     first = recordings[0]
     names = [servo.name for servo in rig.servos if first.span(servo.name) is not None] if len(first) else []
     if not names:
         raise RecordingError(first.path, f"holds nothing of rig {rig.name}", "give the rig it was made with: --rig")
-    if rig.world is None:
-        raise RigError(rig.path, "world", "this rig has no body to show", 'add [world] urdf = "…"')
     columns = (len(_COLUMNS) + (len(recordings) - 1) * len(_BESIDE)) * len(names)
     most = max(200, int(_ROOM / _BYTES / (columns + _MORE * len(recordings))))
     told = [
@@ -116,7 +113,8 @@ def _ends(rig: Rig, name: str, track: Track) -> tuple[float, float]:
     servo = next(servo for servo in rig.servos if servo.name == name)
     if servo.min_position or servo.max_position:
         return servo.min_position, servo.max_position
-    low, high = float(np.nanmin(track.position)), float(np.nanmax(track.position))
+    known = track.position[np.isfinite(track.position)]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (-math.pi, math.pi)
     return min(low, high - 0.1), max(high, low + 0.1)
 
 

@@ -619,7 +619,7 @@ if (live) {
   put($("state"), given.notes.join("; "));
 }
 recall();
-if (!body && live && innerWidth > 820) open("servo");
+if (!body && innerWidth > 820) open(live ? "servo" : "events");
 ask_frame();
 window.axbridge = {  // what tests look at
   body, source, cursors, get plot() { return plot; }, get held() { return held; },
