@@ -72,9 +72,9 @@ def test_lerobots_teleoperate_record_and_replay_drive_a_served_arm(arms, monkeyp
     run(lerobot_replay, *data, "--dataset.episode=0")
 
 
-def test_the_plugin_drives_them(rig):
-    with Arm(rig, TORQUE_ENABLE) as arm:
-        robot = Axbridge(AxbridgeConfig(rig=rig, backend="real", port=arm.port))
+def test_the_plugin_drives_a_served_so101():
+    with Arm("so101", TORQUE_ENABLE) as arm:
+        robot = Axbridge(AxbridgeConfig(rig="so101", backend="real", port=arm.port))
         robot.connect()
         goal = {"shoulder_pan.pos": 20.0, "wrist_roll.pos": -30.0}
         robot.send_action(goal)
