@@ -94,6 +94,9 @@ def test_a_rig_of_what_answers_is_sound_and_drives_it(served, tmp_path):
     assert [made.profile_of(one).model_number for one in made.servos] == [
         known.profile_of(one).model_number for one in known.servos
     ]
+    assert all(one.model == made.profile_of(one).model for one in made.servos)
+    nominal = [made.profile_of(one).electrics.nominal_voltage for one in made.servos]
+    assert [one.supply_voltage or made.buses[0].supply_voltage for one in made.servos] == nominal
     assert typed("rig", "check", "mine", cwd=tmp_path).returncode == DONE
     moved = typed("servo", "goto", "servo_1", "5", "--rig", "mine", cwd=tmp_path)
     assert moved.returncode == DONE, moved.stderr

@@ -3,6 +3,7 @@
 import pytest
 
 from axbridge.config import toml_tables
+from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ProfileError
 from axbridge.virtual.control_table import ControlTable
@@ -13,6 +14,14 @@ NAMES += ["mx-28-2.0", "scs0009", "sts3215", "sts3215-12v", "sts3250", "xl330-m0
 
 def test_these_are_shipped():
     assert toml_tables.shipped_names("firmware_profiles") == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_model_that_a_profile_names_comes_along_and_has_its_kind_of_law(name):
+    profile = FirmwareProfile.load(name)
+    law = ServoModel.load(profile.model, profile).controller.law
+    wheel_servo = name == "ax-12w"  # nobody has fitted one
+    assert law == ("state_feedback" if wheel_servo else "compliance" if profile.units_name == "ax" else "pid")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -60,6 +60,7 @@ def new(
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text)
     print(f"wrote {path}: {len(found.servos)} servos\nnext: name them, then `axbridge rig check {name}`")
+    print("compare and identify need what the servos move, too: [world] urdf, docs/rigs.md")
 
 
 def _toml(value: object) -> str:

@@ -205,6 +205,7 @@ class FirmwareProfile(toml_tables.TomlTable):
         electrics: Data-sheet figures.
         motor: Motor constants; the rig's servo model takes what it does not set from here (`axbridge.config.model`).
         friction: Friction constants, likewise.
+        model: Servo model of the simulation that fits it best: `axbridge rig new` writes it.
         path: File it came from.
     """
 
@@ -222,6 +223,7 @@ class FirmwareProfile(toml_tables.TomlTable):
     electrics: Electrics
     motor: dict[str, float] = {}
     friction: dict[str, Any] = {}
+    model: str = "lima2009"
     path: Path = Path()
 
     @classmethod

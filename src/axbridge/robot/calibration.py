@@ -69,16 +69,22 @@ def rig_of_bus(rig: Rig, port: str | None = None) -> Rig:
 
 
 def rig_of_scan(name: str, port: str | None = None, baud: int = 1_000_000) -> Rig:
-    """A rig of all servos that answer on a port: no body, and 0 rad is the middle of each servo's range."""
+    """A rig of all servos that answer on a port: no body, and 0 rad is the middle of each servo's range.
+
+    Models and supplies are those that the servos' profiles name; the line has the highest supply.
+    """
     nobody = {"name": "nobody", "joint": "nobody", "id": 0}  # a rig has a servo; which ones answer is found out
     line = {"name": "main", "port": port or "auto", "baud": baud}
     there = rig_of_bus(Rig.model_validate({"name": name, "bus": [line], "servo": [nobody]}), port)
     servos = []
+    supply = max(there.profile_of(servo).electrics.nominal_voltage for servo in there.servos)
     for servo in there.servos:
-        own = f"servo_{servo.id}"
-        middle = there.profile_of(servo).units.middle
-        servos.append({**servo.model_dump(exclude_unset=True), "name": own, "joint": own, "zero": middle})
-    buses = [bus.model_dump(exclude_unset=True) for bus in there.buses]
+        own, profile = f"servo_{servo.id}", there.profile_of(servo)
+        found = {"name": own, "joint": own, "zero": profile.units.middle, "model": profile.model}
+        if profile.electrics.nominal_voltage < supply:
+            found["supply_voltage"] = profile.electrics.nominal_voltage
+        servos.append({**servo.model_dump(exclude_unset=True), **found})
+    buses = [{**bus.model_dump(exclude_unset=True), "supply_voltage": supply} for bus in there.buses]
     return Rig.model_validate({"name": name, "bus": buses, "servo": servos})
 
 
