@@ -10,6 +10,7 @@ import math
 from axbridge.errors import UsageError
 
 PEAK = 1.875  # highest speed over the mean speed
+_SOFTLY, _SHORTEST = math.radians(60), 0.5  # rad/s at most, s at least, where nobody has said how fast
 
 
 def way(share: float) -> float:
@@ -23,3 +24,8 @@ def shortest(distance: float, top_speed: float) -> float:
     if not top_speed > 0:
         raise UsageError(f"a joint that may turn at {top_speed:g} rad/s gets nowhere", "raise its max_velocity")
     return 0.0 if math.isinf(top_speed) else PEAK * abs(distance) / top_speed
+
+
+def gentle(distance: float, top_speed: float) -> float:
+    """Time, s, for a distance (rad) at 60°/s at most, and at no more than `top_speed` (rad/s)."""
+    return max(_SHORTEST, shortest(distance, min(top_speed, _SOFTLY)))

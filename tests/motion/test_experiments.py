@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from mcap.reader import make_reader
 
+import axbridge
 from axbridge.comparison.comparison import compare
 from axbridge.errors import ErrorFlag, UsageError
 from axbridge.motion.experiments import EXPERIMENTS, Options, check, conduct, step_and_fall
@@ -91,6 +92,12 @@ class LaggingRobot(dict):
             return -1
         return self.move(ms, ms, 0.0)
 
+    def goto(self, pose, duration):
+        for name, place in pose.items():
+            self[name].torque_on()
+            self[name].set_position(place)
+        return all(self.step(20.0) != -1 for _ in range(round(duration / 0.02)))
+
     def move(self, ms, took, late):
         """A step of `ms` that lasts `took` ms, counted from where the robot's clock stands with its tick `late` ms."""
         self.time += ms / 1000
@@ -154,6 +161,24 @@ def test_every_experiment_ends_limp_with_named_parts_and_the_servo_as_it_was(tmp
     assert (servo.registers["cw_angle_limit"], servo.registers["ccw_angle_limit"]) == (0, 1023)
 
 
+@pytest.mark.parametrize("name", ["step", "sine", "chirp", "sin-time-square", "stall", "replay"])
+def test_a_limp_servo_goes_softly_to_where_an_experiment_begins_before_it_is_recorded(tmp_path, name):
+    moments = np.arange(0, 0.5, 0.02)
+    source = Recording(Path("s.mcap"), {"horn": Track.of("horn", moments, command=np.full(25, 0.8))}, ())
+    options = Options(angles=(0.8,), amplitude=0.5, duration=1.0, period=0.5, low=4.0, high=5.0, source=source)
+    begins = 0.8 if name in {"stall", "replay"} else 0.0
+    with axbridge.open("bare_horn") as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:
+        robot["horn"].goto(-0.9, 1.0)
+        robot["horn"].torque_off()
+        moved: list[tuple[float, float]] = []
+        robot.observe(lambda _report, table: moved.append((robot.time, abs(table.column("velocity").item(0)))))
+        assert conduct(name, robot, "horn", recorder, options, tick_ms=20).whole
+    found = open_recording(tmp_path / "a.mcap")
+    assert found["horn"].position[0] == pytest.approx(begins, abs=math.radians(2))
+    speeds = [speed for time, speed in moved if time <= found.start]
+    assert math.radians(40) < max(speeds) < math.radians(75)  # 60°/s, and the steps in which a servo reports its speed
+
+
 def test_a_goal_is_recorded_with_the_time_it_was_sent(tmp_path):
     _, _, found = conducted(tmp_path / "a.mcap", "step", Options(angles=(0.5,)))
     start = next(s.start for s in found.segments if s.data.get("target") == 0.5)
@@ -202,7 +227,7 @@ def test_a_warm_servo_is_left_to_cool(tmp_path):
 def test_a_replay_repeats_commands_falls_and_parts(tmp_path):
     _, _, source = conducted(tmp_path / "a.mcap", "lift-and-drop", Options(angles=(0.5,)))
     _, _, again = conducted(tmp_path / "b.mcap", "replay", Options(source=source))
-    assert [s.name for s in again.segments] == ["approach", *(s.name for s in source.segments)]
+    assert [s.name for s in again.segments] == [s.name for s in source.segments]
     pair = compare(source, again).pairs[0]
     assert pair.plain.worst < 1.0
 
@@ -251,12 +276,10 @@ def test_a_replay_plays_every_servo_in_the_sources_time(tmp_path, kind):
     found = open_recording(tmp_path / "a.mcap")
     assert done.whole
     assert set(found) == {"hip", "knee"}
-    assert [(s.name, s.data.get("servo")) for s in found.segments] == [
-        ("approach", None), ("both", None), ("hip up", "hip"),
-    ]  # fmt: skip
-    began = found.segments[1].start
+    assert [(s.name, s.data.get("servo")) for s in found.segments] == [("both", None), ("hip up", "hip")]
+    began = found.segments[0].start
     assert found.end - began == pytest.approx(4.0, abs=0.03)
-    assert found.segments[2].start - began == pytest.approx(2.0, abs=0.02)
+    assert found.segments[1].start - began == pytest.approx(2.0, abs=0.02)
     for name, track in source.items():
         again = found[name]
         moments = again.time[again.time > began + 0.03]

@@ -63,7 +63,10 @@ def record(
     force: opt.ForceOption = False,
     json: opt.JsonOption = False,
 ) -> None:
-    """Run an experiment and record every sample, command and segment."""
+    """Run an experiment and record every sample, command and segment.
+
+    First the servo goes gently, at 60°/s or slower, to where the experiment begins; then it moves at full speed.
+    """
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
     from axbridge.motion.experiments import NAMES, PROTOCOL, Options

@@ -41,8 +41,6 @@ _RATES = {
 _SCOPES = {"": v2.Scope.ALL, "id": v2.Scope.KEEP_ID, "id+baud": v2.Scope.KEEP_ID_AND_BAUD}
 _BOOT_LOOKS = 10
 _USUAL_BAUD = 1_000_000
-_SOFTLY = math.radians(60)  # rad/s, at most, where no duration is given
-_SHORTEST = 0.5  # s, likewise
 
 
 @servo.command()
@@ -429,15 +427,13 @@ def goto(
 
             robot.observe(follow)
             goal = math.radians(angle)
-            quickest, softly = (
-                minimum_jerk.shortest(goal - one.position, speed) for speed in (one.max_velocity, _SOFTLY)
-            )
+            quickest = minimum_jerk.shortest(goal - one.position, one.max_velocity)
             if duration is not None and duration < quickest:
                 raise UsageError(
                     f"{duration:g} s are too short for {one.name}: it needs {quickest:.2f} s at least",
                     "give a longer --duration, or leave it out",
                 )
-            arrived = one.goto(goal, duration or max(quickest, softly, _SHORTEST))
+            arrived = one.goto(goal, duration or minimum_jerk.gentle(goal - one.position, one.max_velocity))
             lost, end = robot.last_step.errors.get(one.name), one.position
     if lost is not None:
         raise lost

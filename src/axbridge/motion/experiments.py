@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from axbridge import minimum_jerk
 from axbridge.errors import UsageError
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Segment, Track
@@ -19,6 +20,7 @@ from axbridge.robot.servo import Servo
 
 WARM, COOL = 60.0, 50.0  # degC: an experiment waits, limp, from the first down to the second
 PATIENCE = 600.0  # s
+_NEAR = math.radians(1.0)  # of where an experiment begins: no way to go
 EEPROM_PAUSE_MS = 60.0  # a servo that becomes a wheel is deaf meanwhile
 
 Progress = Callable[[str, float], None]  # what is under way, and the share of it that is done, 0..1
@@ -143,6 +145,23 @@ class ExperimentRun:
     def time(self) -> float:
         """Time that has really passed, s."""
         return self.log.time
+
+    def approach(self, places: Mapping[str, float]) -> None:
+        """Go softly to where servos begin, rad by name, without recording it: a limp servo may be anywhere."""
+        ways = {name: place - self.robot[name].state.position for name, place in places.items()}
+        if all(abs(way) <= _NEAR for way in ways.values()):
+            return
+        self.progress("going to the start", 0.0)
+        duration = max(minimum_jerk.gentle(way, self.robot[name].max_velocity) for name, way in ways.items())
+        self.log.paused = True
+        try:
+            there = self.robot.goto(places, duration)
+        finally:
+            self.log.paused = False
+        if not there:
+            self.step(self.tick_ms)  # ends the experiment where that is why
+        for name in places:
+            self.servos[name].driven = True
 
     def segment(self, name: str, duration: float, motion: Callable[[float], None] | None = None, **facts: Any) -> None:
         """Run for `duration` s, calling `motion(t)` before each step where one is given; record every period."""
@@ -300,6 +319,7 @@ def step_and_fall(
         with RobotRecorder(robot, recorder, [servo]) as log:
             run = ExperimentRun(robot, log, [servo], 20.0, progress)
             arm = run.servos[servo]
+            run.approach({servo: 0.0})
             arm.goal(0.0)
             run.segment("rest", 0.5, kind="rest")
             arm.goal(target)
@@ -313,6 +333,7 @@ def step_and_fall(
 
 def _step(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Rest at 0, step to each angle, and back."""
+    run.approach({arm.name: 0.0})
     for register in _slopes(options):
         arm.set_register(register, options.slope)
     if options.speed:
@@ -340,6 +361,7 @@ def _fall(run: ExperimentRun, arm: Driven, options: Options) -> None:
 
 def _sine(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Swing to both sides, with one period."""
+    run.approach({arm.name: 0.0})
     duration, size = max(options.duration, 2 * options.period), options.swing(arm.servo)
     run.segment(
         "sine",
@@ -351,6 +373,7 @@ def _sine(run: ExperimentRun, arm: Driven, options: Options) -> None:
 
 def _chirp(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Frequency rises evenly from `low` to `high` Hz."""
+    run.approach({arm.name: 0.0})
     duration = max(options.duration, 4 / options.low)
     rate, size = (options.high - options.low) / duration, options.swing(arm.servo)
 
@@ -362,6 +385,7 @@ def _chirp(run: ExperimentRun, arm: Driven, options: Options) -> None:
 
 def _sin_time_square(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Swing to both sides ever faster, as sin(t²)."""
+    run.approach({arm.name: 0.0})
     size = options.swing(arm.servo)
     run.segment("sin t²", max(options.duration, 6.0), lambda t: arm.goal(size * math.sin(t * t)), kind="sine")
 
@@ -391,7 +415,7 @@ def _stall(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Push against a stop, or the arm's own weight, with torque limits in steps."""
     angle = _angles(options)[0]
     arm.limit_torque(options.duties[0])
-    arm.goal(angle)
+    run.approach({arm.name: angle})
     for duty in options.duties:
         arm.cool()
         arm.limit_torque(duty)
@@ -464,13 +488,7 @@ def _replay(run: ExperimentRun, tracks: Mapping[str, Track], options: Options) -
     """Repeat what a recording commanded, in its own time, after a gentle approach to where it began."""
     assert options.source is not None  # `_sources` saw to it
     plans = [_Repeated(run.servos[name], track) for name, track in tracks.items()]
-    ramps = [_ramp(plan.driven, plan.first, 0.8) for plan in plans if plan.starts_driven]
-
-    def approach(t: float) -> None:
-        for ramp in ramps:
-            ramp(t)
-
-    run.segment("approach", 1.0, approach, kind="approach")
+    run.approach({plan.driven.name: plan.first for plan in plans if plan.starts_driven})
     start = min(float(track.time[0]) for track in tracks.values())
     end = max(float(track.time[-1]) for track in tracks.values())
     half = run.tick_ms * 0.5e-3  # what is due within half a period is done now
