@@ -5,6 +5,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 import pytest
+from serial.tools.list_ports_common import ListPortInfo
 
 from axbridge import cli
 from axbridge.bus.serial import SerialBus
@@ -151,6 +152,12 @@ def test_ports_lists_adapters_and_says_so_when_there_is_none(capsys, monkeypatch
         SerialBus("auto")
 
 
+def test_a_port_that_is_built_in_is_listed_and_is_no_adapter(capsys, monkeypatch):
+    monkeypatch.setattr("serial.tools.list_ports.comports", lambda: [ListPortInfo("/dev/ttyS0")])
+    assert run(["ports"]) == HARDWARE
+    assert capsys.readouterr().out.split(maxsplit=1) == ["/dev/ttyS0", "built-in, not a USB adapter\n"]
+
+
 @pytest.mark.parametrize("word", [False, True], ids=["positional", "--rig"])
 @pytest.mark.parametrize("verb", WITH_A_RIG)
 def test_a_rig_that_there_is_not_is_asked_back_with_or_without_its_word(verb, word, capsys, tmp_path, monkeypatch):
@@ -239,12 +246,12 @@ def test_a_servo_is_meant_by_id_or_name_and_a_rig_comes_with_or_without_its_word
     made = ["record", "step", "bench_arm", "--servo", named, "--angle", "5", "--duration", "0.1"]
     assert run(made) == DONE
     assert run([*made, "--rig=bench_arm"]) == MISUSE  # one rig is enough
-    assert run(["compare", "step.mcap", "bench_arm", "--servo", named, "--html", "page.html"]) == DONE
-    assert "<html" in (tmp_path / "page.html").read_text()
+    assert run(["compare", "step.mcap", "bench_arm", "--servo", named, "--html", "step.html"]) == DONE
+    assert "<html" in (tmp_path / "step.html").read_text()
     assert run(["export", "bam", "bench_arm", "--servo", named, "--out", "m.json", "--json"]) == DONE
     capsys.readouterr()
     assert run(["plot", "step.mcap", "--json"]) == DONE
-    assert json.loads(capsys.readouterr().out)["out"] == "step.html"
+    assert json.loads(capsys.readouterr().out)["out"] == "step.plot.html"  # the comparison's page has the shorter name
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,9 @@ def compare(
     ] = None,
     again: Annotated[
         Path | None,
-        typer.Option("--again", metavar="REC.mcap", help="The same motion once more: the least error there is."),
+        typer.Option(
+            "--again", metavar="REC.mcap", help="A repeat of the same motion: it shows the smallest possible error."
+        ),
     ] = None,
     engine: EngineOption = None,
     servo: Annotated[str | None, shared("--servo", "Compare this one only.")] = None,

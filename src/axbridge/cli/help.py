@@ -58,7 +58,7 @@ EXAMPLES = {
     "rig copy": "axbridge rig copy pan_tilt my_head",
     "rig list": "axbridge rig list",
     "list": "axbridge list rigs",
-    "plot": "axbridge plot step.mcap --out step.html",
+    "plot": "axbridge plot step.mcap --out step.png",
     "ports": "axbridge ports",
     "rig new": "axbridge rig new my_head --port /dev/ttyUSB0",
     "rig schema": "axbridge rig schema > rig.schema.json",
@@ -96,7 +96,7 @@ class Verbs(typer.core.TyperGroup):
             for option in command.params:
                 if option.name == "rig" and option.param_type_name == "option":
                     positional = any("RIG" in (one.metavar or "") for one in _arguments(command))
-                    free = "You may leave the word --rig out."
+                    free = "RIG alone will do, without --rig."
                     option.help += f" {free if positional or _may_omit(command) else 'It needs the word --rig.'}"  # type: ignore[attr-defined]
             example = EXAMPLES.get(inside + name)
             if example is not None:

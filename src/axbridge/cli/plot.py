@@ -17,7 +17,7 @@ from axbridge.errors import UsageError
 def plot(
     recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="A recording.")],
     *,
-    out: Annotated[Path | None, shared("--out", "Default: FILE.html.", metavar="PAGE.html|PICTURE.png")] = None,
+    out: Annotated[Path | None, shared("--out", "Default: FILE.plot.html.", metavar="PAGE.html|PICTURE.png")] = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -28,7 +28,7 @@ def plot(
     from axbridge.files import check_new
     from axbridge.recording.stored import open_recording
 
-    path = recording.with_suffix(".html") if out is None else out
+    path = recording.with_suffix(".plot.html") if out is None else out
     if path.suffix not in {".html", ".png"}:
         raise UsageError(f"{path}: a plot is a page or a picture", "name it .html or .png")
     check_new(path, force=force, sources=(recording,))

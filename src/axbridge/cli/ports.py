@@ -8,7 +8,7 @@ from axbridge.cli.options import JsonOption, print_table
 
 @app.command()
 def ports(*, json: JsonOption = False) -> int:
-    """List the serial adapters of this computer; --port takes their names. The exit code is 3 if there is none."""
+    """List the serial ports of this computer; --port takes their names. The exit code is 3 without a USB adapter."""
     from serial.tools.list_ports import comports
 
     from axbridge.bus.adapter import connected
@@ -17,7 +17,7 @@ def ports(*, json: JsonOption = False) -> int:
     found = [
         {
             "port": one.device,
-            "what": "not on USB" if one.description == "n/a" else one.description,
+            "what": "built-in, not a USB adapter" if one.vid is None else one.description,
             "usual": one.device in likely,
         }
         for one in sorted(comports(), key=lambda one: (one.device not in likely, one.device))
@@ -28,4 +28,4 @@ def ports(*, json: JsonOption = False) -> int:
         print_table([(str(one["port"]), str(one["what"]), "servos" if one["usual"] else "") for one in found])
     else:
         print("no serial adapter is plugged in\nplug one in, or start a virtual bus with `axbridge serve RIG`")
-    return DONE if found else HARDWARE
+    return DONE if likely else HARDWARE
