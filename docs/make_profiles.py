@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, get_args
 
@@ -37,6 +38,10 @@ FLAGS = {
     "multi_turn": "both angle limits at their highest value mean multi-turn mode",
     "speed_quirk": "known defects of Present Speed",
 }
+REPEATED = [  # of `[registers]`: what no register has by itself
+    ["`count`", "none", "So many equal registers one behind the other, named `NAME_1`, `NAME_2` and so on."],
+    ["`each`", "`0`", "By how much the factory value of each of them is above that of the one before."],
+]
 
 
 def main() -> int:
@@ -120,20 +125,24 @@ def _initial(profile: FirmwareProfile, name: str) -> Any:
 
 
 def _schema() -> str:
-    parts = ["`[behaviour]`, the flags of a firmware of Protocol 1.0:\n"]
+    base = ["`base`", "none", "Name or path of a profile; the file then says only what differs."]
+    tables = {"registers", "behaviour", "timing", "protection", "electrics", "motor", "friction", "path"}
+    own = [base, *_fields(FirmwareProfile, without=tables)]
+    parts = ["At the top of the file:\n", _table(["key", "default", "meaning"], own)]
+    parts.append("`[behaviour]`, the flags of a firmware of Protocol 1.0:\n")
     rows = []
     for flag, field in Behaviour.model_fields.items():
         choices = get_args(field.annotation) or (True, False)
         rows.append([f"`{flag}`", ", ".join(f"`{choice}`" for choice in choices), f"`{field.default}`", FLAGS[flag]])
     parts.append(_table(["key", "choices", "default", "what it decides"], rows))
     for schema, key in (
-        (Register, "[registers], a table a register"),
+        (Register, "[registers], one table for each register"),
         (Timing, "[timing]"),
         (Protection, "[protection]"),
         (Electrics, "[electrics]"),
     ):
         parts.append(f"`{key}`:\n")
-        parts.append(_table(["key", "default", "meaning"], _fields(schema)))
+        parts.append(_table(["key", "default", "meaning"], _fields(schema) + (REPEATED if schema is Register else [])))
     parts.append("`[motor]` and `[friction]` hold the constants that a servo model does not set itself.\n")
     return "\n".join(parts)
 
@@ -154,15 +163,17 @@ def _parameters() -> str:
     return "\n".join(parts)
 
 
-def _fields(schema: type[toml_tables.Table]) -> list[list[Any]]:
+def _fields(schema: type[toml_tables.Table], without: Collection[str] = ()) -> list[list[Any]]:
     """Key, default and the sentence of the docstring of each field."""
+    keys = {key: field.alias or key for key, field in schema.model_fields.items()}
+    keys |= {key: key for key in keys.values()}
     said: dict[str, str] = {}
     name = ""
     for line in (schema.__doc__ or "").partition("Attributes:")[2].splitlines():
         text = line.strip()
         begun, colon, rest = text.partition(": ")
-        if colon and begun in schema.model_fields:
-            name = begun
+        if colon and begun in keys:
+            name = keys[begun]
             said[name] = rest
         elif name and text:
             said[name] += " " + text
@@ -170,9 +181,10 @@ def _fields(schema: type[toml_tables.Table]) -> list[list[Any]]:
         [
             f"`{field.alias or key}`",
             "needed" if field.is_required() else "none" if field.default is None else f"`{_plain(field.default)}`",
-            said.get(key, "").replace("``", "`").replace("|", r"\|"),
+            said.get(keys[key], "").replace("``", "`").replace("|", r"\|"),
         ]
         for key, field in schema.model_fields.items()
+        if key not in without
     ]
 
 

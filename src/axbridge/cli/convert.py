@@ -25,7 +25,10 @@ def convert(
     ],
     *,
     wide: Annotated[
-        bool, typer.Option("--wide", help="One row a moment, one column a servo and quantity: shoulder.position_rad.")
+        bool,
+        typer.Option(
+            "--wide", help="One row for each moment, one column for each servo and quantity: shoulder.position_rad."
+        ),
     ] = False,
     rate: Annotated[
         float | None,

@@ -194,10 +194,13 @@ class FirmwareProfile(toml_tables.TomlTable):
 
     Attributes:
         name: The profile's name.
-        protocol: Version of the protocol it speaks.
+        description: What lists of profiles say of it.
+        protocol: Version of the protocol it speaks: 1, 2, ``sts`` or ``scs``.
         model_number: Value of the model number register.
+        firmware_version: Value of that register.
         instructions: Names of the instructions it knows.
-        units: Family of register units, ``ax``, ``mx``, ``x``, ``sts`` or ``scs``.
+        units: Family of register units, ``ax``, ``mx``, ``x``, ``sts`` or ``scs``. It also chooses the drive
+            (``robot/drives/kinds.py``) and the virtual servo's firmware (``FIRMWARES`` in ``virtual/servo.py``).
         registers: Control table by register name. A file may write equal neighbours as one entry with ``count``.
         behaviour: Firmware flags.
         timing: Reply timing and receiver limits.

@@ -1,7 +1,7 @@
 """A protocol as its users see it: packets, and what a servo's registers mean for a cycle, a hold, a shut-down.
 
-A family of servos is its profiles (where each register is) and one such object. Nothing outside of this folder asks
-which protocol a servo speaks: it asks its protocol what to send.
+A family of servos is its profiles (where each register is) and one such object. What drives a line asks a servo's
+protocol what to send, not which one it is.
 """
 
 from __future__ import annotations
