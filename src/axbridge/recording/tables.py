@@ -1,4 +1,4 @@
-"""Samples as one wide table: a row for each moment, a column for each servo and quantity. Arithmetic on arrays alone."""
+"""Samples as one wide table: a row for each moment, a column for each servo and quantity. Arithmetic alone."""
 
 from __future__ import annotations
 
