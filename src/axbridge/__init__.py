@@ -1,4 +1,4 @@
-"""axbridge: one Servo API for Dynamixel AX-12 servos, on the bus or simulated down to their registers.
+"""axbridge: one Servo API for Dynamixel and Feetech servos, on the bus or simulated down to their registers.
 
 A first program. With ``backend="real", port="/dev/ttyUSB0"`` it drives real servos:
 
