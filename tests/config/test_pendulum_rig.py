@@ -22,7 +22,8 @@ def inertia(mass, length):
 @pytest.mark.slow
 def test_it_swings_with_the_period_of_its_mass_and_length(mass, length):
     rig = Rig.load(f"pendulum:mass={mass},length={length}").overridden({"world": {"time_step_ms": 1.0}})
-    free = {"motor": {"armature": 0.002}, "friction": {"coulomb": 0.0, "stribeck": 0.0, "viscous": 0.0}}
+    nothing = dict.fromkeys(("coulomb", "stribeck", "viscous", "output"), 0.0)
+    free = {"motor": {"armature": 0.002, "backlash": 0.0}, "friction": nothing}
     servo = rig.servos[0].model_copy(update={"position": 0.1, "params": free})
     bank = build_bank(rig.model_copy(update={"servos": (servo,)}))
     times, angles = [], []

@@ -424,7 +424,7 @@ def test_names_with_commas_do_not_fit_into_a_motion(tmp_path):
 
 
 def test_other_endings_and_a_set_without_joints_are_refused(tmp_path):
-    with pytest.raises(UsageError, match=r"name it \.json, \.mtn or \.motion"):
+    with pytest.raises(UsageError, match=r"a move is a file \.json, \.mtn or \.motion"):
         load_move("wave.txt")
     with pytest.raises(UsageError, match="knows ids, not joints"):
         save_move(samples(0.0), tmp_path / "a.mtn")

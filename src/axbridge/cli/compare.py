@@ -46,12 +46,7 @@ def compare(
         Path | None,
         typer.Option("--beside", metavar="THIRD.mcap", help="A third recording of a walk, for the same pictures."),
     ] = None,
-    again: Annotated[
-        Path | None,
-        typer.Option(
-            "--again", metavar="REC.mcap", help="A repeat of the same motion: it shows the smallest possible error."
-        ),
-    ] = None,
+    again: Annotated[Path | None, shared("--again")] = None,
     engine: EngineOption = None,
     servo: Annotated[str | None, shared("--servo", "Compare this one only.")] = None,
     html: Annotated[Path | None, shared("--html", "It shows both motions.")] = None,

@@ -45,10 +45,7 @@ def identify(
         list[Path] | None,
         typer.Option("--holdout", metavar="REC.mcap", help="Recording to test the model with, never fitted; repeat."),
     ] = None,
-    again: Annotated[
-        list[Path] | None,
-        typer.Option("--again", metavar="REC.mcap", help="Repeat of one held out: the least error there is; repeat."),
-    ] = None,
+    again: Annotated[list[Path] | None, shared("--again", "Of one held out; repeat.")] = None,
     starts: Annotated[int, typer.Option("--starts", min=1, help="Number of random points to begin at, at most.")] = 12,
     budget: Annotated[
         str,

@@ -128,6 +128,7 @@ _A_RIG = "Name of a rig, or path of its file; also pendulum:mass=0.2,length=0.15
 # the first sentence of an option's help, and its other settings for typer; `--out` has no metavar, because the verb's
 # says what kind of file it is
 SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "--again": ("A repeat of the same motion, to show the smallest possible error.", {"metavar": "REC.mcap"}),
     "--backend": (
         "real, sim, or twin (real, and simulated beside it).",
         # the callback acts before anything starts: a script may open its robot late, or never
