@@ -122,7 +122,6 @@ def live(folder: Path) -> None:
         program = threading.Thread(target=bow)
         program.start()
         time.sleep(_SEEN)
-        tab.run("document.querySelectorAll('.mantine-Notification-root').forEach(one => one.remove())")
         keep(tab.picture(), "live.png")
         seen.set()
         program.join()
