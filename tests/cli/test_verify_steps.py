@@ -26,6 +26,7 @@ from axbridge.cli.verify_report import (
     light,
     load,
     save,
+    verdict,
     write_report,
 )  # fmt: skip
 from axbridge.cli.verify_steps import (
@@ -362,6 +363,32 @@ def test_a_finding_breaks_its_promise_and_what_cannot_be_judged_is_neither_seen_
     assert found["echo"] == ("cannot be judged here", "this adapter returns nothing")
     assert found["powered"][0] == "not tried"
     assert counted(outcomes) == "7 seen, 1 not kept, 1 cannot be judged here, 1 not tried"
+
+
+def test_a_step_that_failed_or_was_not_done_is_no_all_clear(tmp_path):
+    why = ("servo 1 did not answer", "check power and wiring", "it was not finished")
+    outcomes = {
+        "line": StepOutcome("done", WHEN),
+        "joints": StepOutcome("skipped", WHEN, lines=("left out",)),
+        "endings": StepOutcome("failed", WHEN, lines=why),
+    }
+    write_report(tmp_path, Rig.load("bioloid"), _STEPS, outcomes, {}, None)
+    text = (tmp_path / TEXT).read_text(encoding="utf-8")
+    assert text.startswith("NOT PASSED: endings failed; joints skipped; motion, walk not done. Promises: ")
+    _, _, repair = text.partition("To repair\n")
+    assert repair.startswith("  step endings; failed: servo 1 did not answer, check power and wiring, it was not fin")
+    assert repair.partition("\n")[0].endswith("bioloid.toml --only endings")
+
+
+def test_only_a_robot_whose_steps_are_all_done_has_passed():
+    done = {name: StepOutcome("done", WHEN) for name in _STEPS}
+    assert verdict(Rig.load("bioloid"), _STEPS, done) == "passed: nothing to repair"
+    del done["walk"]
+    assert verdict(Rig.load("pan_tilt"), _STEPS, done) == "passed: nothing to repair"  # it has no legs
+    assert verdict(Rig.load("bioloid"), _STEPS, done) == "not complete: walk not done"
+    finding = Finding("pan (id 1)", "turns the other way", "axbridge calibrate", True, "direction", 1)
+    done["joints"] = StepOutcome("done", WHEN, findings=(finding,))
+    assert verdict(Rig.load("pan_tilt"), _STEPS, done) == "NOT PASSED: 1 to repair"
 
 
 def test_the_text_and_the_page_say_nothing_of_person_computer_or_adapter(tmp_path):

@@ -275,10 +275,10 @@ class _Run:
 
     def summed_up(self) -> int:
         """Say where everything is; the exit code."""
-        from axbridge.cli.verify_report import PAGE, TEXT, counted
+        from axbridge.cli.verify_report import PAGE, TEXT, counted, verdict
 
         wrong = [name for name, one in self._outcomes.items() if one.findings or one.state == "failed"]
-        print(f"\nmotors are off; {'to repair: see ' + ', '.join(wrong) if wrong else 'nothing to repair'}")
+        print(f"\nmotors are off; {verdict(self._task.rig, _STEPS, self._outcomes)}")
         print(f"promises  {counted(self._outcomes)}")
         print(f"page      {self._task.folder / PAGE}")
         print(f"to send   {self._task.folder / TEXT}: it says nothing of you; see docs/bioloid.md")

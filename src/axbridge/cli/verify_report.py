@@ -131,6 +131,21 @@ def counted(outcomes: Outcomes) -> str:
     return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in kinds)
 
 
+def verdict(rig: Rig, titles: Mapping[str, str], outcomes: Outcomes) -> str:
+    """Whether the robot has passed, and which steps say nothing because they failed or were not done."""
+    states = {name: outcomes[name].state if name in outcomes else "not done" for name in titles}
+    if not can_walk(rig):
+        states.pop("walk", None)
+    wrong = len(grouped(finding for one in outcomes.values() for finding in one.findings))
+    open_ = [
+        f"{', '.join(names)} {state}"
+        for state in ("failed", "skipped", "not done")
+        if (names := [name for name, own in states.items() if own == state])
+    ]
+    word = "NOT PASSED" if wrong or "failed" in states.values() else "not complete" if open_ else "passed"
+    return f"{word}: {'; '.join([*([f'{wrong} to repair'] if wrong else []), *open_]) or 'nothing to repair'}"
+
+
 # ---- page and text
 
 
@@ -139,10 +154,10 @@ def write_report(
     motion: Comparison | None,
 ) -> None:  # fmt: skip
     """Write the page, and the same as a text."""
-    tables = _tables(titles, outcomes)
-    to_repair, today = len(tables[0].rows), f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    tables = _tables(rig, titles, outcomes)
+    today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     head = [
-        f"{to_repair or 'nothing'} to repair. Promises: {counted(outcomes)}.",
+        f"{verdict(rig, titles, outcomes)}. Promises: {counted(outcomes)}.",
         f"{_robot(rig)}; {_kinds(rig)}",
         f"axbridge {__version__}, Python {platform.python_version()}, {platform.system()}; {today}",
     ]
@@ -226,9 +241,14 @@ def anonymous(text: str, private: Mapping[str, str]) -> str:
     return text
 
 
-def _tables(titles: Mapping[str, str], outcomes: Outcomes) -> list[Table]:
+def _tables(rig: Rig, titles: Mapping[str, str], outcomes: Outcomes) -> list[Table]:
     """What is wrong, what came of each step, the promises, and what was measured of servos and joints."""
     wrong = grouped(finding for one in outcomes.values() for finding in one.findings)
+    wrong += [
+        (f"step {name}", f"failed: {', '.join(one.lines)}", f"then axbridge verify --rig {rig.path} --only {name}")
+        for name, one in outcomes.items()
+        if one.state == "failed"
+    ]
     steps = tuple(
         (title, *((one.state, "; ".join(one.lines)) if (one := outcomes.get(name)) else ("not done", "")))
         for name, title in titles.items()
