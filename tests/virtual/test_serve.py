@@ -125,6 +125,14 @@ def test_a_client_that_never_reads_does_not_stop_the_server(rig):
         assert until(answers)
 
 
+def test_programs_read_the_terminals_name_and_people_the_links(rig, tmp_path):
+    link = tmp_path / "ax"
+    with server(rig, "--link", str(link)) as served:
+        assert served.address == str(link.resolve())
+        served.stop()
+    assert f"linked: {link}\n" in served.said
+
+
 def test_a_second_server_on_the_link_is_refused(rig, tmp_path):
     link = tmp_path / "ax"
     with server(rig, "--link", str(link)):

@@ -74,6 +74,8 @@ def serve(
     def ready() -> None:
         for name, channel in channels.items():
             print(f"ready: {channel.address}" + (f" {name}" if len(channels) > 1 else ""), flush=True)
+        if link is not None and not sys.stdout.isatty():
+            print(f"linked: {_linked(link, channels)}", file=sys.stderr, flush=True)
         if sys.stdout.isatty():
             _explain(loaded, channels, timing, faults, link)
 
@@ -110,6 +112,11 @@ def served(rig: Rig, model: str | None = None) -> Rig:
         return rig
 
 
+def _linked(link: Path, channels: dict[str, Channel]) -> str:
+    """The link's name; of several buses, that of each."""
+    return f"{link}-BUS" if len(channels) > 1 else str(link)
+
+
 def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, link: Path | None) -> None:
     """What a person sees beside the line for programs."""
     print(f"serving {rig.name}: {rig.description}" if rig.description else f"serving {rig.name}")
@@ -119,7 +126,7 @@ def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, l
         on = f"  bus {servo.bus}" if len(channels) > 1 else ""
         name = rig.model_of(servo).name
         print(f"  {servo.name:<{width}}  id {servo.id}  {rig.profile_of(servo).name}, model {name}{on}")
-    linked = f"link {link}" + ("-BUS" if len(channels) > 1 else "") if link else "no link"
+    linked = f"link {_linked(link, channels)}" if link else "no link"
     print(f"{linked}; timing {timing}; faults: {faults or 'none'}")
     port = str(link) if link and len(channels) == 1 else next(iter(channels.values())).address
     print(f"next, in another terminal: axbridge scan --port {port}")
