@@ -14,6 +14,7 @@ import typer
 
 from axbridge.cli import options as opt
 from axbridge.cli.app import app, emit_json
+from axbridge.cli.exit import motors_after
 from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
 
@@ -87,6 +88,8 @@ def play(
     _print(played)
     if record is not None:
         print(f"recording {record}")
+    if robot.backend != "sim":
+        print(motors_after(loaded))
 
 
 def _note(text: str) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from axbridge.cli import options as opt
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
+from axbridge.cli.exit import motors_after
 from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible, watched
 
@@ -96,13 +97,15 @@ def walk(
         )
     else:
         _print(outcome, record)
+        if robot.backend != "sim":
+            print(motors_after(loaded))
     return FAILED_CHECK if outcome.fell else DONE
 
 
 def _print(outcome: WalkOutcome, record: Path | None) -> None:
     print(f"planned   {outcome.planned * 100:.1f} cm in {outcome.seconds:.1f} s")
     if outcome.distance is None or outcome.speed is None:
-        print("walked    measure it: no servo can tell")
+        print("distance  unknown: a real robot cannot measure it")
     else:
         sideways, turned = (outcome.sideways or 0.0) * 100, math.degrees(outcome.turned or 0.0)
         print(f"walked    {outcome.distance * 100:.1f} cm, {outcome.speed * 100:.1f} cm/s")
