@@ -52,6 +52,14 @@ def test_a_candidate_that_ends_early_is_not_whole():
     assert not lacks(compare(recording(wave()), recording(wave(time=TIME[1:-1]))))
 
 
+def test_many_servos_that_are_compared_in_part_are_one_line():
+    names = ("hip", "knee", "toe")
+    early = recording(*(wave(name, time=TIME[:end]) for name, end in zip(names, (300, 250, 200), strict=True)))
+    (line,) = lacks(compare(recording(*map(wave, names)), early))
+    assert line.startswith("toe: 44.4% of reference was compared; other lacks 5.00 s")
+    assert line.endswith("; 2 more of its servos lack as much, or less")
+
+
 def test_a_candidate_with_a_hole_is_not_whole():
     holed = wave()
     position = np.where((TIME > 3) & (TIME < 3.5), np.nan, holed.position)

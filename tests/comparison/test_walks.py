@@ -13,7 +13,9 @@ from axbridge.cli import compare as verb  # noqa: F401 - registers it
 from axbridge.comparison.comparison import compare, following
 from axbridge.comparison.html import write_html
 from axbridge.comparison.page import table_text
+from axbridge.comparison.side_by_side import walk_span
 from axbridge.comparison.simulate import simulate
+from axbridge.comparison.tables import deviation_table
 from axbridge.comparison.walk_html import lag_table, walk_headline, walk_table
 from axbridge.comparison.walks import WalkSide, document, knees, lags_of, sides_of, zmp_apart
 from axbridge.config.rig import Rig
@@ -104,9 +106,30 @@ def test_the_page_shows_knees_zmp_power_and_lags(sides, walked, repeated, tmp_pa
 
 def test_the_headline_says_how_near_knees_and_power_are(sides):
     text = walk_headline(sides)
-    assert re.search(r"against real. ax12: knees within \d\.\d° \(RMSE, \d% of how far it bends\), power [+-]\d%", text)
-    assert re.search(r"lima2009: .* power -[4-9]\d%", text)
+    assert re.match(
+        r"ax12 beside real: knees within \d\.\d° of each other \(\d% of their travel\), power \d% (less|more)\. ", text
+    )
+    assert re.search(r"lima2009 beside real: .* power [4-9]\d% less\.", text)
     assert walk_headline(sides[:1]) == ""
+
+
+def test_joints_of_walks_are_listed_by_the_walk_itself(walked, repeated):
+    rising = {}  # getting up, one joint is far away
+    for name, track in repeated[0].items():
+        late = 1.0 * ((track.time < walk_span(walked)[0]) & (name == "right_elbow"))
+        rising[name] = replace(track, position=track.position + late)
+    found = compare(walked, replace(repeated[0], tracks=rising), same_clock=True)
+    assert found.pairs[0].name == "right_elbow"
+    table = deviation_table(found)
+    assert table.header[1] == "RMSE ° in the walk"
+    assert table.rows[0][0] != "right_elbow"
+    own = [float(row[1]) for row in table.rows]
+    assert own == sorted(own, reverse=True)
+
+
+def test_the_walks_table_says_how_long_each_lasted(sides):
+    row = next(row for row in walk_table(sides).rows if row[0] == "it lasted, s")
+    assert [float(cell) for cell in row[1:]] == pytest.approx([np.ptp(side.span) for side in sides], abs=0.06)
 
 
 def test_walks_without_a_rig_have_knees_loads_and_lags(tmp_path):

@@ -160,15 +160,17 @@ def lacks(comparison: Comparison) -> list[str]:
     """What was not compared, in words: servos that are missing, and motions that end early or have holes."""
     found = [f"{name}: not compared: {why}" for name, why in comparison.missing.items()]
     first, second = comparison.labels
-    for pair in comparison.pairs:
+    partial = sorted((one for one in comparison.pairs if not one.coverage.whole), key=lambda one: one.coverage.share)
+    for pair in partial[:1]:
         covered = pair.coverage
-        if not covered.whole:
-            facts = [f"{covered.share:.1%} of {first} was compared"]
-            if covered.hole > HOLE:
-                facts.append(f"{second} lacks {covered.hole:.2f} s of it at a stretch")
-            if covered.beyond > HOLE:
-                facts.append(f"{second} is {covered.beyond:.2f} s longer than {first}")
-            found.append(f"{pair.name}: {'; '.join(facts)}")
+        facts = [f"{covered.share:.1%} of {first} was compared"]
+        if covered.hole > HOLE:
+            facts.append(f"{second} lacks {covered.hole:.2f} s of it at a stretch")
+        if covered.beyond > HOLE:
+            facts.append(f"{second} is {covered.beyond:.2f} s longer than {first}")
+        if len(partial) > 1:
+            facts.append(f"{len(partial) - 1} more of its servos lack as much, or less")
+        found.append(f"{pair.name}: {'; '.join(facts)}")
     return found
 
 

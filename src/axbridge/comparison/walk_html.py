@@ -26,7 +26,7 @@ _TIME = "time from the walk's start, s"
 
 
 def walk_headline(sides: Sequence[WalkSide]) -> str:
-    """How near knees and power of the second walk are to those of the first, in a sentence; empty of one walk."""
+    """How near knees and power of the others are to those of the first walk, in a sentence; empty of one walk."""
     if len(sides) < 2:
         return ""
     said = []
@@ -35,20 +35,24 @@ def walk_headline(sides: Sequence[WalkSide]) -> str:
         parts = []
         if found:
             worst = max(found, key=lambda knee: knee.rmse)
-            share = f", {worst.share:.0%} of how far it bends" if math.isfinite(worst.share) else ""
-            parts.append(f"knees within {worst.rmse:.1f}° (RMSE{share})")
+            share = f" ({worst.share:.0%} of their travel)" if math.isfinite(worst.share) else ""
+            parts.append(f"knees within {worst.rmse:.1f}° of each other{share}")
         one, other = sides[0].power, side.power
         if len(one.joules) and len(other.joules) and one.watt.any():
-            parts.append(f"power {float(other.watt.mean() / one.watt.mean() - 1):+.0%}")
+            more = float(other.watt.mean() / one.watt.mean() - 1)
+            parts.append(f"power {abs(more):.0%} {'less' if more < 0 else 'more'}")
         if parts:
-            said.append(f"{side.label}: {', '.join(parts)}")
-    return f"The walk against {sides[0].label}. {'; '.join(said)}." if said else ""
+            said.append(f"{side.label} beside {sides[0].label}: {', '.join(parts)}.")
+    return " ".join(said)
 
 
 def walk_table(sides: Sequence[WalkSide]) -> Table:
     """The walks' figures, a column each."""
     named = "steps" if "gait" in sides[0].recording.metadata else "parts"
-    rows = [(named, *(str(len(side.steps)) for side in sides))]
+    rows = [
+        (named, *(str(len(side.steps)) for side in sides)),
+        ("it lasted, s", *(f"{side.span[1] - side.span[0]:.1f}" for side in sides)),
+    ]
     reference, apart = sides[0], [{knee.name: knee for knee in knees(sides[0], side)} for side in sides[1:]]
     for name in knee_names(reference) if apart else ():
         cells = [found[name].text if name in found else "-" for found in apart]
