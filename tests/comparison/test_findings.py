@@ -74,6 +74,24 @@ def test_a_servo_of_copper_is_not_blamed_for_its_friction():
     assert text == "friday falls 189 ms earlier than monday; steps agree to 0.0°."
 
 
+def test_a_step_in_which_samples_are_missing_is_named_and_not_judged():
+    time = np.arange(0, 4, 0.01)
+    events = tuple(
+        Event(at, "segment", {"name": name, "kind": "step", "target": goal})
+        for at, name, goal in ((0.5, "step to 90", math.pi / 2), (2.0, "step back", 0.0))
+    )
+
+    def steps(back, seen):
+        position = np.radians(np.interp(time, [0.5, 0.75, back, back + 0.25], [0, 90, 90, 0]))
+        command = np.where((time >= 0.5) & (time < 2.0), math.pi / 2, 0.0)
+        track = Track.of("a", time[seen], position=position[seen], command=command[seen])
+        return Recording(Path("a.mcap"), {"a": track}, events, metadata={"backend": "sim"})
+
+    gap = (time > 2.05) & (time < 2.44)
+    text = said(steps(2.3, ~gap), steps(2.0, time >= 0))
+    assert text == "Steps agree to 0.0°. Not judged, as samples are missing: 'step back' (0.39 s)."
+
+
 def test_motions_that_agree_are_said_to():
     assert said(recording(), recording()) == "Steps agree to 0.0°."
     assert _sentence(Findings(0.31, 1.0), "a", "b", modelled=True) == "b agrees with a to 0.31°."

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.arm import arm_of, stops_of
-from axbridge.comparison.comparison import compare
+from axbridge.comparison.comparison import compare, following
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
@@ -255,3 +255,10 @@ def test_a_torque_limit_caps_the_duty():
     strong, limited = (np.degrees(rollouts(params(), r)[0]) for r in (free, weak))
     assert strong[-1] > 85
     assert limited[-1] < 60
+
+
+@pytest.mark.parametrize("judge", [following, lambda made: simulate(made, "bare_horn")])
+def test_a_graph_without_goals_is_imported_again_with_them(judge):
+    graph = Path(__file__).parents[2] / "docs" / "real" / "ax12a_steps" / "AX12A_NOLOAD_1.csv"
+    with pytest.raises(RecordingError, match=r"holds no commands\nimport it again with `--goal COUNTS@auto --force`"):
+        judge(import_log(graph, servo="horn"))

@@ -16,7 +16,7 @@ def test_a_fall_tells_friction_and_nothing_of_the_loop():
     fall = motion(ax12_truth(), step=1.2, fall=True)
     sampled, *lines = excitation(prepare([fall], RIG, "ax12"))
     told = {line.partition(":")[0]: line for line in lines}
-    assert sampled.startswith("1 recordings, 1 s, 100 samples a second, gaps: 0")
+    assert sampled.startswith("1 recording, 1 s, 100 Hz, gaps: 0")
     assert "well identified" in told["friction.coulomb"]
     assert "not identified" in told["controller.slope"]
     assert "; record steps of several sizes" in told["controller.slope"]

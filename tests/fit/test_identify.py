@@ -263,9 +263,15 @@ def test_what_warmth_does_is_searched_where_recordings_differ_in_it():
     assert set(names[1]) - set(names[0]) == {"motor.resistance_per_kelvin"}
 
 
-@pytest.mark.parametrize(("model", "friction"), [("fancy", None), ("ax12", "M7")])
-def test_an_unknown_model_or_law_is_refused(model, friction):
-    with pytest.raises(UsageError, match="there is no"):
+@pytest.mark.parametrize(
+    ("model", "friction", "words"),
+    [
+        ("xl330", None, r"a fit cannot begin with 'xl330'\nbegin with ax12 \(AX\), pendulum-servo \(X, "),
+        ("ax12", "M7", "there is no friction law"),
+    ],
+)
+def test_a_model_or_law_that_no_fit_begins_with_is_refused(model, friction, words):
+    with pytest.raises(UsageError, match=words):
         space_of(model, friction, lima())
 
 

@@ -26,10 +26,8 @@ def identify(
     rig: RigOption,
     model: Annotated[
         str,
-        shared(
-            "--model",
-            "pendulum-servo, ax12 or lima2009.",
-            metavar="NAME",
+        typer.Option(
+            "--model", metavar="NAME", help="Begin with ax12 (AX), pendulum-servo (X, MX, Feetech) or lima2009."
         ),
     ],
     out: Annotated[Path | None, shared("--out", "The parameters.", metavar="PARAMS.toml")] = None,
@@ -141,6 +139,8 @@ def identify(
         for path in (out, html):
             if path is not None:
                 print(f"wrote {path}")
+        if out is not None:
+            print(f"next: axbridge compare {recordings[0]} --rig {rig} --model {out}")
     for line in failed:
         typer.echo(f"failed: {line}", err=True)
     return FAILED_CHECK if failed else DONE
@@ -166,7 +166,7 @@ def _print(fit: Fit) -> None:
     text = f"\nmean absolute error {facts['mae_deg']:.2f}°"
     if facts["held_out_mae_deg"] is not None:
         text += f", held out {facts['held_out_mae_deg']:.2f}°"
-    print(f"{text}; {fit.rollouts} rollouts in {fit.seconds:.0f} s")
+    print(f"{text}; {fit.rollouts} simulations in {fit.seconds:.0f} s")
     if chance := ends_text(fit):
         print(chance)
     for warning in (fit.condition, *([fit.laws.note] if fit.laws is not None and fit.laws.note else ()), *fit.warnings):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.comparison.condition import parse_condition
+from axbridge.comparison.recorded_runs import goals_hint
 from axbridge.comparison.side_by_side import HOLE, Pair, Sides, pair_of
 from axbridge.errors import RecordingError
 from axbridge.recording.recording import Recording, Track
@@ -146,7 +147,7 @@ def following(
     """How well each servo followed its goals: its command is the reference."""
     commanded = [name for name in recording if _is_commanded(recording[name])]
     if not commanded:
-        raise RecordingError(recording.path, "holds no commands", "give a second recording to compare with, or --rig")
+        raise RecordingError(recording.path, "holds no commands", f"{goals_hint(recording)}, or compare two recordings")
     sides = Sides(recording, recording, same_clock=True, goals=True)
     return _compared(sides, [(name, name) for name in commanded], ("goal", "position"), 0.2, {}, progress)
 

@@ -12,7 +12,8 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.metrics import best_shift, deviation, resample
-from axbridge.comparison.side_by_side import ComparedSegment, Pair
+from axbridge.comparison.side_by_side import HOLE, ComparedSegment, Pair
+from axbridge.recording.sample_quality import GAP
 
 AGREES = 0.5  # degrees of RMSE: about two counts of an AX-12
 LATE = 0.005  # s: less than a control cycle is no latency
@@ -46,6 +47,7 @@ class Findings:
         steps_aligned: RMSE in the steps with `step_shift` taken out, degrees.
         rises: How much longer the other takes to rise, s: the median.
         rising: How long the reference takes, s: the median.
+        unjudged: Steps and falls that are left out, as samples are missing in them: name and longest gap, s.
     """
 
     rmse: float
@@ -61,16 +63,19 @@ class Findings:
     steps_aligned: float | None = None
     rises: float | None = None
     rising: float | None = None
+    unjudged: tuple[tuple[str, float], ...] = ()
 
 
 def findings_of(comparison: Comparison, pair: Pair) -> Findings:
     """Measure how one servo's motions differ."""
-    falls = [part for part in pair.parts if part.kind == "fall" and part.results is not None]
+    measured = [part for part in pair.parts if part.kind in {"fall", "step"} and part.results is not None]
+    unjudged = _with_gaps(pair, measured) if measured else {}
+    falls = [part for part in measured if part.kind == "fall" and part not in unjudged]
     times = [tuple(map(float, part.results)) for part in falls if part.results is not None]
     both = [(a, b) for a, b in times if math.isfinite(a) and math.isfinite(b)]
     ends = {(math.isfinite(a), math.isfinite(b)) for a, b in times}
     never = "other" if ends == {(True, False)} else "reference" if ends == {(False, True)} else ""
-    steps = [part for part in pair.parts if part.kind == "step" and part.results is not None]
+    steps = [part for part in measured if part.kind == "step" and part not in unjudged]
     rises = [tuple(result.rise for result in part.results) for part in steps if part.results is not None]
     rises = [(a, b) for a, b in rises if math.isfinite(a) and math.isfinite(b)]
     shift, plain, aligned = _within(comparison, pair, steps) if steps else (None, None, None)
@@ -88,6 +93,7 @@ def findings_of(comparison: Comparison, pair: Pair) -> Findings:
         steps_aligned=aligned,
         rises=_median(b - a for a, b in rises),
         rising=_median(a for a, _ in rises),
+        unjudged=tuple((part.name, gap) for part, gap in unjudged.items()),
     )
 
 
@@ -114,6 +120,12 @@ def _in_words(comparison: Comparison) -> str:
 
 
 def _sentence(found: Findings, reference: str, other: str, *, modelled: bool) -> str:
+    text = _judged(found, reference, other, modelled=modelled)
+    gaps = ", ".join(f"'{name}' ({gap:.2f} s)" for name, gap in found.unjudged)
+    return f"{text} Not judged, as samples are missing: {gaps}." if gaps else text
+
+
+def _judged(found: Findings, reference: str, other: str, *, modelled: bool) -> str:
     """Falls first, then steps; what neither tells, the errors over all do."""
     fall = _fall(found, reference, other, modelled=modelled)
     step = _step(found, reference, other)
@@ -167,6 +179,16 @@ def _step(found: Findings, reference: str, other: str) -> str:
     if abs(slower) > max(RISES[0], RISES[1] * usual):
         return f"{other} takes {_ms(slower)} {'less' if slower < 0 else 'more'} than {reference} for a step"
     return f"steps are {found.steps:.1f}° apart"
+
+
+def _with_gaps(pair: Pair, parts: Sequence[ComparedSegment]) -> dict[ComparedSegment, float]:
+    """Parts into which a stretch without samples reaches, and how long it is, s."""
+    both = pair.motions
+    time = both.time[~np.isnan(both.reference) & ~np.isnan(both.other)]
+    spaces = np.diff(time)
+    long = max(HOLE, GAP * float(np.median(spaces))) if len(spaces) else math.inf
+    reach = {part: spaces[(time[1:] > part.start) & (time[:-1] < part.end)].max(initial=0.0) for part in parts}
+    return {part: float(gap) for part, gap in reach.items() if gap > long}
 
 
 def _within(

@@ -144,11 +144,19 @@ def only_track(recording: Recording, rig: Rig) -> Track:
     if len(track) < 2:
         raise RecordingError(recording.path, "holds fewer than two samples", "record it again")
     if np.isnan(track.command).all() and np.isnan(track.duty).all() and track.enabled.any():
-        raise RecordingError(recording.path, "holds no commands", "import it with --column command=…")
+        raise RecordingError(recording.path, "holds no commands", goals_hint(recording))
     known = np.flatnonzero(~np.isnan(track.position))
     if not len(known):
         raise RecordingError(recording.path, "holds no positions", "look at the servo's cable and id; record it again")
     return track.between(float(track.time[known[0]]), math.inf)  # where a run starts must be known
+
+
+def goals_hint(recording: Recording) -> str:
+    """How a recording without goals gets some."""
+    if recording.metadata.get("backend") != "imported":
+        return "record it with goals"
+    option = "--goal COUNTS@auto" if "servo_model" in recording.metadata else "--column command=HEADER"
+    return f"import it again with `{option} --force`"
 
 
 def _sampled(recording: Recording, track: Track) -> tuple[FloatArray, float]:

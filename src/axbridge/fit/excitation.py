@@ -30,8 +30,8 @@ def excitation(problem: Problem) -> tuple[str, ...]:
         moves = math.sqrt(normal[index, index])
         alone = min(moves, 1 / math.sqrt(max(inverse[index, index], 1e-12)))
         how = "well" if alone > _CLEAR * count else "weakly" if alone > count else "not"
-        line = f"{unknown.name}: {how} identified (over its range it moves the recordings by {moves:.2g}°"
-        line += f", by {alone:.2g}° as no other does)"
+        line = f"{unknown.name}: {how} identified (over its range it moves the prediction by {moves:.2g}°, "
+        line += f"{alone:.2g}° of it as no other value can)"
         lines.append(line if how == "well" else f"{line}; record {unknown.best_experiment}")
     return tuple(lines)
 
@@ -40,13 +40,12 @@ def _sampled(problem: Problem) -> str:
     """Rates, gaps and clocks of what is fitted."""
     facts = [next(iter(one.values())).facts() for one in problem.fitted]
     runs = problem.runs
-    ends = zip(runs.start[:-1], runs.start[1:], strict=True)
-    periods = [float(np.median(np.diff(runs.time[a:b]))) for a, b in ends]
     length = float(np.sum(runs.time[runs.start[1:] - 1] - runs.time[runs.start[:-1]]))
-    rates = sorted({round(1 / period) for period in periods})
+    rates = sorted({round(one.rate) for one in facts})
     rate = f"{rates[0]}" if len(rates) == 1 else f"{rates[0]} to {rates[-1]}"
     clock = "stamps restored from a coarse clock" if runs.spread.any() else "clock even"
     if runs.adrift.any():
         clock += ", moments of some commands unknown"
     gaps = sum(one.gaps for one in facts)
-    return f"{len(facts)} recordings, {length:.0f} s, {rate} samples a second, gaps: {gaps}, {clock}"
+    count = f"{len(facts)} recording{'s' * (len(facts) > 1)}"
+    return f"{count}, {length:.0f} s, {rate} Hz, gaps: {gaps}, {clock}"

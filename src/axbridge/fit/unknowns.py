@@ -151,7 +151,9 @@ def space_of(
 ) -> Space:  # fmt: skip
     """The unknowns of a model."""
     if model not in MODELS:
-        raise UsageError(f"there is no model {model!r} to identify", f"models: {', '.join(MODELS)}")
+        raise UsageError(
+            f"a fit cannot begin with {model!r}", "begin with ax12 (AX), pendulum-servo (X, MX, Feetech), or lima2009"
+        )
     law = friction or MODELS[model]
     if law not in FRICTION_LAWS:
         raise UsageError(f"there is no friction law {law!r}", f"laws: {', '.join(FRICTION_LAWS)}")

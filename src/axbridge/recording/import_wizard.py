@@ -101,7 +101,9 @@ def wizard_recording(
         columns["command"], columns["commanded"], facts["goal"], events, said = _commands(export, goal, servo)
         notes += said
     else:
-        notes.append("the goal was not exported: give --goal COUNTS@SECONDS, or --goal auto to have it estimated")
+        notes.append(
+            "the goal was not exported, so nothing can be simulated: give --goal COUNTS@SECONDS, COUNTS@auto or auto"
+        )
     if coarse_clock.on_grid(export.time):
         found = coarse_clock.restored(export.time)
         facts["stamps"] = {"grid_s": coarse_clock.GRID, "poll_s": None if math.isnan(found.poll) else found.poll}
