@@ -40,7 +40,7 @@ def compare(
     ] = None,
     model: Annotated[
         list[str] | None,
-        shared("--model", "Default: the rig's; for walks you can give two."),
+        shared("--model", "`axbridge list models` names them. Default: the rig's; for walks you can give two."),
     ] = None,
     beside: Annotated[
         Path | None,

@@ -26,9 +26,7 @@ def identify(
     rig: RigOption,
     model: Annotated[
         str,
-        typer.Option(
-            "--model", metavar="NAME", help="Begin with ax12 (AX), pendulum-servo (X, MX, Feetech) or lima2009."
-        ),
+        shared("--model", "A fit begins with ax12 (AX), pendulum-servo (X, MX, Feetech) or lima2009.", metavar="NAME"),
     ],
     out: Annotated[Path | None, shared("--out", "The parameters.", metavar="PARAMS.toml")] = None,
     method: Annotated[str | None, typer.Option("--method", help="cma, or grid: the paper's scans (lima2009).")] = None,

@@ -151,7 +151,7 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "--html": ("Write a page.", {"metavar": "PAGE.html"}),
     "--joints": ("Only these joints, separated by commas; default: all.", {"metavar": "NAME,NAME"}),
     "--json": ("Print one JSON document on stdout, and nothing else.", {}),
-    "--model": ("Servo model; `axbridge list models` names them.", {"metavar": "NAME|FILE.toml"}),
+    "--model": ("Servo model.", {"metavar": "NAME|FILE.toml"}),
     "--open/--no-open": ("Open the page in the browser.", {}),
     "--out": ("Where to write.", {}),
     "--period": ("Time of one cycle, s.", {}),
@@ -180,7 +180,9 @@ EngineOption = Annotated[str | None, shared("--engine")]
 ForceOption = Annotated[bool, shared("--force")]
 GuiOption = Annotated[bool, shared("--gui")]
 JsonOption = Annotated[bool, shared("--json")]
-ModelOption = Annotated[str | None, shared("--model", "Default: the rig's.", envvar="AXBRIDGE_MODEL")]
+ModelOption = Annotated[
+    str | None, shared("--model", "`axbridge list models` names them. Default: the rig's.", envvar="AXBRIDGE_MODEL")
+]
 MoveArgument = Annotated[Path, typer.Argument(metavar="MOVE", help="A .json, .mtn or .motion file; or sample:bow.")]
 PortOption = Annotated[str | None, shared("--port")]
 RecordOption = Annotated[Path | None, shared("--record")]

@@ -30,7 +30,7 @@ def view(
         str | None,
         shared("--rig", "The robot to show; with a recording: simulate it on this rig, and show that as a ghost."),
     ] = None,
-    model: Annotated[str | None, shared("--model", "Default: the rig's.")] = None,
+    model: Annotated[str | None, shared("--model", "`axbridge list models` names them. Default: the rig's.")] = None,
     engine: EngineOption = None,
     backend: BackendOption = "sim",
     port: PortOption = None,
