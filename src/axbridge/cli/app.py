@@ -75,7 +75,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
-    help="Control, simulate and compare Dynamixel servos: the same program runs on a real bus and in simulation.",
+    help="Control, simulate and compare Dynamixel and Feetech servos: one program, on a real bus or simulated.",
 )
 
 
