@@ -10,6 +10,7 @@ from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import run as run_arguments
 from axbridge.cli.off import broadcast_off
+from axbridge.robot.calibration import rig_of_scan
 from tests.support.robot_files import write_feetech_comb
 from tests.support.warm import serving
 
@@ -47,6 +48,16 @@ def test_a_scan_says_who_they_are(line, capsys):
     ]
     found = json.loads(said(capsys, port, "scan", "--ids", "1", "--json"))["bauds"]["1000000"]
     assert [servo["protocol"] for servo in found] == [PROTOCOLS[profile[:3]].name]
+
+
+@pytest.mark.parametrize(
+    ("profile", "model", "volts"), [("sts3215", "sts3215", 7.4), ("sts3215-12v", "sts3215_12v", 12)]
+)
+def test_a_rig_of_what_answers_tells_servos_of_one_number_by_their_voltage(tmp_path, profile, model, volts):
+    with serving(write_feetech_comb(tmp_path, 1, profile, supply=volts)) as port:
+        made = rig_of_scan("mine", port)
+    assert (made.servos[0].profile, made.servos[0].model) == (profile, model)
+    assert made.buses[0].supply_voltage == volts
 
 
 def test_what_is_written_lasts_and_the_lock_is_closed_behind_it(line, capsys):

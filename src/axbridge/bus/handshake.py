@@ -272,15 +272,17 @@ def _models() -> dict[str, int]:
     return numbers
 
 
-def profile_for(model: int, firmware: int | None = None) -> FirmwareProfile | None:
+def profile_for(model: int, firmware: int | None = None, limit: int | None = None) -> FirmwareProfile | None:
     """The shipped profile of a model number, with the newest firmware that is not newer than `firmware`.
 
-    None when there is none. Models that tell the same number (AX-12, AX-12+, AX-12A) count as the usual one of them.
+    None when there is none. Models that tell the same number (AX-12, AX-12+, AX-12A) count as the usual one of them,
+    unless `limit`, what one holds as its highest supply in 0.1 V, is the factory value of another.
     """
 
-    def order(profile: FirmwareProfile) -> tuple[int, bool, str]:
+    def order(profile: FirmwareProfile) -> tuple[int, bool, bool, str]:
+        fits = profile.register("max_voltage_limit").initial == limit
         usual = profile.name == PROTOCOLS[profile.protocol].usual_profile
-        return profile.firmware_version, usual, profile.name
+        return profile.firmware_version, fits, usual, profile.name
 
     known = [FirmwareProfile.load(name) for name, number in _models().items() if number == model]
     old_enough = [profile for profile in known if firmware is None or profile.firmware_version <= firmware]

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from axbridge.bus.commission import read_register
 from axbridge.bus.handshake import Finding, counting, profile_for
 from axbridge.bus.scan import FoundServo, scan
 from axbridge.bus.serial import SerialBus
@@ -100,6 +101,9 @@ def _entry(rig: Rig, bus: BusConfig, found: FoundServo, line: SerialBus) -> dict
         )
     own = next((servo for servo in rig.dynamixels if rig.profile_of(servo).model_number == found.model), None)
     profile = profile_for(found.model, found.firmware) if own is None else rig.profile_of(own)
+    if own is None and profile is not None and profile.maker == "Feetech":  # 7.4 V and 12 V have one model number
+        limit = read_register(line, found.id, profile.register("max_voltage_limit"))
+        profile = profile_for(found.model, found.firmware, limit)
     if profile is None:
         raise BusError(f"servo {found.id} is of model {found.model}, unknown here", "give the rig a profile of it")
     name = f"servo {found.id}" if len(rig.buses) == 1 else f"servo {found.id} on {bus.name}"
