@@ -221,7 +221,7 @@ def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
         (("record", "dance", "--rig", "bench_arm"), "no experiment 'dance'"),
         (("record", "step", "--rig", "bench_arm", "--angle", "170"), "beyond the limits"),
         (("record", "step", "--rig", "bench_arm", "--servo", "knee"), "no servo 'knee'"),
-        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "best", "--out", "x.toml"), "no model 'best'"),
+        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "best", "--out", "x.toml"), "cannot begin with 'best'"),
         (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--method", "grid", "--out", "x.toml"),
          "the grid is the paper's"),
         (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--out", "x.toml"),
