@@ -60,12 +60,14 @@ def test_registers_of_four_bytes_are_read_and_written_by_name(line, capsys):
 
 
 def test_a_model_that_only_the_rig_knows_is_read_by_the_rigs_profile(line, capsys, tmp_path):
-    line[1].table["model_number"] = 1230
-    (tmp_path / "own.toml").write_text('base = "xl330-m288"\nname = "own"\ndescription = "own"\nmodel_number = 1230\n')
-    servo = '[[servo]]\nname = "one"\njoint = "one"\nid = 1\nprofile = "own.toml"\nmodel = "xl330"\n'
+    line[3].table["model_number"] = 1230
+    (tmp_path / "own.toml").write_text('base = "mx-28"\nname = "own"\ndescription = "own"\nmodel_number = 1230\n')
+    servo = '[[servo]]\nname = "one"\njoint = "one"\nid = 3\nprofile = "own.toml"\nmodel = "mx28"\n'
     (tmp_path / "mine.toml").write_text(f'name = "mine"\n{servo}')
-    assert run(line, "servo", "info", "one", "--rig", str(tmp_path / "mine.toml")) == 0
-    assert capsys.readouterr().out.startswith("servo 1: own, firmware 52, Protocol 2.0\n")
+    assert run(line, "servo", "info", "3") == 0
+    assert capsys.readouterr().out.startswith("servo 3: ax-12a, ")
+    assert run(line, "servo", "read", "one", "p_gain", "--rig", str(tmp_path / "mine.toml")) == 0
+    assert capsys.readouterr().out.startswith("p_gain ")
 
 
 def test_eeprom_while_torque_is_on_is_refused_with_the_command_that_helps(line, capsys):

@@ -104,7 +104,7 @@ def test_check_names_the_servo_and_what_is_wrong(desk, capsys, text, words):
 
 
 def test_check_sees_a_zero_that_is_not_the_middle_of_its_servo(desk, capsys):
-    (desk / "mine.toml").write_text('base = "pan_tilt"\n[[servo]]\nname = "tilt"\nprofile = "mx-28"\n')
+    (desk / "mine.toml").write_text('base = "pan_tilt"\n[[servo]]\nname = "tilt"\nprofile = "mx-28"\nmodel = "mx28"\n')
     assert run(["rig", "check", "mine.toml"]) == 0
     assert "tilt: zero = 512, though the middle of profile mx-28 is 2048" in capsys.readouterr().out
 

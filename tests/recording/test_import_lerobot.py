@@ -90,7 +90,7 @@ def test_degrees_with_a_calibration_count_from_the_middle_of_the_servo(desk):
         (["set", "out.mcap", "--unit", "normalised"], "add --calibration"),
         (["set", "out.mcap", "--unit", "deg", "--episode", "9"], "has no episode 9\nit has 1, from 0 on"),
         (["set", "out.mcap", "--unit", "deg", "--calibration", "nothing.json"], "nothing.json"),
-        (["set/data", "out.mcap"], "is a folder without meta/info.json"),
+        (["set/data", "out.mcap"], "has neither meta/info.json nor control.csv"),
         (["arm.json", "out.mcap", "--episode", "0"], "is no dataset of LeRobot"),
     ],
 )

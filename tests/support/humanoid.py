@@ -12,7 +12,8 @@ from axbridge.virtual.assembly import build_bank
 
 WEIGHT = 2.0 * 9.81  # N
 NO_LOAD = 11.1 / (0.006810 * 254)  # rad/s, on the rig's supply
-FAST = 2.5  # a motor whose current has a limit brakes a falling leg by that limit, and no more
+FAST = 2.5  # times the no-load speed
+BRAKING = 0.1  # s: from four times that speed a rotor and its leg (0.013 kg·m²) need it by the torque of 1.5 A, 1.5 N·m
 
 
 @dataclass
@@ -22,7 +23,7 @@ class Fall:
     Attributes:
         rest: When it came to rest for good, s; inf = never. Rest: no joint above 0.5 rad/s, base below 5 cm/s and 0.5 rad/s.
         fastest: Highest joint speed, rad/s.
-        fast_alone: Highest above `FAST` times the no-load speed, later than 20 ms after an impact, rad/s. Impact: a link
+        fast_alone: Highest above `FAST` times the no-load speed, later than `BRAKING` after an impact, rad/s. Impact: a link
             touches down, or presses on the floor with more than twice the robot's weight.
         past_stop: Furthest past a hard stop, deg.
     """
@@ -105,7 +106,7 @@ class Humanoid:
             touching = now
             fastest = float(np.abs(speeds).max())
             seen.fastest = max(seen.fastest, fastest)
-            if fastest > FAST * NO_LOAD and self.bank.time - impact > 0.020:
+            if fastest > FAST * NO_LOAD and self.bank.time - impact > BRAKING:
                 seen.fast_alone = max(seen.fast_alone, fastest)
             seen.past_stop = max(seen.past_stop, float(np.degrees(np.maximum(low - positions, positions - high)).max()))
             linear, angular = (np.linalg.norm(v) for v in pybullet.getBaseVelocity(self.world.body, **self.on))

@@ -412,10 +412,8 @@ def _duty(run: ExperimentRun, arm: Driven, options: Options) -> None:
 
 
 def _stall(run: ExperimentRun, arm: Driven, options: Options) -> None:
-    """Push against a stop, or the arm's own weight, with torque limits in steps."""
+    """Push against a stop, or the arm's own weight, with torque limits in steps; they make its way soft, too."""
     angle = _angles(options)[0]
-    arm.limit_torque(options.duties[0])
-    run.approach({arm.name: angle})
     for duty in options.duties:
         arm.cool()
         arm.limit_torque(duty)
