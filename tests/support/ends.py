@@ -200,16 +200,12 @@ def end(line, way, how, *, policy="limp", step_ms=1, moment=0.0):
         with (kernel if how in KERNEL else program)(line, way, how, step_ms, given) as (begun, tell, leave):
             if begun:
                 time.sleep(moment)
-                since = time.monotonic()
-                telling = threading.Thread(target=tell)  # a notebook is told, waits, and begins its next kernel
-                telling.start()
-                expected = outcome(way, how, policy)
-                while line.powered and expected in {"limp", "park"} and any(line.powered()):
-                    if time.monotonic() > since + LONGEST:
-                        break
-                    time.sleep(0.001)
-                off_after = time.monotonic() - since
-                telling.join()
+                since, expected = time.monotonic(), outcome(way, how, policy)
+                with ThreadPoolExecutor(1) as watching:  # a notebook is told, waits, and begins its next kernel
+                    watch = partial(_off_after, line, since) if expected in {"limp", "park"} else float
+                    off = watching.submit(watch)
+                    tell()
+                    off_after = off.result()
             code, said = leave()
             if begun:
                 took = off_after if expected in {"limp", "park"} and line.powered else time.monotonic() - since
@@ -221,6 +217,13 @@ def end(line, way, how, *, policy="limp", step_ms=1, moment=0.0):
     assert begun, said
     wrong += [said] if is_wrong(way, how, code, said) else []
     return Ended(code, said, wrong, took, again)
+
+
+def _off_after(line, since):
+    """How long after `since` (s) the motors of a line were off, s; at most `LONGEST`."""
+    while line.powered and any(line.powered()) and time.monotonic() < since + LONGEST:
+        time.sleep(0.001)
+    return time.monotonic() - since
 
 
 def is_wrong(way, how, code, said):

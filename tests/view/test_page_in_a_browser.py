@@ -318,7 +318,7 @@ def test_a_refusal_is_seen_whole_moves_nothing_below_it_and_goes_when_it_is_over
     page.tell("nothing is written yet, for a reason that is so long that it needs more than one line of the page. " * 3)
     words = "document.querySelector('#said span')"
     tab.wait_for(f"{words}?.textContent.includes('for a reason')")
-    assert tab.run(f"{words}.scrollHeight <= {words}.clientHeight && {words}.clientHeight > 40")
+    assert tab.run(f"{words}.scrollHeight <= {words}.clientHeight && {words}.clientHeight > 30")
     assert tab.run(below) == before
     page.said = page.said[0], page.said[1], page.said[2] - 11.0  # so long ago
     tab.wait_for(f"!{words}?.textContent.includes('for a reason')", 15)
