@@ -5,7 +5,7 @@ import json
 import shutil
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
@@ -140,7 +140,7 @@ def browsing(folder, width=1500, height=950, *, graphics=True):
         [CHROMIUM, *_QUIET, *(_DRAWN if graphics else _BLIND), f"--window-size={width},{height}", f"--user-data-dir={profile}", "about:blank"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    sockets = []
+    sockets, tabs = ExitStack(), []
     try:
         until = time.monotonic() + 30
         while not (profile / "DevToolsActivePort").is_file() or not (profile / "DevToolsActivePort").read_text():
@@ -151,14 +151,14 @@ def browsing(folder, width=1500, height=950, *, graphics=True):
 
         def opened(url):
             known = json.load(urlopen(f"http://127.0.0.1:{port}/json/list", timeout=10))
-            if sockets:
+            if tabs:
                 with urlopen(_put(f"http://127.0.0.1:{port}/json/new?about:blank"), timeout=10) as answer:
                     target = json.load(answer)
             else:
                 target = next(one for one in known if one["type"] == "page")
             settings = {"max_size": None, "proxy": None, "close_timeout": 1, "ping_interval": None}
-            sockets.append(connect(target["webSocketDebuggerUrl"], **settings))
-            tab = Tab(sockets[-1])
+            tabs.append(Tab(sockets.enter_context(connect(target["webSocketDebuggerUrl"], **settings))))
+            tab = tabs[-1]
             tab.call("Page.navigate", url=url)
             return tab
 
@@ -167,8 +167,7 @@ def browsing(folder, width=1500, height=950, *, graphics=True):
     finally:
         process.kill()  # first: a busy page would let the sockets wait for its good-bye
         process.wait()
-        for socket in sockets:
-            socket.close()
+        sockets.close()
 
 
 def _put(url):

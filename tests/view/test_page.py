@@ -422,8 +422,8 @@ def test_the_page_is_served_to_this_machine_and_to_no_other_page_of_its_browser(
     assert b"<html" in urlopen(page.url, timeout=5).read()
     assert refused(Request(page.url, headers={"Host": "robot.example"}))
     socket = page.url.replace("http", "ws")
-    with pytest.raises(InvalidStatus, match="403"):
-        connect(socket, origin="http://robot.example", proxy=None)
+    with pytest.raises(InvalidStatus, match="403"), connect(socket, origin="http://robot.example", proxy=None):
+        pass
     with connect(socket, origin=page.url.rstrip("/"), proxy=None):
         pass
 
@@ -441,8 +441,8 @@ def test_a_page_for_other_machines_talks_to_who_has_brought_the_token(arm, tmp_p
         for url in (there, f"{there}stop", f"{there}stop/now", f"{there}alive"):
             with pytest.raises(HTTPError, match="401"):
                 urlopen(url, timeout=5)
-        with pytest.raises(InvalidStatus, match="401"):
-            connect(f"{there.replace('http', 'ws')}live", proxy=None)
+        with pytest.raises(InvalidStatus, match="401"), connect(f"{there.replace('http', 'ws')}live", proxy=None):
+            pass
         jar = CookieJar()
         assert b"<html" in build_opener(HTTPCookieProcessor(jar)).open(f"{there}?token={token}", timeout=5).read()
         cookie = "; ".join(f"{one.name}={one.value}" for one in jar)
