@@ -258,8 +258,10 @@ ELEMENTS = {
 def test_space_and_escape_switch_every_motor_off_and_do_nothing_else_whatever_has_the_focus(comb, tab, element):
     line, robot, page = comb
     drawer, find = ELEMENTS[element]
-    # a number field shows the goal, which a motor that is off has not
-    state = "JSON.stringify([...document.querySelectorAll('aside input:not([type=number]), aside select')].map(one => one.value))"
+    # not the field of the goal, which a motor that is off has not
+    state = (
+        "JSON.stringify([...document.querySelectorAll('aside input[type=range], aside select')].map(one => one.value))"
+    )
     if drawer:
         tab.run(f"document.querySelector('[data-drawer={drawer}]').ariaPressed === 'true' || "
                 f"document.querySelector('[data-drawer={drawer}]').click()")  # fmt: skip
