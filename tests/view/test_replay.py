@@ -103,6 +103,10 @@ def test_the_verb_writes_the_page_and_replaces_none_without_force(recording, tmp
     assert "connect-src" not in (tmp_path / "page.html").read_text()  # it can ask nobody
     assert app.run(arguments) == app.MISUSE
     assert "--force" in capsys.readouterr().err
+    before = recording.path.read_bytes()
+    assert app.run(["view", str(recording.path), "--out", str(recording.path), "--force"]) == app.MISUSE
+    assert "is both read and to be written" in capsys.readouterr().err
+    assert recording.path.read_bytes() == before
     assert app.run(["view", "bench_arm", "--out", str(tmp_path / "other.html")]) == app.MISUSE
     assert "--out is for recordings" in capsys.readouterr().err
 

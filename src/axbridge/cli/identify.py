@@ -94,7 +94,7 @@ def identify(
             "a fit of made-up data is no model to keep" if prove else "--out is missing",
             "leave --out out" if prove else "add --out PARAMS.toml",
         )
-    check_new(out, html, force=force, sources=(*recordings, *(holdout or ()), ks_pairs, rig))
+    check_new(out, html, force=force, sources=(*recordings, *(holdout or ()), *(again or ()), ks_pairs, rig))
     for condition in fail_if or ():
         parse_condition(condition, CONDITIONS)  # a mistake in it should not cost a fit
     kept = {path.resolve() for path in holdout or ()}

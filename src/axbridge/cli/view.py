@@ -58,11 +58,11 @@ def view(
     if rig is None and paths and names_rig(paths[-1]):  # as everywhere, it needs no --rig
         rig = str(paths.pop())
     if paths:
+        check_new(out, force=force, sources=(*paths, rig, model))  # before it is simulated
         replay = _replay(paths, rig, model, engine)
         if out is None:
             _serve(replay, paths[0].name, page_port, host, duration or math.inf, browser=browser)
         else:
-            check_new(out, force=force)
             with writing(out):
                 write_whole(out, replay)
             print(f"page: {out}")
