@@ -26,7 +26,7 @@ from axbridge.robot.backends.backend import SIMULATION, Backend
 from axbridge.robot.drives.drive import Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.ideal import IdealDrive
-from axbridge.robot.drives.kinds import DRIVES
+from axbridge.robot.drives.kinds import drive_of
 from axbridge.robot.safety.exit import WAYS_OUT
 from axbridge.robot.safety.net import Safety
 from axbridge.robot.sensors.sensor import Sample, Sensor
@@ -78,16 +78,12 @@ class Connection:
         self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None] | None = None
     ) -> None:
         """Find every servo, write the registers the rig asks for, and arm the safety net."""
-        found = {name: drive.cycle_servo(*limits(name)) for name, drive in self.drives.items()}
+        servos = [self._with_rig_limits(drive.cycle_servo(*limits(drive.config.name))) for drive in self.on_bus]
         for name, bus in self.backend.buses.items():
-            here: list[CycleServo] = []
-            for config in self.rig.servos:
-                servo = found[config.name]
-                if servo is not None and config.bus == name:
-                    here.append(self._with_rig_limits(servo))
-            if here:
-                self._places[name] = [row for row, drive in enumerate(self.on_bus) if drive.config.bus == name]
-                self.cycles[name] = Cycle(bus, here, self.rig.safety.soft_start_ms / 1000)
+            places = [row for row, drive in enumerate(self.on_bus) if drive.config.bus == name]
+            if places:
+                self._places[name] = places
+                self.cycles[name] = Cycle(bus, [servos[row] for row in places], self.rig.safety.soft_start_ms / 1000)
         try:
             if len(self.cycles) > 1 and self.backend.mode:
                 self._threads = ThreadPoolExecutor(len(self.cycles))
@@ -282,13 +278,7 @@ class Connection:
     def _drive(self, config: ServoConfig) -> Drive:
         simulated = self.backend.simulated
         if config.drive == "dynamixel":
-            profile = self.rig.profile_of(config)
-            return DRIVES[profile.units_name](
-                config,
-                profile,
-                self.rig.model_of(config),
-                self.backend.buses[config.bus],
-            )
+            return drive_of(self.rig, config, self.backend.buses[config.bus])
         assert simulated is not None  # no other backend was built
         return IdealDrive(config, simulated.ideal.joints[config.name])
 
@@ -354,7 +344,7 @@ class Connection:
     def _restore(self) -> None:
         """Undo what was written for good; say which servos it could not be undone for, and what repairs them."""
         interrupted: BaseException | None = None
-        for drive in self.drives.values():
+        for drive in self.on_bus:
             for _ in range(2):
                 try:
                     drive.restore()

@@ -205,11 +205,11 @@ class Sampling:
             }
         self.measure(start, unread=True)
         self._publish()
-        for row, joint in enumerate(self._on_bus):
-            if not joint.drive.is_wheel:
+        for row, (joint, drive) in enumerate(zip(self._on_bus, self._scales.on_bus, strict=True)):
+            if not drive.is_wheel:
                 joint.turned = math.nan
             elif fresh[row]:
-                joint.turned = joint.drive.turned(joint.sample)
+                joint.turned = drive.turned(joint.sample)
 
     def freeze(self) -> None:
         """Keep the samples as they are from now on: the battery is empty."""

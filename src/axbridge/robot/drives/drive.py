@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
-from axbridge.bus.cycle import CycleServo, Goal
+from axbridge.bus.cycle import Goal
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import ServoFlags
 from axbridge.servo.coupled_motors import Limits
@@ -24,7 +24,6 @@ EMULATION = {  # what a servo says about itself when it is first asked for somet
     "torque_feedback": "has no torque sensor: torque is estimated by the motor model",
 }
 
-
 Flags = type[ServoFlags]
 Sample = Callable[[str], float]
 """The latest sample of a servo: its value in a column of `axbridge.state.SERVO_COLUMNS`."""
@@ -41,7 +40,6 @@ class Drive(Protocol):
         max_torque: Highest torque, N·m or N.
         type: Kind of joint.
         brake: Whether damping can be added to the joint.
-        is_wheel: Whether it turns endlessly now, and counts its turns.
         on_at_start: Whether the motor holds its initial position without being asked, as Webots' do.
     """
 
@@ -53,14 +51,6 @@ class Drive(Protocol):
     type: Literal["rotational", "linear"]
     brake: bool
     on_at_start: bool
-
-    @property
-    def powered(self) -> bool:
-        """Whether it was switched on."""
-
-    @property
-    def is_wheel(self) -> bool:
-        """Whether the servo turns endlessly now."""
 
     def power(self, *, on: bool) -> float:
         """Switch the motor; on: goal := present position first, so that nothing snaps. Returns the present position.
@@ -75,12 +65,6 @@ class Drive(Protocol):
         Raises:
             BusError: a change of mode needed a register that could not be written.
         """
-
-    def turned(self, sample: Sample) -> float:
-        """The position of a sample with its whole turns, rad; give each sample of a wheel once, in order."""
-
-    def cycle_servo(self, low: float, high: float) -> CycleServo | None:
-        """The servo as its bus cycle knows it, limited to positions `low`..`high`; None without a bus."""
 
     def restore(self) -> None:
         """Undo what was changed for good in the servo (EEPROM), before the robot is let go.

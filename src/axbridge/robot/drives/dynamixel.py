@@ -19,8 +19,8 @@ from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import Area, FirmwareProfile
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import BusError, ErrorFlag, PortError, ServoFault, UsageError
-from axbridge.robot.drives.drive import Capability, Flags, Sample
+from axbridge.errors import BusError, PortError, ServoFault, UsageError
+from axbridge.robot.drives.drive import Capability, Sample
 from axbridge.robot.drives.speed_forecast import SpeedForecast
 from axbridge.robot.drives.turns import TurnCounter
 from axbridge.servo.columns import Param, pack
@@ -55,16 +55,8 @@ class DynamixelDrive:
     type: Literal["rotational", "linear"] = "rotational"
     brake = False
     on_at_start = False
-    flags: Flags = ErrorFlag
-    _changed_to = "a wheel"
 
-    def __init__(
-        self,
-        config: ServoConfig,
-        profile: FirmwareProfile,
-        model: ServoModel,
-        bus: Bus,
-    ) -> None:
+    def __init__(self, config: ServoConfig, profile: FirmwareProfile, model: ServoModel, bus: Bus) -> None:
         if config.id is None:
             raise UsageError(f"servo {config.name!r} has no bus id")
         self.config = config
@@ -74,7 +66,8 @@ class DynamixelDrive:
             self.capabilities = {**self.capabilities, "pid": "unsupported"}
         self.id = config.id
         self.profile = profile
-        self.model = model
+        self.protocol = PROTOCOLS[profile.protocol]
+        self.flags = self.protocol.alarms
         self.model_row = pack(model, profile.units.position)
         self.model_row[Param.ASYMMETRY] *= config.direction  # all torques here are the joint's
         self.steady = SteadyServo.of(self.model_row)
@@ -90,7 +83,6 @@ class DynamixelDrive:
         self._correction = 0.0
         self._wheel_velocity = 0.0
         self._forecast = SpeedForecast(model.motor, model.sensor.latency_ms / 1000)
-        self._direct_goal: tuple[float, float, float, Goal] | None = None  # after target, velocity, available torque
         self._hold = math.nan  # where speed 0 stopped it
         self.limp_at = -math.inf  # when it was switched off last, s on the bus's clock
         self.powered = False
@@ -110,7 +102,7 @@ class DynamixelDrive:
         entry = self.profile.register(name)
         reply = self.bus.read(self.id, entry.address, entry.size)
         if len(reply.data) != entry.size:
-            raise ServoFault(self.id, self.bus.protocol(self.id).error(reply.error))
+            raise ServoFault(self.id, self.protocol.error(reply.error))
         return entry.decode(reply.data)
 
     def write(self, name: str, value: int) -> float:
@@ -122,16 +114,29 @@ class DynamixelDrive:
             raise UsageError(f"{name} = {value!r} is no whole number", "registers hold counts, not SI units")
         if not entry.minimum <= value <= entry.maximum:
             raise UsageError(f"{name} = {value} is outside {entry.minimum}..{entry.maximum}")
-        data = entry.encode(int(value))
-        deaf = self.profile.timing.eeprom_wait(entry.size) if entry.area is Area.EEPROM else 0.0
-        reply = self.bus.write(self.id, entry.address, data, deaf=deaf)
-        if reply is not None and self._refused(reply.error):
-            error = self.bus.protocol(self.id).error(reply.error)
-            raise ServoFault(self.id, error, f"the servo did not take {name} = {value}")
-        return self.bus.clock.now() if reply is None else reply.time
+        return self._send({name: int(value)})
 
-    def _refused(self, error: int) -> bool:
-        return self.bus.protocol(self.id).refused(error)
+    def _send(self, values: Mapping[str, int]) -> float:
+        """Write neighbouring registers in one packet: between two, the servo could be in the wrong mode, and deaf."""
+        address, data = self._bytes(values)
+        eeprom = self.profile.register(next(iter(values))).area is Area.EEPROM
+        deaf = self.profile.timing.eeprom_wait(len(data)) if eeprom else 0.0
+        reply = self.bus.write(self.id, address, data, deaf=deaf)
+        if reply is None:
+            return self.bus.clock.now()
+        if self.protocol.refused(reply.error):
+            wanted = ", ".join(f"{name} = {value}" for name, value in values.items())
+            raise ServoFault(self.id, self.protocol.error(reply.error), f"the servo did not take {wanted}")
+        return reply.time
+
+    def _bytes(self, values: Mapping[str, int]) -> tuple[int, bytes]:
+        """Neighbouring registers: the first address, and all bytes."""
+        entries = [self.profile.register(name) for name in values]
+        pairs = zip(entries, values.values(), strict=True)
+        return entries[0].address, b"".join(entry.encode(value) for entry, value in pairs)
+
+    def _held(self, names: Iterable[str]) -> dict[str, int]:
+        return {name: self.read(name) for name in names}
 
     # ---- Drive
 
@@ -153,7 +158,6 @@ class DynamixelDrive:
 
     def power(self, *, on: bool) -> float:
         """Switch the motor; on: the present position becomes the goal first."""
-        self._direct_goal = None
         if not on:
             self.powered = False
             self.limp_at = self.write("torque_enable", 0)
@@ -171,25 +175,17 @@ class DynamixelDrive:
         self._speed = self._correction = 0.0
         return self.calibration.angle(present)
 
-    def cycle_servo(self, low: float, high: float) -> CycleServo | None:
-        """Its limits for the bus cycle."""
+    def cycle_servo(self, low: float, high: float) -> CycleServo:
+        """The servo as its bus cycle knows it, limited to positions `low`..`high`."""
         self._low, self._high = low, high
-        self._direct_goal = None
         ends = sorted(self.calibration.goal(position) for position in (low, high))
         top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
-        protocol = PROTOCOLS[self.profile.protocol]
-        return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, protocol=protocol)
+        return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, protocol=self.protocol)
 
     def command(self, setpoints: Setpoints, sample: Sample, period: float) -> Goal | None:
         """The mode of control the set-points ask for, as registers for the next cycle."""
         if not (self.powered and setpoints.enabled):
             return None  # a goal would switch it on
-        known, self._direct_goal = self._direct_goal, None
-        if known is not None and setpoints.torque is None and setpoints.duty is None and setpoints.acceleration == -1:
-            target, velocity, torque, goal = known
-            if target == setpoints.target and velocity == setpoints.velocity and torque == setpoints.available_torque:
-                self._direct_goal = known
-                return goal  # as in the step before
         if setpoints.gains_set != self._gains_set:
             self._gains_set = setpoints.gains_set
             self._pid.set_gains(*setpoints.gains)
@@ -225,7 +221,7 @@ class DynamixelDrive:
             try:
                 self.write("torque_enable", 0)
                 if self._held(self._own) != self._own:
-                    self._write_together(self._own)
+                    self._change_to(self._own)
             except BusError as failure:
                 if attempt == _RESTORES - 1 or isinstance(failure, PortError):
                     raise self._not_restored(failure) from failure
@@ -240,9 +236,10 @@ class DynamixelDrive:
         port = getattr(self.bus, "port_name", None)
         where = f" --port {port}" if port else ""
         commands = [f"axbridge servo write {self.id} {name} {value}{where}" for name, value in self._own.items()]
+        changed = "a wheel" if "cw_angle_limit" in self._own else "in another mode"
         held = ", ".join(f"{name} {value}" for name, value in self._own.items())
         return BusError(
-            f"servo {self.config.name!r} (id {self.id}) may still be {self._changed_to}: "
+            f"servo {self.config.name!r} (id {self.id}) may still be {changed}: "
             f"it did not take {held} back ({failure.message})",
             "remove the cause, then type: " + " && ".join(commands),
         )
@@ -250,31 +247,16 @@ class DynamixelDrive:
     def _change(self, held: Mapping[str, int], values: Mapping[str, int]) -> None:
         """Write other values to neighbouring EEPROM registers; what they held before all changes is for `restore`."""
         self._borrow({**held, **self._own})
-        self._write_together(values)
+        self._change_to(values)
+
+    def _change_to(self, values: Mapping[str, int]) -> None:
+        refuse_locked(self.bus, self.id, self.profile, next(iter(values)))
+        self._send(values)
 
     def _borrow(self, own: dict[str, int]) -> None:
         """Keep what the servo held, for `restore` and for the guard."""
         self._own = own
         self.bus.borrowed[self.id] = self._bytes(own)
-
-    def _bytes(self, values: Mapping[str, int]) -> tuple[int, bytes]:
-        """Neighbouring registers: the first address, and all bytes."""
-        entries = [self.profile.register(name) for name in values]
-        pairs = zip(entries, values.values(), strict=True)
-        return entries[0].address, b"".join(entry.encode(value) for entry, value in pairs)
-
-    def _held(self, names: Iterable[str]) -> dict[str, int]:
-        return {name: self.read(name) for name in names}
-
-    def _write_together(self, values: Mapping[str, int]) -> None:
-        """Write neighbours in one packet: between two, the servo would be in the wrong mode, and deaf."""
-        refuse_locked(self.bus, self.id, self.profile, next(iter(values)))
-        address, data = self._bytes(values)
-        reply = self.bus.write(self.id, address, data, deaf=self.profile.timing.eeprom_wait(len(data)))
-        if reply is not None and self._refused(reply.error):
-            error = self.bus.protocol(self.id).error(reply.error)
-            wanted = ", ".join(f"{name} = {value}" for name, value in values.items())
-            raise ServoFault(self.id, error, f"the servo did not take {wanted}")
 
     # ---- position
 
@@ -284,9 +266,7 @@ class DynamixelDrive:
         if speed:
             self._hold = math.nan
             full = speed >= self.limits.velocity
-            goal = self._goal(wanted.target, 0 if full else self.calibration.speed_limit(speed), limit)
-            self._direct_goal = wanted.target, wanted.velocity, wanted.available_torque, goal
-            return goal
+            return self._goal(wanted.target, 0 if full else self.calibration.speed_limit(speed), limit)
         if math.isnan(self._hold):
             self._hold = sample("position")
         return self._goal(self._hold, 0, limit)

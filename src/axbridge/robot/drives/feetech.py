@@ -13,27 +13,19 @@ from dataclasses import replace
 from axbridge.bus.cycle import Goal
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import FeetechAddress
-from axbridge.errors import FeetechError
-from axbridge.robot.drives.drive import Capability, Flags, Sample
+from axbridge.robot.drives.drive import Capability, Sample
 from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES, DynamixelDrive
 from axbridge.servo.setpoints import Setpoints
 from axbridge.servo.velocity_pid import towards
 
-_VELOCITY, _DUTY, _WHEEL = (
-    {"operating_mode": 1},
-    {"operating_mode": 2},
-    {"min_position_limit": 0, "max_position_limit": 0},
-)
-
-
+_VELOCITY, _DUTY = {"operating_mode": 1}, {"operating_mode": 2}
+_WHEEL = {"min_position_limit": 0, "max_position_limit": 0}
 _NEAR, _GENTLE = math.radians(5), math.radians(45)  # rad; rad/s
 
 
 class FeetechDrive(DynamixelDrive):
     """One servo on a bus; arguments and errors as of `DynamixelDrive`."""
 
-    _changed_to = "in another mode"
-    flags: Flags = FeetechError
     _mode: Mapping[str, int] = {}  # registers of the endless mode that it is in
     _top = 1000  # counts of torque that its own maximum allows
     _arrives = True  # no goal was near its place since it was switched on: the first one may be far away
@@ -57,9 +49,8 @@ class FeetechDrive(DynamixelDrive):
         """Switch the motor; on: at rest, and the present position becomes the goal first."""
         if not on:
             return super().power(on=False)
-        self._direct_goal = None
-        protocol = self.bus.protocol(self.id)
-        if not self._own and protocol.endless_goal(self.bus.read(self.id, *protocol.mode).data) is not None:
+        mode = self.bus.read(self.id, *self.protocol.mode).data
+        if not self._own and self.protocol.endless_goal(mode) is not None:
             self._borrow({"operating_mode": 0} if self._modal else {**_WHEEL, "max_position_limit": 1023})
             self.restore()  # left in another mode by a program that was killed
         self.write("lock", 1)
@@ -86,9 +77,7 @@ class FeetechDrive(DynamixelDrive):
         self._arrives = self._arrives and not abs(wanted.target - sample("position")) < _NEAR
         if not self._arrives or abs(wanted.velocity) <= _GENTLE:
             return super()._direct(wanted, sample, limit)
-        goal = super()._direct(replace(wanted, velocity=_GENTLE), sample, limit)
-        self._direct_goal = None  # the next step looks again
-        return goal
+        return super()._direct(replace(wanted, velocity=_GENTLE), sample, limit)
 
     def _torque_counts(self, torque: float) -> int:
         return min(super()._torque_counts(torque), self._top)

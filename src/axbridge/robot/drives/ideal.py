@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Literal
 
-from axbridge.bus.cycle import CycleServo, Goal
+from axbridge.bus.cycle import Goal
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import ErrorFlag
 from axbridge.robot.drives.drive import CAPABILITIES, Capability, Flags, Sample
@@ -23,7 +23,6 @@ class IdealDrive:
 
     capabilities = IDEAL_CAPABILITIES
     brake = True
-    is_wheel = False  # its position has whole turns anyway
     on_at_start = True
     flags: Flags = ErrorFlag
 
@@ -62,22 +61,9 @@ class IdealDrive:
         }
 
     @property
-    def powered(self) -> bool:
-        """Whether the motor row is switched on."""
-        return self._joint.powered
-
-    @property
     def electrical_power(self) -> float:
         """Power drawn now, W, as Webots reckons: torque times a factor."""
         return abs(self._joint.torque) * self.config.consumption_factor
-
-    def turned(self, sample: Sample) -> float:
-        """The position as it was measured: an ideal joint counts its turns."""
-        return sample("position")
-
-    def cycle_servo(self, low: float, high: float) -> CycleServo | None:  # noqa: ARG002 - Drive
-        """None: no bus."""
-        return None
 
     def restore(self) -> None:
         """Nothing is kept."""

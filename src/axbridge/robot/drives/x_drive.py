@@ -19,17 +19,12 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, OperatingMode, XAddress
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import BusTimeout, HardwareError
-from axbridge.robot.drives.drive import Capability, Flags, Sample
+from axbridge.errors import BusTimeout
+from axbridge.robot.drives.drive import Capability, Sample
 from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES, DynamixelDrive
 from axbridge.servo.coupled_motors import Limits
 from axbridge.servo.setpoints import Setpoints
 
-X_CAPABILITIES: dict[str, Capability] = {
-    **DYNAMIXEL_CAPABILITIES,
-    "wheel": "native",
-    "acceleration": "native",
-}
 _STANDS = {  # what lets a servo stand that gets its torque, by mode; in the others its goal is where it is
     OperatingMode.VELOCITY: "goal_velocity",
     OperatingMode.PWM: "goal_pwm",
@@ -48,16 +43,7 @@ class XDrive(DynamixelDrive):
     A rig whose `registers` give Operating Mode 4 or 5 has its positions in that mode, else in mode 3.
     """
 
-    _changed_to = "in another mode"
-    flags: Flags = HardwareError
-
-    def __init__(
-        self,
-        config: ServoConfig,
-        profile: FirmwareProfile,
-        model: ServoModel,
-        bus: Bus,
-    ) -> None:
+    def __init__(self, config: ServoConfig, profile: FirmwareProfile, model: ServoModel, bus: Bus) -> None:
         asked = config.registers.get("operating_mode")
         self._home = OperatingMode(asked) if asked in POSITION_MODES else OperatingMode.POSITION
         super().__init__(config, profile, model, bus)
@@ -75,7 +61,9 @@ class XDrive(DynamixelDrive):
 
     def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
         return {
-            **X_CAPABILITIES,
+            **DYNAMIXEL_CAPABILITIES,
+            "wheel": "native",
+            "acceleration": "native",
             "extended_position": "unsupported" if self._home == OperatingMode.POSITION else "native",
             "torque": "native" if "goal_current" in profile.registers else "emulated",
             "available_torque": "native" if self._home == OperatingMode.CURRENT_BASED_POSITION else "emulated",
@@ -91,7 +79,6 @@ class XDrive(DynamixelDrive):
         """Switch the motor; on: in the mode that it was in, and the present position becomes the goal first."""
         if not on:
             return super().power(on=False)
-        self._direct_goal = None
         return self._start(self._home if self._mode is None else self._mode)  # mode 0 is one, too
 
     def _start(self, mode: OperatingMode) -> float:
@@ -134,10 +121,9 @@ class XDrive(DynamixelDrive):
         if self.powered:
             self.power(on=True)
 
-    def cycle_servo(self, low: float, high: float) -> CycleServo | None:
-        """Its limits for the bus cycle."""
-        servo = super().cycle_servo(low, high)
-        return None if servo is None else replace(servo, top_torque=self.profile.units.full_scale)
+    def cycle_servo(self, low: float, high: float) -> CycleServo:
+        """See `DynamixelDrive.cycle_servo`."""
+        return replace(super().cycle_servo(low, high), top_torque=self.profile.units.full_scale)
 
     def command(self, setpoints: Setpoints, sample: Sample, period: float) -> Goal | None:
         """As of every drive; the acceleration is the servo's own."""

@@ -19,7 +19,7 @@ from axbridge.config.instructions import Version
 from axbridge.config.registers import Address, XAddress
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
-from axbridge.robot.drives.kinds import DRIVES
+from axbridge.robot.drives.kinds import drive_of
 from axbridge.robot.samples import Scales
 from axbridge.robot.twin.residuals import is_shut_down, residuals_of
 from axbridge.robot.twin.shadow import Shadow
@@ -90,11 +90,7 @@ class Onlooker:
 
     def __init__(self, rig: Rig, buses: Mapping[str, Bus]) -> None:
         self._buses = buses
-        self._drives = {
-            servo.name: DRIVES[profile.units_name](servo, profile, rig.model_of(servo), buses[servo.bus])
-            for servo in rig.dynamixels
-            for profile in (rig.profile_of(servo),)
-        }
+        self._drives = {servo.name: drive_of(rig, servo, buses[servo.bus]) for servo in rig.dynamixels}
         self._scales = Scales(list(self._drives.values()))
         self._residuals = residuals_of(rig)
         self._modes: dict[str, bytes] = {}  # as they were when the servo was seen first
