@@ -16,7 +16,7 @@ from scipy.integrate import solve_ivp
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import axbridge
-from axbridge.comparison.arm import arm_of
+from axbridge.comparison.recorded_runs import arm_of
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig

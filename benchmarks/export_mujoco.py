@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from axbridge.comparison.arm import stops_of
 from axbridge.config.rig import Rig
 from axbridge.export.mjcf import LIMP_GROUP, to_mjcf
 from axbridge.robot.open import open_robot
@@ -34,7 +33,7 @@ class Move:
 
 def moves_of(rig):
     (servo,) = rig.servos
-    (low, high), (bottom, top) = servo.soft_limits, stops_of(rig, servo)
+    (low, high), (bottom, top) = servo.soft_limits, rig.stops_of(servo)
     low, high = max(low, bottom + CLEAR), min(high, top - CLEAR)
     limp = np.full(round(SECONDS / SAMPLE), np.nan)
     for size in (10, 30, 90, -90):

@@ -21,8 +21,8 @@ from hypothesis import given, note, settings
 from axbridge.cli.info import info
 from axbridge.comparison.comparison import compare, following
 from axbridge.comparison.findings import headline
-from axbridge.comparison.loop_settings import written_in
 from axbridge.comparison.page import table_text
+from axbridge.comparison.recorded_runs import written_in
 from axbridge.comparison.tables import deviation_table, provenance_table, response_tables
 from axbridge.config.mesh import read_mesh
 from axbridge.config.model import ServoModel
@@ -40,7 +40,7 @@ from axbridge.motion.files import load_move, motion_of
 from axbridge.motion.mtn import mtn_of, parse_joints
 from axbridge.recording import mcap_file, step_format
 from axbridge.recording.csv_parquet import write_csv
-from axbridge.recording.import_arm_folder import Joint, import_arm_folder
+from axbridge.recording.import_arm_folder import import_arm_folder
 from axbridge.recording.import_lerobot import import_dataset
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import GivenGoal
@@ -370,8 +370,7 @@ def test_arm_folders(tmp_path, part):
     def use(path):
         if path.suffix == ".gz":  # most edits of packed bytes end in one error
             path.write_bytes(gzip.compress(path.read_bytes()))
-        joints = (Joint("pan"), Joint("gripper", (0.0, 1.7)))
-        write_recording(import_arm_folder(tmp_path, joints), tmp_path / "out.mcap")
+        write_recording(import_arm_folder(tmp_path, Rig.load("pan_tilt")), tmp_path / "out.mcap")
 
     survives(tmp_path / part, text, use, FILES // 2)
 

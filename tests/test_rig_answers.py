@@ -5,7 +5,6 @@ import pytest
 
 import axbridge
 from axbridge.cli.verify_steps import suited
-from axbridge.comparison.arm import stops_of
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import check_rig, positive_ways
 from axbridge.config.rig_copy import copy_rig
@@ -67,7 +66,7 @@ def asked(rig):
     signs(rig)
     suited(rig)
     Body.of(rig, {servo.joint: servo.position for servo in rig.servos})
-    stops_of(rig, rig.servos[0])
+    rig.stops_of(rig.servos[0])
     impossible(
         rig, {servo.name: servo.position for servo in rig.servos}, {servo.name: (-9.0, 9.0) for servo in rig.servos}
     )

@@ -27,7 +27,7 @@ from axbridge.comparison.simulate import simulate
 from axbridge.comparison.tables import errors_beside
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes
-from axbridge.recording.import_arm_folder import Joint, import_arm_folder
+from axbridge.recording.import_arm_folder import import_arm_folder
 from axbridge.recording.recording import Recording
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,8 +40,7 @@ POSE = {"shoulder_lift": -0.5, "elbow_flex": 0.6, "wrist_flex": 0.5, "gripper": 
 
 def recorded(folder: Path) -> Recording:
     """A motion of the real arm, without its gripper, which is no part of the figures."""
-    names = [servo.name for servo in RIG.servos]
-    found = import_arm_folder(folder, [Joint(name) for name in names])
+    found = import_arm_folder(folder, RIG)
     tracks = {name: track for name, track in found.items() if name != "gripper"}
     return Recording(found.path, tracks, found.events, {}, found.metadata)
 

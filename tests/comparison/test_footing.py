@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from axbridge.comparison.footing import footing, measured_zmp
-from axbridge.comparison.recorded_robot import standing_robot
+from axbridge.comparison.footing import footing, measured_zmp, standing_robot
 from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording, Track
 

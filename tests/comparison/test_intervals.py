@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from axbridge.comparison.intervals import sent_at, spans
+from axbridge.comparison.simulate import spans
 from axbridge.recording.recording import Track
 
 
@@ -35,4 +35,4 @@ def test_where_no_goals_go_out_for_long_no_sample_is_further_back_than_a_simulat
 
 
 def test_a_goal_whose_moment_nobody_wrote_down_goes_out_with_its_sample():
-    assert sent_at(track("a", [0.0, 0.02], [np.nan, 0.027])).tolist() == [0.0, 0.027]
+    assert track("a", [0.0, 0.02], [np.nan, 0.027]).sent.tolist() == [0.0, 0.027]

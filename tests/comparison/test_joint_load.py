@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from axbridge.comparison.footing import footing
+from axbridge.comparison.footing import footing, standing_robot
 from axbridge.comparison.joint_load import joints_of_robot
-from axbridge.comparison.recorded_robot import standing_robot
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, RigError, UsageError

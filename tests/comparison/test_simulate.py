@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from axbridge.comparison.arm import arm_of, stops_of
 from axbridge.comparison.comparison import compare, following
-from axbridge.comparison.recorded_runs import packed, runs_of
+from axbridge.comparison.recorded_runs import arm_of, packed, runs_of
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, RigError
@@ -190,7 +189,7 @@ def test_every_goal_acts_when_it_was_sent_and_samples_are_of_their_own_moments()
 
 def test_a_joint_that_reads_as_beyond_its_stop_starts_on_it():
     rig = Rig.load("bioloid").overridden({"world": {"fixed_base": True, "ground": False}})
-    low, _ = stops_of(rig, next(servo for servo in rig.servos if servo.name == "left_knee"))
+    low, _ = rig.stops_of(next(servo for servo in rig.servos if servo.name == "left_knee"))
     time = np.arange(0.0, 0.1, rig.robot.basic_time_step_ms / 1000)
     where = np.full(len(time), low - 0.01)
     limp = Track.of("left_knee", time, position=where, command=where, torque_enabled=np.zeros(len(time)))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from axbridge.comparison.recorded_robot import standing_robot
+from axbridge.comparison.footing import standing_robot
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
 from axbridge.recording.provenance import rig_of

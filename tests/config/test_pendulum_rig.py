@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import axbridge
-from axbridge.comparison.arm import arm_of
+from axbridge.comparison.recorded_runs import arm_of
 from axbridge.config.rig import Rig
 from axbridge.servo.columns import State
 from axbridge.virtual.assembly import build_bank

@@ -11,11 +11,17 @@ from hypothesis import strategies as st
 
 from axbridge.cli import app
 from axbridge.cli import import_ as import_verb  # noqa: F401 - registers it
+from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
-from axbridge.recording.import_arm_folder import Joint, import_arm_folder, is_arm_folder
+from axbridge.recording.import_arm_folder import import_arm_folder, is_arm_folder
+from axbridge.recording.provenance import rig_of
 from axbridge.recording.stored import open_recording
 
-ARM = (Joint("pan"), Joint("lift"), Joint("gripper", (-0.2, 1.8)))
+JOINTS = ("pan", "lift", "gripper")
+ARM = Rig.model_validate({
+    "name": "arm",
+    "servo": [{"name": name, "joint": name, "id": k, "min_stop": -0.2, "max_stop": 1.8} for k, name in enumerate(JOINTS)],
+})  # fmt: skip
 MS = 1e3  # µs
 
 
@@ -42,7 +48,7 @@ def test_goals_go_out_one_after_the_other_and_then_servos_are_read(tmp_path, pac
     assert is_arm_folder(folder)
     found = import_arm_folder(folder, ARM)
     assert found.metadata["experiment"] == "wave"
-    for place, name in enumerate(("pan", "lift", "gripper")):
+    for place, name in enumerate(JOINTS):
         track = found[name]
         np.testing.assert_allclose(track.commanded - 0.02 * np.arange(4), 0.4e-3 * (place + 0.5))
         np.testing.assert_allclose(track.time - 0.02 * np.arange(4), 0.4e-3 * (3 + 3 * place + 0.5))
@@ -66,8 +72,8 @@ def test_a_state_belongs_to_the_goal_before_it(tmp_path):
 @given(values=st.lists(st.lists(st.floats(-3, 3), min_size=3, max_size=3), min_size=2, max_size=20))
 def test_numbers_arrive_as_they_were_written(tmp_path_factory, values):
     rows = [(20 * MS * k, row) for k, row in enumerate(values)]
-    found = import_arm_folder(write(tmp_path_factory.mktemp("arm"), rows, rows), (*ARM[:2], Joint("roll")))
-    for place, track in enumerate(found.values()):
+    found = import_arm_folder(write(tmp_path_factory.mktemp("arm"), rows, rows), ARM)
+    for place, track in enumerate(found[name] for name in JOINTS[:2]):
         np.testing.assert_array_equal(track.position, [row[place] for row in values])
         np.testing.assert_array_equal(track.command, track.position)
 
@@ -96,6 +102,8 @@ def test_the_verb_takes_names_and_the_grippers_range_from_the_rig(tmp_path, caps
     assert app.run(["import", str(folder), str(tmp_path / "out.mcap"), "--rig", "koch"]) == 0
     assert "6 servos, 24 samples" in capsys.readouterr().out
     found = open_recording(tmp_path / "out.mcap")
+    assert rig_of(found).name == "koch"  # so that it is shown and compared without being named again
+    assert set(found.metadata["models"]) == set(found)
     assert found["gripper"].position[0] == pytest.approx(1.8)
     assert found["wrist_roll"].position[0] == pytest.approx(0.5)
     assert app.run(["import", str(folder), str(tmp_path / "other.mcap")]) == 2

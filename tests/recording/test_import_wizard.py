@@ -114,7 +114,7 @@ def test_a_damaged_export_is_refused_by_name(tmp_path, text, said):
 @pytest.mark.parametrize(
     ("text", "goal"),
     [
-        ("500@1.5", GivenGoal(500, 1.5)), ("500@1500ms", GivenGoal(500, 1.5)), ("500@auto", GivenGoal(500)), ("500@t0", GivenGoal(500)),
+        ("500@1.5", GivenGoal(500, 1.5)), ("500@1500ms", GivenGoal(500, 1.5)), ("500@auto", GivenGoal(500)),
         ("500", GivenGoal(500)), ("auto", GivenGoal()),
     ],
 )  # fmt: skip

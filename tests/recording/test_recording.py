@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from axbridge.comparison.comparison import compare, following
 from axbridge.errors import RecordingError
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Event, Recording, Track
@@ -135,13 +136,8 @@ def test_after_kill_nine_everything_older_than_50_ms_is_there(tmp_path):
 def sample(tracks=1, length=200):
     time_ = np.linspace(0, 2, length)
     columns = {"position": np.sin(time_), "command": np.cos(time_)}
-    return Recording(
-        "x",
-        {f"servo {i}": Track.of(f"servo {i}", time_, **columns) for i in range(tracks)},
-        (Event(0.5, "note"),),
-        {},
-        {"a": [1]},
-    )
+    servos = {f"servo {i}": Track.of(f"servo {i}", time_, **columns) for i in range(tracks)}
+    return Recording("x", servos, (Event(0.5, "note"),), {}, {"a": [1]})
 
 
 def test_a_recording_cut_anywhere_is_read_or_refused_in_words(tmp_path):
@@ -181,12 +177,34 @@ def test_damaged_bytes_are_read_or_refused_in_words(tmp_path):
     check()
 
 
-@pytest.mark.parametrize("content", [b"", b"\x89MCAP", b"time,position\n0,1\n", b"\0" * 4000])
-def test_what_is_no_recording_is_refused(tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"time,position\n0,1\n", "this is no MCAP recording\ngive a .mcap file"),
+        (b"\0" * 4000, "this is no MCAP recording\ngive a .mcap file"),
+        (b"", "holds no samples: it was stopped before the first one\nrecord it again"),
+        (b"\x89MCAP", "holds no samples: it was stopped before the first one\nrecord it again"),
+    ],
+)
+def test_what_is_no_recording_is_refused(tmp_path, content, said):
     path = tmp_path / "x.mcap"
     path.write_bytes(content)
-    with pytest.raises(RecordingError, match="no MCAP recording"):
+    with pytest.raises(RecordingError, match=said):
         open_recording(path)
+
+
+def test_a_recording_that_ended_before_its_first_sample_says_so(tmp_path):
+    path = tmp_path / "x.mcap"
+    with Recorder(path, {"backend": "sim"}) as recorder:
+        recorder.event(0.0, "aborted", error="Stop")
+        cut = path.read_bytes()
+    for content, flaw in ((path.read_bytes(), "holds no samples"), (cut, "was cut off before its first sample")):
+        path.write_bytes(content)
+        found = open_recording(path)
+        assert (found.flaw, len(found)) == (flaw, 0)
+        for judge in (following, lambda one: compare(sample(), one)):
+            with pytest.raises(RecordingError, match=f"x.mcap: {flaw}\nrecord it again"):
+                judge(found)
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):

@@ -7,9 +7,8 @@ import pytest
 
 from axbridge.errors import RecordingError
 from axbridge.recording.import_logs import import_log, parse_columns
-from axbridge.recording.recording import Track
+from axbridge.recording.recording import Track, in_order
 from axbridge.recording.sample_quality import findings, sample_facts
-from axbridge.recording.samples import in_order
 
 TIME = np.arange(0, 5, 0.01)
 MOTION = 0.8 * np.sin(3 * TIME)

@@ -10,7 +10,7 @@ import axbridge
 from axbridge.comparison.lag import apart
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
-from axbridge.recording.import_arm_folder import Joint, import_arm_folder
+from axbridge.recording.import_arm_folder import import_arm_folder
 from axbridge.recording.segments import trimmed
 from axbridge.rotations import matrix
 
@@ -72,8 +72,7 @@ def test_the_leaders_small_gears_turn_easily():
 def test_it_follows_a_real_arms_steps_nearly_as_a_second_run_of_that_arm_does():
     names = [servo.name for servo in RIG.servos]
     real, again = (
-        trimmed(import_arm_folder(REAL / name, [Joint(one) for one in names]), None, 40.0)
-        for name in ("step_response", "step_response_again")
+        trimmed(import_arm_folder(REAL / name, RIG), None, 40.0) for name in ("step_response", "step_response_again")
     )
     model = simulate(real, RIG)
     joints = [name for name in names if name != "gripper"]

@@ -3,7 +3,6 @@
 import numpy as np
 
 from axbridge.bus.protocols.dynamixel import SECOND
-from axbridge.comparison.intervals import sent_at
 from axbridge.config.registers import XAddress
 from axbridge.robot.backends.sim import open_sim
 from axbridge.servo.columns import State
@@ -34,7 +33,7 @@ def through_registers(log, rig, *, aside=0.0, late=0.0):
     bus.speak(1, SECOND)
     world.place(rig.servos[0].name, track.position[0] + aside)
     world.bank.state[0, State.TEMPERATURE] = track.temperature.mean()
-    sent = sent_at(track) + late
+    sent = track.sent + late
     begin = world.now() - min(sent[0], track.time[0])
     turns = [
         *((time, 0, index) for index, time in enumerate(track.time)),

@@ -61,8 +61,8 @@ def convert(
         check_new(table, force=force, sources=(recording,))
     with progress("reading") as show:
         found = open_recording(recording)
-        if found.lost and not found.spans():
-            raise RecordingError(recording, f"{found.flaw}, and nothing else is in it", "record it again")
+        if not found.spans():
+            raise RecordingError(recording, found.flaw or "holds no samples", "record it again")
         show("writing")
         if ros2:
             counts = write_ros2(found, table, Rig.load(rig) if rig is not None else None, rate, force=force)

@@ -79,7 +79,7 @@ def identify(
     json: JsonOption = False,
 ) -> int:
     """Fit a servo model to recordings, and say how sure each parameter is."""
-    from axbridge.comparison.condition import parse_condition
+    from axbridge.comparison.metrics import parse_condition
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
     from axbridge.fit.html import write_page

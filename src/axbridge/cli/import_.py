@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,8 @@ from axbridge.errors import UsageError
 from axbridge.file_reading import printable
 
 if TYPE_CHECKING:
-    from axbridge.recording.import_arm_folder import Joint
+    from axbridge.config.rig import Rig
+    from axbridge.recording.recording import Recording
     from axbridge.recording.sample_quality import Oddity
 
 
@@ -61,7 +63,10 @@ def import_(
         Path | None, typer.Option(metavar="FILE.json", help="LeRobot: the arm's calibration, for normalised values.")
     ] = None,
     profile: Annotated[str, typer.Option(help="Servo whose counts are meant.")] = "ax-12a",
-    rig: Annotated[str | None, shared("--rig", "Whose joints control.csv and state_motor.csv have.")] = None,
+    rig: Annotated[
+        str | None,
+        shared("--rig", "The robot: the recording notes it. control.csv and state_motor.csv have its joints."),
+    ] = None,
     segment: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=START:END", help="Mark a part, s on the log's clock, e.g. fall-90=1.2:3.5; repeat."),
@@ -78,6 +83,7 @@ def import_(
     force: ForceOption = False,
 ) -> None:
     """Convert a log into a recording for the other verbs, and print what looks wrong in it."""
+    from axbridge.config.rig import Rig
     from axbridge.files import check_new
     from axbridge.recording.import_arm_folder import import_arm_folder, is_arm_folder
     from axbridge.recording.import_lerobot import import_dataset, is_dataset
@@ -86,7 +92,8 @@ def import_(
     from axbridge.recording.segments import marked, parse_mark, trimmed
     from axbridge.recording.stored import write_recording
 
-    path, name = _source(log, servo)
+    robot = None if rig is None else Rig.load(rig)
+    path, name = _source(log, servo, robot)
     marks = [parse_mark(text) for text in segment or ()]
     check_new(recording, force=force, sources=(path,))
     if recording.suffix == ".toml":
@@ -98,7 +105,9 @@ def import_(
         if is_dataset(path):
             found = import_dataset(path, episode or 0, unit=unit, calibration=calibration, warned=odd.append)
         elif is_arm_folder(path):
-            found = import_arm_folder(path, _joints(rig), warned=odd.append)
+            if robot is None:
+                raise UsageError("control.csv does not name its joints", "name the arm's rig: --rig so101")
+            found = import_arm_folder(path, robot, warned=odd.append)
         elif path.is_dir():
             why = f"{path} has neither meta/info.json nor control.csv and state_motor.csv"
             raise UsageError(why, "give a log, a LeRobot dataset's folder, or an arm's")
@@ -115,7 +124,7 @@ def import_(
                 goal=parse_goal(goal) if goal is not None else None,
                 warned=odd.append,
             )
-        found = marked(trimmed(found, start, end), marks, kind)
+        found = marked(trimmed(found if robot is None else _of_robot(found, robot), start, end), marks, kind)
         samples = sum(len(track) for track in found.values())
         write_recording(found, recording, lambda written: show("writing the recording", written / max(samples, 1)))
     noun = "servo" if len(found) == 1 else "servos"
@@ -126,16 +135,16 @@ def import_(
         typer.echo(printable(f"note: {note}"), err=True)
 
 
-def _joints(rig: str | None) -> list[Joint]:
-    """Servos of a rig in their order, with the range of its gripper."""
-    from axbridge.comparison.arm import stops_of
-    from axbridge.config.rig import Rig
-    from axbridge.recording.import_arm_folder import GRIPPER, Joint
+def _of_robot(found: Recording, robot: Rig) -> Recording:
+    """The recording with what recordings of a robot say of it."""
+    from axbridge.recording.provenance import describe
 
-    if rig is None:
-        raise UsageError("control.csv does not name its joints", "name the arm's rig: --rig so101")
-    arm = Rig.load(rig)
-    return [Joint(one.name, stops_of(arm, one) if one.name == GRIPPER else None) for one in arm.servos]
+    names = [servo.name for servo in robot.servos]
+    if strangers := [name for name in found if name not in names]:
+        raise UsageError(
+            f"{robot.name} has no servo {', '.join(strangers)}", f"it has {', '.join(names)}; or leave --rig out"
+        )
+    return replace(found, metadata=describe(robot) | found.metadata)
 
 
 def _parameters(path: Path, out: Path) -> None:
@@ -150,11 +159,11 @@ def _parameters(path: Path, out: Path) -> None:
     typer.echo(f"note: {model.provenance}", err=True)
 
 
-def _source(log: str, servo: str | None) -> tuple[Path, str]:
+def _source(log: str, servo: str | None, robot: Rig | None) -> tuple[Path, str]:
     """The file that is meant, and what to call its servo."""
     from axbridge import samples
 
     kind, _, name = log.partition(":")
-    if kind != "sample" or Path(log).is_file():
-        return Path(log), servo or "servo"
-    return samples.path(name), servo or samples.find(name).servo
+    if kind == "sample" and not Path(log).is_file():
+        return samples.path(name), servo or samples.find(name).servo
+    return Path(log), servo or (robot.servos[0].name if robot is not None and len(robot.servos) == 1 else "servo")

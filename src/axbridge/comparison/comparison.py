@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from axbridge.comparison.condition import parse_condition
+from axbridge.comparison.metrics import parse_condition
 from axbridge.comparison.recorded_runs import goals_hint
 from axbridge.comparison.side_by_side import HOLE, Pair, Sides, pair_of
 from axbridge.errors import RecordingError
@@ -90,7 +90,7 @@ def compare(
     Raises:
         RecordingError: no servo in common, they do not overlap in time, or a file that is no recording.
     """
-    reference, other = opened(reference), opened(other)
+    reference, other = _sampled(opened(reference)), _sampled(opened(other))
     if len(reference) == len(other) == 1:
         names = [(next(iter(reference)), next(iter(other)))]
     else:
@@ -145,11 +145,17 @@ def following(
     recording: Recording, *, progress: Callable[[str, float], None] = lambda _what, _share: None
 ) -> Comparison:
     """How well each servo followed its goals: its command is the reference."""
-    commanded = [name for name in recording if _is_commanded(recording[name])]
+    commanded = [name for name, track in _sampled(recording).items() if _is_commanded(track)]
     if not commanded:
         raise RecordingError(recording.path, "holds no commands", f"{goals_hint(recording)}, or compare two recordings")
     sides = Sides(recording, recording, same_clock=True, goals=True)
     return _compared(sides, [(name, name) for name in commanded], ("goal", "position"), 0.2, {}, progress)
+
+
+def _sampled(recording: Recording) -> Recording:
+    if not recording:
+        raise RecordingError(recording.path, recording.flaw, "record it again")
+    return recording
 
 
 def _is_commanded(track: Track) -> bool:

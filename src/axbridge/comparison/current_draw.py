@@ -20,9 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
-from axbridge.comparison.intervals import sent_at
-from axbridge.comparison.loop_settings import settings_of, speed_limits, written_in
 from axbridge.comparison.metrics import between
+from axbridge.comparison.recorded_runs import settings_of, speed_limits, written_in
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
@@ -152,7 +151,7 @@ class _DrawnServo:
         volts = between(track.time, track.voltage, time)
         if np.isnan(volts).any():
             volts = np.full_like(time, rig.supply_of(servo))
-        sent = sent_at(track) + params[Param.LATENCY]
+        sent = track.sent + params[Param.LATENCY]
         acting = np.searchsorted(sent, time, side="right") - 1
         latest = np.clip(acting, 0, None)
         driven = (acting >= 0) & (track.enabled & ~np.isnan(track.command))[latest]

@@ -20,20 +20,57 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.comparison.metrics import between
 from axbridge.comparison.recorded_motion import joints_motion
-from axbridge.comparison.recorded_robot import Standing
-from axbridge.config.urdf import Tree
+from axbridge.config.rig import Rig
+from axbridge.config.urdf import Shape, Tree
+from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording
 from axbridge.rotations import matrix_of_roll_pitch_yaw
 from axbridge.sim.body.inverse_dynamics import wrenches
 from axbridge.sim.body.link_paths import rooted_at
 from axbridge.sim.body.poses import Posed, posed
-from axbridge.sim.body.soles import Sole, inside
+from axbridge.sim.body.soles import Sole, inside, soles_of
 
 _LIFTED = 0.003  # m: between feet whose heights differ by less, the weight is taken to pass over bit by bit
 # What a gap in the samples looks like, and no walk does: the floor pressed by so much more or less, a share of the
 # weight, and at a point so far from the foot that stands, m.
 _UNLIKELY, _FARTHEST = 0.5, 0.15
 CLEAR = 0.005  # m: a foot so high above the other carries nothing
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A robot on two feet, as a recording knows it.
+
+    Attributes:
+        rig: Its rig.
+        tree: Its links; the first is its base.
+        shapes: What they look like.
+        soles: Of its two feet, the left one first.
+    """
+
+    rig: Rig
+    tree: Tree
+    shapes: tuple[Shape, ...]
+    soles: tuple[Sole, Sole]
+
+
+def standing_robot(recording: Recording) -> Standing | None:
+    """The robot of a recording; None where it does not say, or the robot does not stand free on two feet."""
+    known = [isinstance(recording.metadata.get(key), kind) for key, kind in (("rig", dict), ("urdf", str))]
+    return on_two_feet(rig_of(recording)) if all(known) else None
+
+
+def on_two_feet(rig: Rig) -> Standing | None:
+    """The robot of a rig; None where it does not stand free on two feet."""
+    if rig.world is None or rig.world.fixed_base:
+        return None
+    tree = rig.tree()
+    found = soles_of(rig, tree)
+    if len(found) != 2:
+        return None
+    places = posed(tree, tree.pose(rig.start)[None]).place[:, 0]
+    one, other = sorted(found, key=lambda sole: -float(places[sole.link, 1]))  # the left one first
+    return Standing(rig, tree, rig.shapes("visual"), (one, other))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.intervals import sent_at
 from axbridge.comparison.metrics import between
 from axbridge.errors import RecordingError, UsageError
 from axbridge.recording.recording import Recording, Track
@@ -180,7 +179,7 @@ class _Goals:
     """A joint's goal every `_STEP`, and the times at which its position is known."""
 
     def __init__(self, track: Track, *, ramped: bool) -> None:
-        sent = sent_at(track) - track.time[0]
+        sent = track.sent - track.time[0]
         changed = np.flatnonzero(np.diff(track.command) != 0) + 1
         self._even = np.arange(-LONGEST, float(track.time[-1] - track.time[0]) + 2 * _STEP, _STEP)
         self._wanted, self._start = track.time - track.time[0], float(track.position[0])

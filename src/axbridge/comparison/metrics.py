@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import operator
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.errors import UsageError
 
 SETTLED = math.radians(1.0)  # band around the end value; at least this, or 2 % of the step
 MOVED = math.radians(1.0)  # a motion has begun when it has come this far (over three counts of an AX-12)
 _HANGING = math.radians(5)  # of an arm that fell: it hangs down
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 
 
 @dataclass(frozen=True)
@@ -309,3 +314,13 @@ MEASURES: Mapping[str, Measure] = {
         _chirp_document,
     ),
 }  # by the kind that an experiment gives its segments
+
+
+def parse_condition(text: str, metrics: Collection[str]) -> tuple[str, Callable[[float], bool]]:
+    """``rmse>2`` as the metric's name, one of `metrics`, and whether a value fulfils it."""
+    match = re.fullmatch(rf"\s*(\w+)\s*(>=|<=|>|<)\s*({_NUMBER})\s*", text)
+    if match is None or match[1] not in metrics:
+        raise UsageError(f"{text!r} is no condition", f"write METRIC>NUMBER; metrics: {', '.join(sorted(metrics))}")
+    compared: Callable[[float, float], bool] = _OPERATORS[match[2]]
+    limit = float(match[3])
+    return match[1], lambda value: compared(value, limit)

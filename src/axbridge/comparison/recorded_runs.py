@@ -3,30 +3,74 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
-from axbridge.comparison.arm import Arm, arm_of, stops_of
-from axbridge.comparison.intervals import sent_at
 from axbridge.comparison.joint_load import CarriedRecording
-from axbridge.comparison.loop_settings import settings_of, speed_limits, written_in
 from axbridge.comparison.metrics import between
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import RecordingError
+from axbridge.errors import RecordingError, RigError
 from axbridge.recording import coarse_clock
 from axbridge.recording.recording import Recording, Track
 from axbridge.servo.columns import Command, Param, Passive, pack
+from axbridge.sim.body.inverse_dynamics import wrenches
 from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs
+from axbridge.units import RPM
+from axbridge.virtual.servo import loop_row
 
 _GRAVITY = 9.81
 _RESTING = 0.1  # rad/s: two steps of an AX-12's Present Speed
 _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A rigid body on a fixed hinge.
+
+    Attributes:
+        inertia: About the hinge, kg·m².
+        gravity: Largest torque of its weight, m·g·l, N·m.
+        phase: The weight's torque at joint angle θ is `-gravity·sin(θ + phase)`; 0 where 0 rad hangs down, rad.
+        stops: Ends of its travel, rad; ±inf = none.
+    """
+
+    inertia: float
+    gravity: float
+    phase: float = 0.0
+    stops: tuple[float, float] = (-math.inf, math.inf)
+
+
+def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
+    """The arm that a servo swings."""
+    path, tree = rig.urdf_path(), rig.tree()
+    assert rig.world is not None  # else it had no tree
+    names = tree.names
+    place = f"joint {servo.joint}"
+    if servo.joint not in names:
+        raise RigError(path, place, "no such joint", f"it has: {', '.join(names)}")
+    if len(names) > 1 or not rig.world.fixed_base:
+        raise RigError(
+            path,
+            place,
+            "is one of several moving parts",
+            "identification needs one arm on a fixed base; of a robot, say which servo: --servo NAME",
+        )
+    if tree.joints[0].linear:
+        raise RigError(path, place, "slides", "identification needs an arm on a hinge")
+    # Turned by θ it takes the torque inertia·θ'' - a·cos θ - b·sin θ.
+    gravity = np.array([(0.0, 0.0, 0.0), rig.world.gravity, rig.world.gravity])
+    position, pushed, still = (
+        np.array([column]).T for column in ((0.0, 0.0, math.pi / 2), (1.0, 0.0, 0.0), np.zeros(3))
+    )
+    inertia, a, b = wrenches(tree, position, still, pushed, gravity).torque[:, 0] * (1.0, -1.0, -1.0)
+    phase = math.atan2(-a, -b) if math.hypot(a, b) else 0.0
+    return Arm(float(inertia), math.hypot(a, b), phase, rig.stops_of(servo))
 
 
 def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
@@ -54,7 +98,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             mass, length = float(pendulum["mass"]), float(pendulum["length"])
             arm = Arm(mass * length**2, mass * _GRAVITY * length)
         elif isinstance(recording, CarriedRecording):
-            arm = Arm(0.0, 0.0, stops=stops_of(rig, servo))
+            arm = Arm(0.0, 0.0, stops=rig.stops_of(servo))
         elif recording.metadata.get("load"):
             arm = Arm(float(recording.metadata["load"]["inertia"]), 0.0)
         else:
@@ -62,7 +106,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             arm = rig_arm
         driven = (track.enabled & ~(np.isnan(track.command) & np.isnan(track.duty))).astype(np.int64)
         driven[track.torque_enabled == Regime.HELD] = Regime.HELD
-        sent = sent_at(track)
+        sent = track.sent
         if _starts_at_rest(track):  # its first command has yet to arrive
             driven[0] = Regime.HELD
             if _goes_on(track):
@@ -229,3 +273,33 @@ def _passive(servo: ServoConfig, arm: Arm) -> FloatArray:
     )  # fmt: skip
     row[[Passive.LOW, Passive.HIGH]] = sorted(servo.direction * stop for stop in arm.stops)
     return row
+
+
+def written_in(recording: Recording, name: str) -> dict[str, int]:
+    """Registers of a servo that differ from the rig's: those of an imported log, and what an experiment wrote first."""
+    known = recording.metadata.get("registers") or {}
+    # imported logs have names of their own
+    alone: dict[str, int] = next(iter(known.values()), {}) if len(recording) == 1 else {}
+    written: dict[str, int] = dict(known.get(name, alone))
+    for event in recording.events:
+        if event.name == "register" and event.data.get("servo") == name:
+            written[str(event.data["name"])] = int(event.data["value"])
+    return written
+
+
+def settings_of(rig: Rig, servo: ServoConfig, written: Mapping[str, int]) -> list[float]:
+    """One row of `Command`: the rig's registers after power-on, and what was `written` since."""
+    return loop_row(rig.profile_of(servo), servo.zero, {**servo.registers, **written})
+
+
+def speed_limits(rig: Rig, servo: ServoConfig, track: Track) -> FloatArray:
+    """Limits of the approach as the register had them, rad/s, (n,); 0 = none.
+
+    A limit that was lifted is recorded as the servo's full speed. The drive writes 0 for that: the goal acts at once,
+    and does not come nearer at that speed.
+    """
+    limits = np.nan_to_num(track.speed_limit)
+    if servo.max_velocity is not None:  # then the register has it
+        return limits
+    full = rig.profile_of(servo).electrics.no_load_speed * RPM
+    return np.where(np.isclose(limits, full, rtol=1e-6), 0.0, limits)

@@ -7,24 +7,22 @@ runs in the simulator proper, through a `Robot`, register bytes and all.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.arm import stops_of
-from axbridge.comparison.intervals import sent_at, spans
 from axbridge.comparison.recorded_runs import only_track, runs_of, unseen
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RecordingError
 from axbridge.recording.provenance import describe
-from axbridge.recording.recording import Recording, Track
-from axbridge.recording.samples import COMMANDS
+from axbridge.recording.recording import COMMANDS, Recording, Track
 from axbridge.recording.stored import opened
 from axbridge.rotations import roll_pitch_yaw
 from axbridge.servo.columns import pack
@@ -116,7 +114,7 @@ def _start(rig: Rig, servo: ServoConfig, started: Mapping[str, float]) -> float:
     """Where a joint is put, rad: where it was seen first, but not beyond the stop on which a real one may rest."""
     if servo.name not in started:
         return servo.position
-    low, high = (-math.inf, math.inf) if rig.world is None else stops_of(rig, servo)
+    low, high = (-math.inf, math.inf) if rig.world is None else rig.stops_of(servo)
     return min(max(started[servo.name], low), high)
 
 
@@ -141,7 +139,7 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
         for name, track in tracks.items()
         if not np.isnan(track.position).all()
     }
-    sent = {name: sent_at(track) for name, track in tracks.items()}
+    sent = {name: track.sent for name, track in tracks.items()}
     meant = rig.with_model(model)
     placed = meant.with_servos(lambda servo: {"position": _start(meant, servo, started)})
     placed = placed.with_buses(bus_timing="none")  # what packets take is in the recorded times, and what a stall
@@ -234,3 +232,49 @@ def _metadata(recording: Recording, rig: Rig, model: ServoModel, engine: str) ->
     dumped = model.model_dump(mode="json", exclude={"path"})
     facts |= {key: recording.metadata[key] for key in ("gait",) if key in recording.metadata}
     return facts | {"models": facts["models"] | ({next(iter(recording)): dumped} if len(rig.servos) == 1 else {})}
+
+
+class Span(NamedTuple):
+    """A span of time.
+
+    Attributes:
+        begin: s.
+        end: s.
+        goals: Whether goals had been sent at its beginning, or it is the first.
+    """
+
+    begin: float
+    end: float
+    goals: bool
+
+
+def spans(tracks: Iterable[Track], together: float, past: float) -> list[Span]:
+    """Spans from the first sample or goal to behind the last, without a gap."""
+    tracks = list(tracks)
+    sampled = np.unique(np.concatenate([track.time for track in tracks]))
+    moments = _moments(np.unique(np.concatenate([track.sent for track in tracks])), together)
+    last = max(float(sampled[-1]), moments[-1]) + past / 2
+    edges = [*moments, last] if moments[0] <= sampled[0] else [float(sampled[0]), *moments, last]
+    found = []
+    for begin, end in pairwise(edges):
+        goals, start = True, begin
+        while start < end:
+            first = np.searchsorted(sampled, start)
+            early = float(sampled[first]) if first < len(sampled) else end
+            cut = min(end, max(early, start) + past)
+            found.append(Span(start, cut, goals))
+            goals, start = False, cut
+    return found
+
+
+def _moments(sent: FloatArray, together: float) -> list[float]:
+    """When goals went out, s."""
+    found: list[float] = []
+    first = -np.inf
+    for time in sent.tolist():
+        if time - first > together:
+            found.append(time)
+            first = time
+        else:
+            found[-1] = time
+    return found

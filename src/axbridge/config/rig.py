@@ -295,6 +295,17 @@ class Rig(toml_tables.TomlTable):
 
         return read_shapes(self.urdf_path(), element, self.urdf_text())
 
+    def stops_of(self, servo: ServoConfig) -> tuple[float, float]:
+        """Ends of a joint's travel, rad: the rig's, else the URDF's; ±inf = none.
+
+        Raises:
+            RigError: as `tree`.
+        """
+        if servo.min_stop < servo.max_stop:
+            return servo.min_stop, servo.max_stop
+        joint = next(one for one in self.tree(fixed_base=True).joints if one.name == servo.joint)
+        return joint.low, joint.high
+
     def profile_of(self, servo: ServoConfig) -> FirmwareProfile:
         """The firmware profile of a servo, from beside the rig or by name.
 

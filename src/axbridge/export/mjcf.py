@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from axbridge.comparison.loop_settings import settings_of
+from axbridge.comparison.recorded_runs import settings_of
+from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
 from axbridge.errors import UnsupportedOperation
-from axbridge.export.linear_loop import linear_loop
+from axbridge.servo.columns import Command
+from axbridge.servo.position_laws import felt
 from axbridge.sim.engine import Scene, arrange, substeps
 from axbridge.sim.engines.ideal_joints import IdealJoint
 
@@ -148,13 +150,16 @@ def _drive(mujoco: Any, spec: Any, rig: Rig, servo: ServoConfig) -> None:
     motor, friction = model.motor, model.friction
     units = rig.profile_of(servo).units
     row = settings_of(rig, servo, {})
-    loop = linear_loop(model, row, units.position, rig.supply_of(servo))
+    supply = rig.supply_of(servo)
+    k_theta, k_integral, k_omega = _gains(model, row, units.position, supply)
+    most_volts = float(felt(min(row[Command.TORQUE_LIMIT], 1.0), motor.dead_duty)) * supply
     joint = spec.joint(servo.joint)
     joint.armature = motor.armature
     joint.damping[0] += friction.viscous + servo.damping_constant
     joint.frictionloss += friction.coulomb + friction.output + servo.static_friction
     joint.stiffness[0] = servo.spring_constant
-    constant, resistance = motor.output_constant, loop.resistance / motor.efficiency
+    # where it grows with the duty, that of full duty: of an AX-12's step that leaves least
+    constant, resistance = motor.output_constant, (motor.resistance + motor.resistance_per_duty) / motor.efficiency
     torque = constant / resistance  # N·m per V
     most = motor.max_current * motor.efficiency if motor.current_limit == "motor" else 0.0  # as of R/η
     actuator = spec.add_actuator(name=servo.name, target=servo.joint, trntype=mujoco.mjtTrn.mjTRN_JOINT)
@@ -162,9 +167,7 @@ def _drive(mujoco: Any, spec: Any, rig: Rig, servo: ServoConfig) -> None:
         motorconst=[constant, constant],
         resistance=resistance,
         saturation=[0.0, most, 0.0],
-        controller=[
-            torque * loop.k_theta, torque * loop.k_integral, torque * (constant + loop.k_omega), 0.0, 0.0, loop.limit,
-        ],
+        controller=[torque * k_theta, torque * k_integral, torque * (constant + k_omega), 0.0, 0.0, most_volts],
         ctrlspec=int(mujoco.mjtCtrlInput.mjINPUT_POS),
     )  # fmt: skip
     actuator.group = LIMP_GROUP
@@ -174,6 +177,26 @@ def _drive(mujoco: Any, spec: Any, rig: Rig, servo: ServoConfig) -> None:
     if delay > 0:
         actuator.delay = max(delay, spec.option.timestep)
         actuator.nsample = math.ceil(actuator.delay / spec.option.timestep) + 1
+
+
+def _gains(model: ServoModel, row: Sequence[float], count: float, supply: float) -> tuple[float, float, float]:
+    """The straight line nearest to a servo's own law: volts = kθ·error + ki·∫error - kω·speed, in V, rad and s.
+
+    The compliance law is full where margin and slope end; the line through the origin is full there, too. It has no
+    margin, no punch and no lag.
+    """
+    law = model.controller
+    if law.law == "state_feedback":
+        return law.k_theta, 0.0, law.k_omega
+    if law.law == "compliance":
+        slope = law.slope or 0.5 * (row[Command.SLOPE_CW] + row[Command.SLOPE_CCW])
+        margin = 0.5 * (row[Command.MARGIN_CW] + row[Command.MARGIN_CCW])
+        return supply / (margin + slope), 0.0, 0.0
+    volts = supply / count
+    return (
+        law.p_duty * row[Command.P_GAIN] * volts, law.i_duty * row[Command.I_GAIN] * volts,
+        law.d_duty * row[Command.D_GAIN] * volts,
+    )  # fmt: skip
 
 
 def _goals(servo: ServoConfig, count: float, counts: int) -> tuple[float, float]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.condition import parse_condition
 from axbridge.comparison.lag import baseline, lag_of
+from axbridge.comparison.metrics import parse_condition
 from axbridge.config.rig import Rig
 from axbridge.fit.intervals import Held, Uncertainty, Wanted, allowing, held_in, in_words, moved, reaching, uncertainty
 from axbridge.fit.least_squares import left_alone, misfits, polish

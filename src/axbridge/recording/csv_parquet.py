@@ -9,9 +9,8 @@ import csv
 import itertools
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,14 +25,8 @@ _CELLS = 250_000  # numbers in memory at a time
 _Block = tuple[str | None, list[FloatArray]]  # rows of a table: their servo (None: columns say), and columns (n,)
 
 
-@dataclass(frozen=True)
-class Written:
-    """What a file holds.
-
-    Attributes:
-        rows: Without the line of headers.
-        columns: That of the time, and of the servos' names, included.
-    """
+class Written(NamedTuple):
+    """How large a table is: rows without the headers, columns with the time's and the servos' names."""
 
     rows: int
     columns: int

@@ -18,39 +18,21 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.file_reading import reading, regular
 from axbridge.recording.imported import Columns, Warned, recording_of
 from axbridge.recording.recording import Event, Recording
 
-GRIPPER = "gripper"
+_GRIPPER = "gripper"
 _GOALS, _STATES = "control.csv", "state_motor.csv"
 _TRANSACTION = 0.4e-3  # s: a packet and its answer through a USB adapter, at 1 Mbps
 _READS = 3  # transactions a servo: position, velocity, current
 _LARGEST = 1 << 27  # bytes of a file, unpacked: eight hours of six joints
-
-
-class Joint(NamedTuple):
-    """A joint of the lists.
-
-    Attributes:
-        name: Of its servo.
-        ends: What 0 and 1 mean, rad; None where the numbers are rad.
-    """
-
-    name: str
-    ends: tuple[float, float] | None = None
-
-
-class _Rows(NamedTuple):
-    time: FloatArray  # s, (n,)
-    values: FloatArray  # (n, joints)
-    places: list[str]  # what to call each
 
 
 def is_arm_folder(path: Path) -> bool:
@@ -58,27 +40,25 @@ def is_arm_folder(path: Path) -> bool:
     return _found(path, _GOALS) is not None and _found(path, _STATES) is not None
 
 
-def import_arm_folder(
-    folder: Path | str, joints: Sequence[Joint], *, warned: Warned = lambda _finding: None
-) -> Recording:
-    """Read ``control.csv`` and ``state_motor.csv``, packed by gzip or not; `joints` are in the order of their lists."""
-    folder = Path(folder)
-    goals, states = (_rows(folder, name, len(joints)) for name in (_GOALS, _STATES))
-    obeyed = np.searchsorted(goals.time, states.time, side="right") - 1  # the goals that a state was read after
+def import_arm_folder(folder: Path | str, rig: Rig, *, warned: Warned = lambda _finding: None) -> Recording:
+    """Read ``control.csv`` and ``state_motor.csv``, packed by gzip or not; their lists are in the order of the rig."""
+    folder, count = Path(folder), len(rig.servos)
+    (given, goals, _), (taken, states, places) = (_rows(folder, name, count) for name in (_GOALS, _STATES))
+    obeyed = np.searchsorted(given, taken, side="right") - 1  # the goals that a state was read after
     if obeyed[0] < 0:
         raise RecordingError(folder, "has a state before the first goal", "copy both files of one motion")
     servos: dict[str, Columns] = {}
-    for place, (name, ends) in enumerate(joints):
-        low, high = ends or (0.0, 1.0)
+    for place, servo in enumerate(rig.servos):
+        low, high = rig.stops_of(servo) if servo.name == _GRIPPER else (0.0, 1.0)
         values = {
-            "time": states.time + (len(joints) + _READS * place + 0.5) * _TRANSACTION,
-            "command": low + (high - low) * goals.values[obeyed, place],
-            "commanded": goals.time[obeyed] + (place + 0.5) * _TRANSACTION,
-            "position": low + (high - low) * states.values[:, place],
+            "time": taken + (count + _READS * place + 0.5) * _TRANSACTION,
+            "command": low + (high - low) * goals[obeyed, place],
+            "commanded": given[obeyed] + (place + 0.5) * _TRANSACTION,
+            "position": low + (high - low) * states[:, place],
         }
-        servos[name] = Columns(values, states.places)
+        servos[servo.name] = Columns(values, places)
     motion = folder.resolve().name
-    start = Event(float(states.time[0]), "segment", {"name": motion})
+    start = Event(float(taken[0]), "segment", {"name": motion})
     return recording_of(_found(folder, _STATES) or folder, servos, motion, warned, (start,))
 
 
@@ -86,7 +66,8 @@ def _found(folder: Path, name: str) -> Path | None:
     return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 
 
-def _rows(folder: Path, name: str, joints: int) -> _Rows:
+def _rows(folder: Path, name: str, joints: int) -> tuple[FloatArray, FloatArray, Sequence[str]]:
+    """Times (n,), s, values (n, joints), and what to call each row."""
     path = _found(folder, name)
     if path is None:
         raise RecordingError(folder, f"has no {name}", "copy the whole folder")
@@ -98,13 +79,13 @@ def _rows(folder: Path, name: str, joints: int) -> _Rows:
         rows = list(_read(path, content.decode("utf-8-sig"), joints))
         if not rows:
             raise RecordingError(path, "holds no samples", "record the motion again")
-        time, values, places = zip(*rows, strict=True)
-        found = _Rows(1e-6 * np.array(time), np.array(values), list(places))
-        if not (np.isfinite(found.time).all() and np.isfinite(found.values).all()):
+        stamps, cells, places = zip(*rows, strict=True)
+        time, values = 1e-6 * np.array(stamps), np.array(cells)
+        if not (np.isfinite(time).all() and np.isfinite(values).all()):
             raise RecordingError(path, "has a number that is not finite", "correct or remove that line")
-        if not (np.diff(found.time) > 0).all():
+        if not (np.diff(time) > 0).all():
             raise RecordingError(path, "has time stamps that do not rise", "put its lines in order of time")
-    return found
+    return time, values, places
 
 
 def _read(path: Path, text: str, joints: int) -> Iterator[tuple[float, list[float], str]]:

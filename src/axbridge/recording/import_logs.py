@@ -16,7 +16,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import RecordingError, UsageError
 from axbridge.file_reading import printable, reading, regular
-from axbridge.recording.import_wizard import GivenGoal, is_wizard, wizard_recording
+from axbridge.recording.import_wizard import FIRST, GivenGoal, wizard_recording
 from axbridge.recording.imported import Columns, Warned, recording_of
 from axbridge.recording.recording import SERVO_FIELDS, Event, Recording
 from axbridge.recording.tables import HEADERS
@@ -81,7 +81,7 @@ def import_log(
     path = Path(path)
     with reading(partial(RecordingError, path), "give a JSON or CSV log"):
         text = regular(path).read_text(encoding="utf-8-sig")
-        if columns is None and is_wizard(text):
+        if columns is None and text.lstrip().startswith(FIRST):
             return wizard_recording(path, text, servo, goal, warned)
         if goal is not None:
             raise UsageError(f"{path} is no graph export of Dynamixel Wizard", "leave --goal out")

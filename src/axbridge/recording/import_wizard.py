@@ -27,7 +27,7 @@ from axbridge.recording.imported import Columns, Warned, recording_of
 from axbridge.recording.recording import Event, Recording
 from axbridge.units import Calibration
 
-_FIRST = "DYNAMIXEL Graph"
+FIRST = "DYNAMIXEL Graph"  # what an export begins with
 _VERSION = "2"
 _PROFILES = ("ax-12a", "ax-12w", "ax-18a", "mx-28")  # one of each model number and control table
 _ALIASES = {"present_velocity": "present_speed", "present_input_voltage": "present_voltage"}
@@ -62,22 +62,17 @@ class _Export:
     notes: tuple[str, ...]
 
 
-def is_wizard(text: str) -> bool:
-    """Whether a text begins like a graph export."""
-    return text.lstrip().startswith(_FIRST)
-
-
 def parse_goal(text: str) -> GivenGoal:
     """``500@1.86`` (counts, and s on the export's clock), ``500@1860ms``, ``500@auto``, ``500``, or ``auto``."""
     if text == "auto":
         return GivenGoal()
-    match = re.fullmatch(r"(\d+)(?:@(?:(auto|t0)|(\d+(?:\.\d*)?)(s|ms)?))?", text)
+    match = re.fullmatch(r"(\d+)(?:@(?:auto|(\d+(?:\.\d*)?)(s|ms)?))?", text)
     if match is None:
         raise UsageError(
             f"{text!r} is no goal",
             "write COUNTS@SECONDS as in 500@1.86, COUNTS@auto where the moment is to be estimated, or auto",
         )
-    counts, _, number, unit = match.groups()
+    counts, number, unit = match.groups()
     return GivenGoal(int(counts), None if number is None else float(number) * (1e-3 if unit == "ms" else 1.0))
 
 

@@ -10,9 +10,8 @@ from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError
 from axbridge.recording.metadata import check_number
 from axbridge.recording.provenance import describe, origin_of
-from axbridge.recording.recording import Event, Recording, Track
+from axbridge.recording.recording import Event, Recording, Track, in_order
 from axbridge.recording.sample_quality import Oddity, findings
-from axbridge.recording.samples import in_order
 
 Warned = Callable[[Oddity], None]  # called with everything odd that can be used all the same
 

@@ -19,7 +19,7 @@ from itertools import islice, pairwise
 from typing import IO, Any, NamedTuple
 
 import zstandard
-from mcap.data_stream import ReadDataStream, RecordBuilder
+from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
 from mcap.reader import SeekingReader
@@ -38,6 +38,7 @@ DAMAGE = (  # what damaged bytes make of the libraries
     McapError, struct.error, ValueError, KeyError, TypeError, AttributeError, StopIteration, OverflowError, OSError,
     MemoryError, RecursionError, zstandard.ZstdError,
 )  # fmt: skip
+OURS = "give a .mcap file made by `axbridge record` or `axbridge import`"
 _METADATA = "axbridge"
 _MAGIC = b"\x89MCAP0\r\n"
 _HEAD = struct.Struct("<BQ")  # of a record: kind, length
@@ -50,11 +51,7 @@ _BATCH = 1 << 20  # bytes of messages that become tables at once
 
 
 class FormatError(Exception):
-    """The bytes are not what the format says."""
-
-
-class MessageError(Exception):
-    """The file is whole, and a message of it makes no sense."""
+    """What the bytes are instead of a recording, and what to do."""
 
 
 class Message(NamedTuple):
@@ -118,8 +115,7 @@ def compressed(source: IO[bytes], target: IO[bytes], metadata: Mapping[str, Any]
     source.seek(len(_MAGIC))
     for kind, content in _records(source):
         if kind == Opcode.CHANNEL:
-            channel = Channel.read(ReadDataStream(BytesIO(content)))
-            channels[channel.id] = _ours(channel) or _Channel(channel.topic)
+            _add(channels, Channel.read(ReadDataStream(BytesIO(content))))
         elif kind == Opcode.MESSAGE:
             number, _, logged, _ = _MESSAGE.unpack_from(content)
             topic, servos = channels[number]
@@ -162,16 +158,14 @@ def read(stream: IO[bytes], take: Callable[[tuple[str, ...], Table], None]) -> F
     found, channels = Found(), dict[int, _Channel]()
     waiting: defaultdict[int, list[bytes]] = defaultdict(list)
     size = 0
-    for kind, content in _parts(stream, found):
+    for kind, content in _parts(stream, found, channels):
         if kind == Opcode.MESSAGE:
             number = _MESSAGE.unpack_from(content)[0]
             if number in channels:
                 waiting[number].append(content[_MESSAGE.size :])
                 size += len(content)
         elif kind == Opcode.CHANNEL:
-            channel = Channel.read(ReadDataStream(BytesIO(content)))
-            if (ours := _ours(channel)) is not None:
-                channels.setdefault(channel.id, ours)
+            _add(channels, Channel.read(ReadDataStream(BytesIO(content))))
         elif kind == Opcode.METADATA:
             record = Metadata.read(ReadDataStream(BytesIO(content)))
             if record.name == _METADATA:
@@ -199,29 +193,31 @@ def _pass_on(
             else:
                 take(servos, step_format.tables(messages, SERVO_ROW, len(servos)))
         except DAMAGE as failure:
-            raise MessageError(f"holds a message of {topic} that makes no sense: {failure}") from failure
+            raise FormatError(
+                f"holds a message of {topic} that makes no sense: {failure}", "record it again"
+            ) from failure
     waiting.clear()
 
 
-def _ours(channel: Channel) -> _Channel | None:
-    if channel.message_encoding != "cdr":
-        return None
-    if channel.topic in {CYCLE, EVENTS}:
-        return _Channel(channel.topic)
-    if channel.topic.startswith(STEP) and step_format.SERVOS in channel.metadata:
-        return _Channel(STEP, step_format.servos_of(channel.metadata))
-    return None
+def _add(channels: dict[int, _Channel], channel: Channel) -> None:
+    """Keep a channel, if it is one of ours."""
+    if channel.message_encoding == "cdr" and channel.id not in channels:
+        if channel.topic in {CYCLE, EVENTS}:
+            channels[channel.id] = _Channel(channel.topic)
+        elif channel.topic.startswith(STEP) and step_format.SERVOS in channel.metadata:
+            channels[channel.id] = _Channel(STEP, step_format.servos_of(channel.metadata))
 
 
-def _parts(stream: IO[bytes], found: Found) -> Iterator[tuple[int, bytes]]:
+def _parts(stream: IO[bytes], found: Found, channels: dict[int, _Channel]) -> Iterator[tuple[int, bytes]]:
     """Records of the data, with those of a chunk in its place; says in `found` what cannot be read.
 
     A whole file is read by its index, else whatever comes after a damaged record would be lost, too.
     """
     summary = _summary(stream)
     stream.seek(0)
-    if stream.read(len(_MAGIC)) != _MAGIC:
-        raise FormatError("this is no MCAP recording")
+    begin = stream.read(len(_MAGIC))
+    if begin != _MAGIC[: len(begin)]:
+        raise FormatError("this is no MCAP recording", OURS)
     chunks = [] if summary is None else sorted(summary.chunk_indexes, key=lambda chunk: chunk.chunk_start_offset)
     overlap = any(
         after.chunk_start_offset < chunk.chunk_start_offset + chunk.chunk_length for chunk, after in pairwise(chunks)
@@ -236,7 +232,7 @@ def _parts(stream: IO[bytes], found: Found) -> Iterator[tuple[int, bytes]]:
             else:
                 yield kind, content
         if kind == 0:
-            raise FormatError("this is no MCAP recording")
+            raise FormatError("holds no samples: it was stopped before the first one", "record it again")
         found.whole = summary is not None and kind == Opcode.DATA_END
         return
     found.whole = True
@@ -244,7 +240,7 @@ def _parts(stream: IO[bytes], found: Found) -> Iterator[tuple[int, bytes]]:
         stream.seek(index.offset)
         yield from islice(_records(stream), 1)
     for channel in summary.channels.values():
-        yield Opcode.CHANNEL, _content(channel)
+        _add(channels, channel)
     for chunk in chunks:
         stream.seek(chunk.chunk_start_offset + _HEAD.size)
         yield from _inside(stream.read(max(0, min(chunk.chunk_length, _LARGEST) - _HEAD.size)), found)
@@ -257,13 +253,6 @@ def _summary(stream: IO[bytes]) -> Summary | None:
         return SeekingReader(stream, record_size_limit=_LARGEST).get_summary()
     except DAMAGE:
         return None
-
-
-def _content(channel: Channel) -> bytes:
-    builder = RecordBuilder()
-    channel.write(builder)
-    record: bytes = builder.end()
-    return record[_HEAD.size :]
 
 
 def _inside(content: bytes, found: Found) -> Iterator[tuple[int, bytes]]:

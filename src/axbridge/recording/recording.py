@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from axbridge.arrays import FloatArray, IntArray
+from axbridge.arrays import BoolArray, FloatArray, IntArray
 from axbridge.recording.sample_quality import SampleFacts, sample_facts
 from axbridge.recording.tables import HEADERS, wide_table, with_pandas
 from axbridge.state import SERVO_COLUMNS
 
 SERVO_FIELDS = tuple(name for name in SERVO_COLUMNS if name != "time")
+COMMANDS = ("command", "torque_enabled", "duty", "speed_limit", "torque_limit")
 
 
 @dataclass(frozen=True)
@@ -99,13 +99,55 @@ class Track:
         return Track.of(self.name, self.time[chosen], **{key: column[chosen] for key, column in self.columns.items()})
 
     @property
-    def enabled(self) -> npt.NDArray[np.bool_]:
+    def enabled(self) -> BoolArray:
         """Whether torque was on, (n,) bool; where that is not known it is taken to be."""
         return np.not_equal(self.torque_enabled, 0)
+
+    @property
+    def sent(self) -> FloatArray:
+        """When each goal had been sent, s, (n,): `commanded`; with its sample where nobody wrote it down."""
+        return np.where(np.isnan(self.commanded), self.time, self.commanded)
 
     def between(self, start: float, end: float) -> Track:
         """The samples with start <= time < end."""
         return self.rows(slice(*np.searchsorted(self.time, (start, end))))
+
+
+def in_order(time: FloatArray, columns: Mapping[str, FloatArray]) -> tuple[FloatArray, dict[str, FloatArray]]:
+    """Put samples into strictly increasing time.
+
+    Of samples of one time the last known value of each column stays, so that a goal given with the second of them is
+    still there; `commanded` is when the goal that stays was first sent.
+    """
+    if (time[1:] > time[:-1]).all():  # as nearly always: compared, not subtracted, so nothing overflows
+        return time, dict(columns)
+    order = np.argsort(time, kind="stable")
+    time = time[order]
+    columns = {key: column[order] for key, column in columns.items()}
+    fresh = np.ones(len(time), dtype=bool)
+    fresh[1:] = time[1:] > time[:-1]
+    first = np.flatnonzero(fresh)
+    last = np.append(first[1:], len(time)) - 1
+    merged = {key: _last_known(column, first, last) for key, column in columns.items()}
+    if "commanded" in columns:
+        for group in np.flatnonzero(last > first):
+            merged["commanded"][group] = _first_sent(columns, int(first[group]), int(last[group]))
+    return time[first], merged
+
+
+def _last_known(column: FloatArray, first: IntArray, last: IntArray) -> FloatArray:
+    """Per group of rows `first`..`last` the last value that is not NaN."""
+    latest = np.maximum.accumulate(np.where(np.isnan(column), -1, np.arange(len(column))))[last]
+    return np.where(latest >= first, column[latest], np.nan)
+
+
+def _first_sent(columns: Mapping[str, FloatArray], first: int, last: int) -> float:
+    """When the commands of row `last` were sent for the first time within a group of rows."""
+    kept = [columns[key] for key in COMMANDS if key in columns]
+    row = last
+    while row > first and all(np.array_equal(c[row - 1], c[last], equal_nan=True) for c in kept):
+        row -= 1
+    return float(columns["commanded"][row])
 
 
 @dataclass(frozen=True)
@@ -191,7 +233,9 @@ class Recording(Mapping[str, Track]):
         """What is wrong with the file, to be said of it; empty when it is whole."""
         if self.lost:
             return f"is damaged: {', '.join(self.lost)} cannot be read"
-        return "" if self.complete else "was cut off; everything up to the cut was read"
+        if not self.complete:
+            return "was cut off; everything up to the cut was read" if self else "was cut off before its first sample"
+        return "" if self else "holds no samples"
 
     def wide(self, rate: float | None = None) -> tuple[FloatArray, dict[tuple[str, str], FloatArray]]:
         """Every servo on common times: see `axbridge.recording.tables.wide_table`.

@@ -19,15 +19,13 @@ from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError
 from axbridge.file_reading import reading, regular
 from axbridge.files import replacing, writing
-from axbridge.recording.mcap_file import FormatError, Message, MessageError, MessageWriter, read
+from axbridge.recording.mcap_file import OURS, FormatError, Message, MessageWriter, read
 from axbridge.recording.metadata import check_event, check_number, checked
-from axbridge.recording.recording import Event, Recording, Track, TrackSource
+from axbridge.recording.recording import Event, Recording, Track, TrackSource, in_order
 from axbridge.recording.sample_quality import LAST
-from axbridge.recording.samples import in_order
 from axbridge.recording.step_format import CYCLE, CYCLE_FIELDS, CYCLE_ROW, EVENTS, STEP, Table, packed, packed_event
 from axbridge.state import SERVO_COLUMNS, SERVO_ROW
 
-_OURS = "give a .mcap file made by `axbridge record` or `axbridge import`"
 _IN_MEMORY = 4 * 2**20  # bytes of samples; those of a longer recording lie in a temporary file
 _BLOCK = 1000  # steps written between two words about how far it is
 _COLUMNS = tuple(SERVO_COLUMNS)
@@ -109,14 +107,12 @@ def open_recording(path: Path | str) -> Recording:
     """
     path = Path(path)
     tracks = _StoredTracks()
-    with reading(partial(RecordingError, path), _OURS):
+    with reading(partial(RecordingError, path), OURS):
         try:
             with regular(path).open("rb") as stream:
                 found = read(stream, tracks.add)
         except FormatError as failure:
-            raise RecordingError(path, str(failure), _OURS) from failure
-        except MessageError as failure:
-            raise RecordingError(path, str(failure), "record it again") from failure
+            raise RecordingError(path, *failure.args) from failure
         if found.metadata is None:
             why = "it was cut off at its start, or another program made it"
             raise RecordingError(path, "holds nothing of axbridge's", why)
