@@ -1,4 +1,4 @@
-"""Webots .motion files: what is read, what is refused, and how they are played."""
+"""Webots .motion files: what is read, and what is refused."""
 
 import contextlib
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from axbridge import RecordingError
-from axbridge.motion.keyframes import KeyframeMotion, MotionPlayer
+from axbridge.motion.keyframes import KeyframeMotion
 
 WAVE = ["#WEBOTS_MOTION,V1.0,Shoulder,Elbow", "00:00:000,Rest,0,1", "00:00:100,Up,1,*", "00:00:200,Down,0,2"]
 
@@ -51,32 +51,3 @@ def test_mistakes_are_named_with_their_line(lines, said):
 def test_any_text_is_read_or_refused(text):
     with contextlib.suppress(RecordingError):
         KeyframeMotion.parse(text.splitlines())
-
-
-def played(player, period, steps):
-    return [player.advance(period).get("Shoulder") for _ in range(steps)]
-
-
-def test_a_motion_plays_once_and_is_over():
-    player = MotionPlayer(KeyframeMotion.parse(WAVE))
-    assert played(player, 50, 1) == [None]
-    player.play()
-    assert played(player, 50, 6) == [0, 0.5, 1, 0.5, 0, None]
-    assert player.over
-    player.play()
-    assert played(player, 50, 2) == [0, 0.5]
-
-
-def test_it_loops_runs_backwards_and_goes_on_where_it_was_stopped():
-    player = MotionPlayer(KeyframeMotion.parse(WAVE))
-    player.loop = True
-    player.play()
-    assert played(player, 100, 5) == [0, 1, 0, 1, 0]
-    player = MotionPlayer(KeyframeMotion.parse(WAVE))
-    player.reverse = True
-    player.play()
-    assert played(player, 100, 2) == [0, 1]
-    player.stop()
-    assert played(player, 100, 1) == [None]
-    player.play()
-    assert (played(player, 100, 1), player.over) == ([0], True)

@@ -390,37 +390,53 @@ def test_keys_have_names_in_the_newer_python_and_old_names_of_the_keyboard_work(
     os.close(host)
 
 
-def test_a_motion_stops_goes_to_a_time_runs_backwards_and_begins_again(controller, tmp_path):
+@pytest.fixture
+def motion(controller, tmp_path):
+    """A motion from 0 to 0.4 and back in 200 ms, and how it is played: the targets of so many steps of 50 ms."""
     robot = controller.Robot()
     motor = robot.getDevice("shoulder")
     file = tmp_path / "wave.motion"
-    file.write_text("#WEBOTS_MOTION,V1.0,shoulder\n00:00:000,Pose1,0\n00:00:320,Pose2,0.32\n")
-    motion = controller.Motion(str(file))
-    assert (motion.getDuration(), motion.duration, motion.isOver()) == (320, 320, False)
+    file.write_text("#WEBOTS_MOTION,V1.0,shoulder\n00:00:000,A,0\n00:00:100,B,0.4\n00:00:200,C,0\n")
 
     def played(steps):
+        targets = []
         for _ in range(steps):
-            robot.step(32)
-        return motor.getTargetPosition()
+            robot.step(50)
+            targets.append(round(motor.getTargetPosition(), 9))
+        return targets
 
-    motion.play()
-    assert played(5) == pytest.approx(0.128, abs=0.033)
-    motion.stop()
-    held = motor.getTargetPosition()
-    assert played(3) == held
-    motion.setTime(288)
-    assert motion.getTime() == motion.time == 288
-    motion.setReverse(True)
-    motion.play()
-    first = played(2)
-    assert played(2) < first
-    motion.reverse = False
-    motion.setLoop(True)
-    assert played(30) <= 0.32
-    assert not motion.isOver()
-    motion.loop = False
+    return controller.Motion(str(file)), played
+
+
+def test_a_motion_plays_once_stops_and_goes_to_a_time(motion):
+    wave, played = motion
+    assert (wave.getDuration(), wave.duration, wave.isOver()) == (200, 200, False)
+    wave.play()
+    assert played(3) == [0, 0.2, 0.4]
+    wave.stop()
+    assert played(2) == [0.4, 0.4]
+    wave.play()
+    assert (played(3), wave.isOver()) == ([0.2, 0, 0], True)
+    wave.play()
+    assert played(2) == [0, 0.2]
+    wave.setTime(180)
+    assert wave.getTime() == wave.time == 180
+
+
+def test_a_motion_loops_and_runs_backwards(motion):
+    wave, played = motion
+    wave.setReverse(True)
+    wave.play()
+    assert played(3) == [0, 0.2, 0.4]
+    wave.setTime(0)
+    assert (played(2), wave.is_over) == ([0, 0], True)
+    wave.reverse = False
+    wave.setLoop(True)
+    wave.play()
+    assert (played(6), wave.isOver()) == ([0, 0.2, 0.4, 0.2, 0, 0.2], False)
+    wave.loop = False
     played(15)
-    assert motion.isOver()
+    assert wave.isOver()
 
 
 def test_a_loop_that_asks_for_too_much_is_told_once(controller, capsys):

@@ -1,4 +1,4 @@
-"""Webots' .motion files: poses of motors at given times, and their playback.
+"""Webots' .motion files: poses of motors at given times.
 
 A file is a table: ``#WEBOTS_MOTION,V1.0,motor,motor,…``, then ``mm:ss:ms,pose name,position,position,…`` rows in the
 order of time; ``*`` leaves a motor alone. Between two poses positions change linearly.
@@ -6,14 +6,14 @@ order of time; ``*`` leaves a motor alone. Between two poses positions change li
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from axbridge.errors import RecordingError, UsageError
 from axbridge.file_reading import controls, reading, regular
 from axbridge.files import write_whole, writing
+from axbridge.motion.interpolation import JointPath
 
 FARTHEST = 1e4  # rad or m: no motor goes as far
 LONGEST = 1e6  # s, eleven days: no motion lasts as long
@@ -102,71 +102,16 @@ class KeyframeMotion:
 
         A motor that no pose mentions is absent.
         """
-        found = {}
+        return {motor: way.at(time) for motor, way in self._ways.items()}
+
+    @cached_property
+    def _ways(self) -> dict[str, JointPath]:
+        ways = {}
         for motor in self.motors:
             frames = [(pose.time, pose.positions[motor]) for pose in self.poses if motor in pose.positions]
             if frames:
-                found[motor] = _between(frames, time)
-        return found
-
-
-class MotionPlayer:
-    """Plays a motion: `advance` gives the positions to command for a step.
-
-    Attributes:
-        motion: What is played.
-        loop: Whether it starts again at its end.
-        reverse: Whether it runs backwards.
-        playing: Whether `advance` moves on.
-        time: ms into the motion.
-    """
-
-    def __init__(self, motion: KeyframeMotion) -> None:
-        self.motion = motion
-        self.loop = False
-        self.reverse = False
-        self.playing = False
-        self.time = 0.0
-        self._begun = False
-        self._over = False
-
-    def play(self) -> None:
-        """Play from the present time on; a motion that is over starts again."""
-        if self._over or (self.reverse and not self._begun and self.time == 0):
-            self.time = self.motion.duration if self.reverse else 0.0
-        self._begun, self._over = True, False
-        self.playing = True
-
-    def stop(self) -> None:
-        """Stop at the present time."""
-        self.playing = False
-
-    @property
-    def over(self) -> bool:
-        """Whether it has been played to its end."""
-        return self._over
-
-    def set_time(self, time: float) -> None:
-        """Go to `time`, ms, inside the motion."""
-        self.time = min(max(float(time), 0.0), self.motion.duration)
-        self._over = False
-
-    def advance(self, period: float) -> dict[str, float]:
-        """Positions to command for a step of `period` ms that begins now; empty when it does not play."""
-        if not self.playing:
-            return {}
-        positions = self.motion.positions(self.time)
-        end = 0.0 if self.reverse else self.motion.duration
-        if self.time == end and not self.loop:
-            self.playing = False
-            self._over = True
-            return positions
-        self.time += -period if self.reverse else period
-        if self.loop and self.motion.duration > 0:
-            self.time %= self.motion.duration
-        else:
-            self.time = min(max(self.time, 0.0), self.motion.duration)
-        return positions
+                ways[motor] = JointPath("linear", *zip(*frames, strict=True))
+        return ways
 
 
 def _pose(line: str, motors: tuple[str, ...], after: float) -> Pose:
@@ -192,13 +137,3 @@ def _milliseconds(text: str) -> float:
     if total > 1000 * LONGEST:
         raise ValueError(f"a motion of more than {LONGEST:g} s")
     return float(total)
-
-
-def _between(frames: list[tuple[float, float]], time: float) -> float:
-    place = bisect_right(frames, time, key=lambda frame: frame[0])
-    if place == 0:
-        return frames[0][1]
-    if place == len(frames):
-        return frames[-1][1]
-    (before, here), (after, there) = frames[place - 1], frames[place]
-    return here + (there - here) * (time - before) / (after - before)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from axbridge.errors import RecordingError
-from axbridge.motion.keyframes import KeyframeMotion, MotionPlayer
+from axbridge.motion.keyframes import KeyframeMotion
 from axbridge.webots.catalogue import servo_name
 from axbridge.webots.session import current, say, spoken
 
@@ -12,66 +12,75 @@ class Motion:
     """A motion file; an unreadable one is said and leaves `isValid()` False."""
 
     def __init__(self, filename: str) -> None:
-        session = current()
-        self._player: MotionPlayer | None = None
-        self._servos: dict[str, str] = {}
+        self._file: KeyframeMotion | None = None
+        self._duration = self._time = 0.0  # ms
+        self._loop = self._reverse = self._playing = self._begun = False
+        self._over = True
         try:
-            keyframes = KeyframeMotion.load(filename)
+            self._file = KeyframeMotion.load(filename)
         except RecordingError as mistake:
             say(f"Error: Motion: {mistake}")
             return
-        self._player = MotionPlayer(keyframes)
-        for motor in keyframes.motors:
-            servo = servo_name(session, motor)
+        self._duration, self._over = self._file.duration, False
+        self._servos = {motor: servo_name(current(), motor) for motor in self._file.motors}
+        for motor, servo in self._servos.items():
             if servo is None:
                 say(f'Warning: {filename}: motor "{motor}" not found on this robot.')
-            else:
-                self._servos[motor] = servo
-        session.ticks.append(self._tick)
+        current().ticks.append(self._tick)
 
     def _tick(self, period: float) -> None:
-        if self._player is None:
+        """Command a step of `period` ms that begins now, and go on."""
+        if not self._playing or self._file is None:
             return
         robot = current().robot
-        for motor, position in self._player.advance(period).items():
-            if motor in self._servos:
+        for motor, position in self._file.positions(self._time).items():
+            servo = self._servos[motor]
+            if servo is not None:
                 with spoken(motor):
-                    robot[self._servos[motor]].set_position(position, clip=True)
+                    robot[servo].set_position(position, clip=True)
+        if self._time == (0.0 if self._reverse else self._duration) and not self._loop:
+            self._playing, self._over = False, True
+            return
+        self._time += -period if self._reverse else period
+        if self._loop and self._duration > 0:
+            self._time %= self._duration
+        else:
+            self._time = min(max(self._time, 0.0), self._duration)
 
     def isValid(self) -> bool:
-        return self._player is not None
+        return self._file is not None
 
     def play(self) -> None:
-        """Start, or go on where `stop` left it."""
-        if self._player:
-            self._player.play()
+        """Start, or go on where `stop` left it; a motion that is over starts again."""
+        if self._file is None:
+            return
+        if self._over or (self._reverse and not self._begun and self._time == 0):
+            self._time = self._duration if self._reverse else 0.0
+        self._begun, self._over, self._playing = True, False, True
 
     def stop(self) -> None:
         """Stop where it is; `play` goes on from there."""
-        if self._player:
-            self._player.stop()
+        self._playing = False
 
     def setLoop(self, loop: bool) -> None:
-        if self._player:
-            self._player.loop = bool(loop)
+        self._loop = bool(loop)
 
     def setReverse(self, reverse: bool) -> None:
         """Play from the end to the beginning, or forwards again."""
-        if self._player:
-            self._player.reverse = bool(reverse)
+        self._reverse = bool(reverse)
 
     def isOver(self) -> bool:
-        return self._player is None or self._player.over
+        return self._over
 
     def getDuration(self) -> int:
-        return round(self._player.motion.duration) if self._player else 0
+        return round(self._duration)
 
     def getTime(self) -> int:
-        return round(self._player.time) if self._player else 0
+        return round(self._time)
 
     def setTime(self, time: int) -> None:
-        if self._player:
-            self._player.set_time(time)
+        if self._file is not None:
+            self._time, self._over = min(max(float(time), 0.0), self._duration), False
 
     loop = property(None, setLoop)
     reverse = property(None, setReverse)
