@@ -10,7 +10,7 @@ import pytest
 from axbridge.cli.app import run
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
-from axbridge.learn.sweep import SweepJob, figures, parse_axes, sweep
+from axbridge.learn.sweep import SweepJob, changed, figures, parse_axes, sweep
 
 pytestmark = pytest.mark.slow
 import_module("axbridge.cli.sweep")
@@ -35,6 +35,17 @@ def test_latency_comes_later_and_friction_falls_slower():
     assert free["time"] < held["time"]
 
 
+def test_friction_is_all_dry_friction_on_both_sides_of_the_play():
+    """An ax12 has most of it behind the play; scaled was the part before it alone."""
+    rig = Rig.load("bench_arm").with_model("ax12")
+    before, after = (one.model_of(one.servos[0]).friction for one in (rig, changed(rig, {"friction": 0.06})))
+    assert before.output > before.coulomb > 0
+    assert after.coulomb + after.output == pytest.approx(0.06)
+    assert after.output / after.coulomb == pytest.approx(before.output / before.coulomb)
+    alone = changed(rig, {"friction.coulomb": 0.06})
+    assert alone.model_of(alone.servos[0]).friction.output == before.output
+
+
 @pytest.mark.ci
 def test_the_verb_prints_a_table_and_asks_back(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -47,7 +58,7 @@ def test_the_verb_prints_a_table_and_asks_back(tmp_path, capsys, monkeypatch):
     slow, fast = (float(line.split(",")[1]) for line in (tmp_path / "table.csv").read_text().splitlines()[1:])
     assert slow > 1.1 * fast
     assert run([*said[:-1], "stepp"]) == 2
-    assert "did you mean step?" in capsys.readouterr().err
+    assert "did you mean 'step'?" in capsys.readouterr().err
     assert run([*said[:-1], "step.rice"]) == 2
     assert "it has: delay, rise" in capsys.readouterr().err
     assert run(["sweep", "bench_arm", "--over", "efficiency=2"]) == 2

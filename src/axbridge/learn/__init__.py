@@ -12,14 +12,12 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-__all__: list[str] = []
-
 if find_spec("gymnasium") is not None:
     import gymnasium
 
     for _name, _task, _rig, _steps in (  # steps of an episode
-        ("axbridge/Reach-v0", "axbridge.learn.reach:Reach", "bench_arm", 100),
-        ("axbridge/BioloidStand-v0", "axbridge.learn.stand:BioloidStand", "bioloid", 250),
+        ("axbridge/Reach-v0", "axbridge.learn.tasks:Reach", "bench_arm", 100),
+        ("axbridge/BioloidStand-v0", "axbridge.learn.tasks:BioloidStand", "bioloid", 250),
     ):
         if _name not in gymnasium.registry:
             gymnasium.register(_name, entry_point=_task, max_episode_steps=_steps, kwargs={"rig": _rig})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 import re
@@ -12,22 +11,24 @@ from typing import Any
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.comparison.metrics import StepResponse, fall_time, step_response
 from axbridge.config import toml_tables
-from axbridge.config.model import ServoModel
+from axbridge.config.model import FrictionParams, ServoModel
 from axbridge.config.rig import Rig
-from axbridge.config.rig_tables import BusConfig
-from axbridge.errors import UsageError
+from axbridge.config.rig_tables import BusConfig, ServoConfig
+from axbridge.errors import UsageError, nearest
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import WalkOutcome, walk
 from axbridge.pool import results
 from axbridge.robot.open import open_robot
+from axbridge.robot.robot import Robot
 
 _SHORT = {
     "armature": "motor.armature",
     "backlash": "motor.backlash",
     "efficiency": "motor.efficiency",
-    "friction": "friction.coulomb",
+    "friction": "friction.dry",
     "latency": "sensor.latency_ms",
     "noise": "sensor.position_noise",
     "resistance": "motor.resistance",
@@ -43,7 +44,7 @@ _UNITS = {  # ASCII: they are in the headers of tables
     **dict.fromkeys(("overshoot", "steady_state_error"), "deg"),
     **dict.fromkeys(("planned", "distance", "sideways"), "m"),
     "energy": "J",
-    "friction.coulomb": "Nm",
+    **dict.fromkeys(("friction.coulomb", "friction.dry"), "Nm"),
     "friction.viscous": "Nms/rad",
     "motor.armature": "kgm2",
     "sensor.latency_ms": "ms",
@@ -111,13 +112,13 @@ def _check_name(name: str) -> None:
     table, _, key = _SHORT.get(name, name).partition(".")
     tables = ("motor", "friction", "controller", "sensor")
     known: dict[str, Any] = {one: ServoModel.model_fields[one].annotation for one in tables} | {"bus": BusConfig}
-    if name == "seed" or table == "parameters" or (table in known and key in known[table].model_fields):
+    fields_of = known[table].model_fields if table in known else ()
+    if name in {"seed", "friction"} or table == "parameters" or key in fields_of:
         return
-    close = difflib.get_close_matches(name, [*_SHORT, "seed"], n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
     raise UsageError(
         f"{name!r} is nothing to vary",
-        f"{hint}known: {', '.join(_SHORT)}, seed, or a key of the servo's parameters as in motor.dead_duty",
+        f"{nearest(name, [*_SHORT, 'seed'])}known: {', '.join(_SHORT)}, seed, or a key of the servo's parameters as in "
+        "motor.dead_duty",
     )
 
 
@@ -142,16 +143,29 @@ def changed(rig: Rig, values: Mapping[str, float]) -> Rig:
             bus[key] = value
         elif table == "parameters":
             numbers[key] = value
-        elif name != "seed":
+        elif name not in {"seed", "friction"}:
             params.setdefault(table, {})[key] = value
     if numbers:
         rig = rig.overridden({"parameters": numbers})
-    found = rig.with_buses(**bus).with_servos(
-        lambda servo: {"params": toml_tables.merged(servo.params, params)} if servo.drive == "dynamixel" else {}
-    )
-    for servo in found.servos if params else ():
+
+    def of_servo(servo: ServoConfig) -> dict[str, Any]:
+        if servo.drive != "dynamixel":
+            return {}
+        own = _dry(rig.model_of(servo).friction, values["friction"]) if "friction" in values else {}
+        return {"params": toml_tables.merged(toml_tables.merged(servo.params, {"friction": own}), params)}
+
+    found = rig.with_buses(**bus).with_servos(of_servo)
+    for servo in found.servos if params or "friction" in values else ():
         found.model_of(servo)
     return found
+
+
+def _dry(friction: FrictionParams, total: float) -> dict[str, float]:
+    """All dry friction of a moving servo, N·m, before and behind its play; its parts keep their shares."""
+    now = friction.coulomb + friction.output
+    if now == 0:
+        return {"coulomb": total}
+    return {name: getattr(friction, name) * total / now for name in ("coulomb", "output", "stribeck")}
 
 
 def sweep(
@@ -182,9 +196,8 @@ def sweep(
     """
     kind, _, figure = metric.partition(".")
     if kind not in METRICS:
-        close = difflib.get_close_matches(kind, METRICS, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise UsageError(f"there is no metric {metric!r}", f"{hint}known: {', '.join(METRICS)}, or one figure of them")
+        known = f"{nearest(kind, METRICS)}known: {', '.join(METRICS)}, or one figure of them"
+        raise UsageError(f"there is no metric {metric!r}", known)
     if figure and figure not in METRICS[kind][1]:
         raise UsageError(f"{kind} has no figure {figure!r}", f"it has: {', '.join(METRICS[kind][1])}")
     jobs = []
@@ -217,17 +230,12 @@ def _walk(rig: Rig, seed: int) -> Figures:
 def _step(rig: Rig, seed: int) -> Figures:
     """The first servo from where it is to 45° beyond."""
     with open_robot(rig, "sim", seed=seed) as robot:
-        first = robot[0]
         robot.set_positions(robot.positions)
         robot.step(200)
-        began, goal = robot.time, first.truth.position + _STEP
-        first.set_position(goal)
-        times, places = [began], [first.truth.position]
-        while robot.time < began + _SECONDS - 1e-9:
-            robot.step(_SAMPLE)
-            times.append(robot.time)
-            places.append(first.truth.position)
-    return asdict(step_response(np.array(times), np.array(places), goal, began))
+        began, goal = robot.time, robot[0].truth.position + _STEP
+        robot[0].set_position(goal)
+        times, places = _watched(robot)
+    return asdict(step_response(times, places, goal, began))
 
 
 def _fall(rig: Rig, seed: int) -> Figures:
@@ -235,12 +243,19 @@ def _fall(rig: Rig, seed: int) -> Figures:
     raised = rig.with_servos(lambda servo: {"position": _FALL} if servo is rig.servos[0] else {})
     with open_robot(raised, "sim", seed=seed) as robot:
         robot[0].torque_off()
-        times, places = [0.0], [_FALL]
-        while robot.time < _SECONDS - 1e-9:
-            robot.step(_SAMPLE)
-            times.append(robot.time)
-            places.append(robot[0].truth.position)
-    return {"time": fall_time(np.array(times), np.array(places), 0.0)}
+        times, places = _watched(robot)
+    return {"time": fall_time(times, places, 0.0)}
+
+
+def _watched(robot: Robot) -> tuple[FloatArray, FloatArray]:
+    """Times, s, and true places of the first joint, rad, from now on."""
+    began = robot.time
+    seen = [(began, robot[0].truth.position)]
+    while robot.time < began + _SECONDS - 1e-9:
+        robot.step(_SAMPLE)
+        seen.append((robot.time, robot[0].truth.position))
+    times, places = np.array(seen).T
+    return times, places
 
 
 METRICS: dict[str, tuple[Callable[[Rig, int], Figures], tuple[str, ...]]] = {  # and the figures of each
