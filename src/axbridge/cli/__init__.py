@@ -1,13 +1,19 @@
-"""The command line, one file a verb: its module registers it with `app.app` when it is imported, as `VERBS` says."""
+"""The command line, one file a verb: its module registers it with `app.app` when it is typed, as `VERBS` says."""
 
 from __future__ import annotations
 
+import codecs
+import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 
-from axbridge.cli.help import VERBS
-from axbridge.cli.streams import open_streams
+from axbridge.cli import help as verbs
 from axbridge.memory import ask_before_imports, words
+
+_PLAIN = dict(zip("°²³µ·…Ω─│├└", ("deg", "2", "3", "u", "*", "...", "ohm", "-", "|", "+", "+"), strict=True))
+
+verbs.load = lambda name: import_module(f"axbridge.cli.{name}")
 
 
 def main() -> None:
@@ -15,9 +21,9 @@ def main() -> None:
     open_streams()
     ask_before_imports()
     try:
-        for verb in (verb for verbs in VERBS.values() for verb in verbs):
-            import_module(f"axbridge.cli.{verb}{'_' * (verb in {'import', 'list'})}")
-        from axbridge.cli.app import run
+        from axbridge.cli.app import load_typed, run
+
+        load_typed(sys.argv[1:])
     except KeyboardInterrupt:  # a quick hand
         print("stopped: no motor was moved, and files are whole or not there", file=sys.stderr)
         sys.exit(130)
@@ -25,3 +31,28 @@ def main() -> None:
         print(f"axbridge: {words(failure)}", file=sys.stderr)
         sys.exit(2)
     sys.exit(run(sys.argv[1:]))
+
+
+def open_streams() -> None:
+    """Make standard input, output and error something to read from and write to, whatever is written.
+
+    A stream that is closed becomes an empty one: else the next file that is opened would get its number, and what C
+    libraries print would go into a recording. A terminal that knows no ``°`` gets ``deg``.
+    """
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    while nowhere <= 2:
+        nowhere = os.dup(nowhere)
+    os.close(nowhere)
+    sys.stdin = sys.stdin or open(0, encoding="utf-8")  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8")  # noqa: SIM115
+    codecs.register_error("axbridge", _in_plain_letters)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="axbridge")
+
+
+def _in_plain_letters(failure: UnicodeError) -> tuple[str, int]:
+    """What to write instead of letters that a stream does not know."""
+    assert isinstance(failure, UnicodeEncodeError)  # nothing is decoded here
+    return "".join(_PLAIN.get(letter, "?") for letter in failure.object[failure.start : failure.end]), failure.end

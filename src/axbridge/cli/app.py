@@ -14,35 +14,20 @@ from typing import Annotated, Any
 import typer
 
 from axbridge import __version__, memory
-from axbridge.cli.help import Verbs
+from axbridge.cli import help as listed
+from axbridge.cli.exit import INTERRUPTED, TERMINATED, Stopped, terminable
+from axbridge.cli.help import PANELS, Verbs
 from axbridge.errors import AxBridgeError, BusError
 from axbridge.file_reading import printable
 
 DONE, FAILED_CHECK, MISUSE, HARDWARE = 0, 1, 2, 3  # exit codes
-INTERRUPTED = 130
 _LONGEST_LINE = 2000  # characters of an error
 _LITTLE = 60  # MB; with less, whatever fails has failed for that
 
-# verbs that move no motor
-_HARMLESS = {
-    "compare",
-    "convert",
-    "doctor",
-    "export",
-    "identify",
-    "import",
-    "info",
-    "monitor",
-    "list",
-    "off",
-    "plot",
-    "ports",
-    "move",
-    "rig",
-    "scan",
-    "sweep",
-    "warmup",
-}
+_HARMLESS = {  # verbs that move no motor
+    "compare", "convert", "doctor", "export", "identify", "import", "info", "list", "monitor", "move", "off", "plot",
+    "ports", "rig", "scan", "sweep", "warmup",
+}  # fmt: skip
 _HINTS = {  # what people type
     "id": "servo set-id 1 7",
     "set-id": "servo set-id 1 7",
@@ -56,18 +41,9 @@ _HINTS = {  # what people type
     "bench": "doctor",
     "version": "--version",
 }
-UNTOUCHED = "no motor was moved, and files are whole or not there"
+_UNTOUCHED = "no motor was moved, and files are whole or not there"
 _WRITES = "a write under way may have reached the servo; `axbridge servo info ID` tells what it holds"
 _AS_THE_RIG_SAYS = "motors were left as the rig's [safety] says (by default off); what was recorded can be read"
-
-
-class Stopped(Exception):
-    """A verb that a signal or its user has ended early, and that has said what became of motors and files."""
-
-    def __init__(self, code: int = INTERRUPTED) -> None:
-        self.code = code
-        super().__init__(code)
-
 
 app = typer.Typer(
     name="axbridge",
@@ -120,19 +96,22 @@ def run(arguments: list[str]) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
+    load_typed(arguments)
+    signals: list[int] = []
     try:
-        code = app(args=arguments, prog_name="axbridge", standalone_mode=False)
+        with terminable() as signals:
+            code = app(args=arguments, prog_name="axbridge", standalone_mode=False)
     except typer.Exit as leave:
         return int(leave.exit_code)
     except typer.TyperException as misuse:
         if not arguments:  # the help has been shown
             return MISUSE
-        verb = f"{arguments[0]} " if arguments[0] in _verbs() else ""
+        verb = f"{arguments[0]} " if arguments[0] in PANELS else ""
         return _complain(f"{_in_our_words(misuse)}\nsee `axbridge {verb}--help`", MISUSE)
     except Stopped as end:
         return end.code
     except KeyboardInterrupt:
-        return _stopped(arguments)
+        return _stopped(arguments, signals)
     except typer.Abort:  # "no" to a question
         return _complain("nothing was changed", INTERRUPTED)
     except BrokenPipeError:
@@ -157,16 +136,23 @@ def run(arguments: list[str]) -> int:
             f"{where}{error.strerror or error}\ncheck the path, its permissions and the free space", MISUSE
         )
     if code == INTERRUPTED:  # typer's way to take a Ctrl-C
-        return _stopped(arguments)
+        return _stopped(arguments, signals)
     return code if isinstance(code, int) else DONE
 
 
-def _stopped(arguments: list[str]) -> int:
-    """After Ctrl-C: say what became of motors and files."""
+def load_typed(arguments: list[str]) -> None:
+    """Import the verb that is typed, or is to be completed for a shell."""
+    words = [word for word in arguments or os.environ.get("COMP_WORDS", "").split()[1:] if word[:1] != "-"]
+    if words and words[0] in PANELS:
+        listed.load(listed.file_of(words[0]))
+
+
+def _stopped(arguments: list[str], signals: list[int]) -> int:
+    """After Ctrl-C or SIGTERM: say what became of motors and files."""
     verb = arguments[0] if arguments else ""
-    left = UNTOUCHED if verb in _HARMLESS else _WRITES if verb == "servo" else _AS_THE_RIG_SAYS
+    left = _UNTOUCHED if verb in _HARMLESS else _WRITES if verb == "servo" else _AS_THE_RIG_SAYS
     print(("\n" if sys.stderr.isatty() else "") + f"stopped: {left}", file=sys.stderr)
-    return INTERRUPTED
+    return TERMINATED if signals else INTERRUPTED
 
 
 def _in_our_words(misuse: typer.TyperException) -> str:
@@ -195,11 +181,6 @@ def _unread() -> int:
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
     return DONE
-
-
-def _verbs() -> set[str]:
-    groups = {group.name or "" for group in app.registered_groups}
-    return groups | {str(c.name or getattr(c.callback, "__name__", "")) for c in app.registered_commands}
 
 
 def _complain(text: str, code: int) -> int:

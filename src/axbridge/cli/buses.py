@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from axbridge.bus.handshake import Expected, ExpectedBus
+from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
-
-if TYPE_CHECKING:
-    from axbridge.bus.handshake import ExpectedBus
+from axbridge.robot.backends.real import ports_of
 
 
 def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
     """The buses meant by the options of a verb."""
-    from axbridge.bus.handshake import Expected, ExpectedBus
-
     if rig is None:
         return [ExpectedBus(port or "auto", baud)]
-    from axbridge.config.rig import Rig
-    from axbridge.robot.backends.real import ports_of
-
     loaded = Rig.load(rig)
     if not loaded.dynamixels:
         raise UsageError(f"rig {loaded.name} has no Dynamixels, so there is no line", "name a port with --port")

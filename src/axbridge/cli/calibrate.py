@@ -10,22 +10,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from axbridge.cli.app import app, emit_json
+from axbridge.cli.by_hand import KEYS, Hand
 from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.keys import BACK, MOVE, SKIP, YES, Ended, ask, pressed
 from axbridge.cli.options import JsonOption, PortOption, RigOption, YesOption, servos_of, shared
 from axbridge.cli.progress import progress
+from axbridge.config.rig import Rig
+from axbridge.config.rig_check import check_rig
+from axbridge.config.rig_edit import Value, edited
+from axbridge.config.rig_tables import ServoConfig
+from axbridge.config.urdf_parameters import split_options
 from axbridge.errors import UsageError
-
-if TYPE_CHECKING:
-    from axbridge.cli.by_hand import Hand
-    from axbridge.config.rig import Rig
-    from axbridge.config.rig_edit import Value
-    from axbridge.config.rig_tables import ServoConfig
-    from axbridge.robot.calibration import Mounting
-    from axbridge.robot.robot import Robot
+from axbridge.files import check_writable, replacing
+from axbridge.robot.calibration import ENOUGH, Mounting, changes, check_whole, rig_of_bus
+from axbridge.robot.open import open_robot
+from axbridge.robot.robot import Robot
 
 
 @app.command()
@@ -43,11 +45,6 @@ def calibrate(
     that should move blinks, and the key w moves it a little. You see the changes before they are written. Comments in
     the file stay. At the end the motors are off, also after an error or Ctrl-C.
     """
-    from axbridge.cli.by_hand import KEYS, Hand
-    from axbridge.config.rig import Rig
-    from axbridge.robot.calibration import rig_of_bus
-    from axbridge.robot.open import open_robot
-
     loaded = Rig.load(rig)
     _refuse_unwritable(loaded, rig)
     queue = _chosen(loaded, joints)
@@ -110,8 +107,6 @@ def _calibrated(hand: Hand[Mounting], rig: Rig, queue: list[str]) -> dict[str, M
 
 def _zero_and_limits(hand: Hand[Mounting], name: str, turned: float) -> Mounting | str:
     """Ask for the zero of a joint and its limits; returns the key that left it, or how its servo is mounted."""
-    from axbridge.robot.calibration import ENOUGH, Mounting
-
     servo, before = hand.robot[name], hand.angles()
     config, profile = servo.config, hand.robot.rig.profile_of(servo.config)
 
@@ -171,9 +166,6 @@ def _told(rig: Rig, servo: ServoConfig, found: Mounting, queue: list[str]) -> li
 
 def _refuse_unwritable(rig: Rig, given: str) -> None:
     """Only a file of the user's own is written to."""
-    from axbridge.config.urdf_parameters import split_options
-    from axbridge.files import check_writable
-
     if split_options(given)[1]:
         raise UsageError(f"{given}: parameters are not calibrated", "give the rig's name alone")
     if rig.comes_along:
@@ -197,11 +189,6 @@ def _write(
     rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[], str], *, yes: bool
 ) -> dict[str, dict[str, Value]]:
     """Show what changes in the file, ask, and write it whole; returns what has changed, by servo."""
-    from axbridge.config.rig_check import check_rig
-    from axbridge.config.rig_edit import edited
-    from axbridge.files import replacing
-    from axbridge.robot.calibration import changes, check_whole
-
     check_whole(rig, found)
     new: dict[str, dict[str, Value]] = {}
     for servo in rig.servos:

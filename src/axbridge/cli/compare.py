@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
-from axbridge.cli.options import EngineOption, ForceOption, JsonOption, names_rig, shared
+from axbridge.cli.options import EngineOption, ForceOption, JsonOption, names_rig, servo_of, shared
 from axbridge.cli.progress import Show, progress
+from axbridge.comparison import tables
+from axbridge.comparison.comparison import Comparison, check, following, lacks, summary
+from axbridge.comparison.comparison import compare as beside_each_other
+from axbridge.comparison.findings import headline
+from axbridge.comparison.html import write_html
+from axbridge.comparison.lag import check_repeat
+from axbridge.comparison.page import table_text
+from axbridge.comparison.png import write_png
+from axbridge.comparison.simulate import simulate, visible
+from axbridge.comparison.walk_html import walk_headline, walk_table
+from axbridge.comparison.walks import WalkSide, document, is_walk, sides_of
+from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.file_reading import printable
-
-if TYPE_CHECKING:
-    from axbridge.comparison.comparison import Comparison
-    from axbridge.comparison.walks import WalkSide
-    from axbridge.config.rig import Rig
-    from axbridge.recording.recording import Recording
+from axbridge.files import check_new
+from axbridge.recording.provenance import rig_of
+from axbridge.recording.recording import Recording
+from axbridge.recording.stored import open_recording
 
 _KINDS = {"sim": "simulated", "real": "real", "twin": "real", "imported": "imported"}
 _WALKS = "record walks: axbridge walk --record"
@@ -66,14 +76,6 @@ def compare(
 
     --engine simulates the recorded goals with that engine, on the rig that was recorded unless --rig names one.
     """
-    from axbridge.comparison.comparison import check, lacks
-    from axbridge.comparison.html import write_html
-    from axbridge.comparison.png import write_png
-    from axbridge.comparison.walks import sides_of
-    from axbridge.config.rig import Rig
-    from axbridge.files import check_new
-    from axbridge.recording.stored import open_recording
-
     if rig is None and names_rig(other):
         rig, other = str(other), None
     if html is not None and out is not None:
@@ -128,9 +130,6 @@ def compare(
 
 def _of_servo(found: Comparison, servo: str) -> Comparison:
     """What was found of one servo, by its name or by its id in the rig that was recorded."""
-    from axbridge.cli.options import servo_of
-    from axbridge.recording.provenance import rig_of
-
     name = servo if servo in found.reference else servo_of(rig_of(found.reference), servo).name
     pairs = tuple(pair for pair in found.pairs if pair.name == name)
     if not pairs:
@@ -142,8 +141,6 @@ def _of_servo(found: Comparison, servo: str) -> Comparison:
 
 
 def _check_walk(reference: Recording, beside: Path | None) -> None:
-    from axbridge.comparison.walks import is_walk
-
     if not is_walk(reference):
         word = "--beside" if beside is not None else "a second --model"
         raise UsageError(f"{word} is for walks, and not all of these are walks", _WALKS)
@@ -162,16 +159,12 @@ def _compared(
 
     Without another recording and without a rig, it is compared with its own goals.
     """
-    from axbridge.comparison.comparison import compare, following
-    from axbridge.comparison.simulate import simulate, visible
-    from axbridge.recording.stored import open_recording
-
     if rig is not None:
         show("simulating")
         seen = visible(reference, rig)
         labels = ("simulated", *map(_label, models[1:]))
         simulated = [
-            compare(
+            beside_each_other(
                 seen, simulate(reference, rig, model or None, engine=engine), labels=("recorded", label),
                 same_clock=True, progress=show,
             )
@@ -182,23 +175,19 @@ def _compared(
         found = simulated[0]
     elif other is not None:
         measured = open_recording(other)
-        found = compare(reference, measured, labels=_labels(reference, measured), progress=show)
+        found = beside_each_other(reference, measured, labels=_labels(reference, measured), progress=show)
     else:
         found = following(reference, progress=show)
     if beside is None:
         return found, None
-    return found, compare(reference, open_recording(beside), labels=("", beside.stem), progress=show)
+    return found, beside_each_other(reference, open_recording(beside), labels=("", beside.stem), progress=show)
 
 
 def _repeated(reference: Recording, again: Path) -> Comparison:
     """The reference beside the same motion once more."""
-    from axbridge.comparison.comparison import compare
-    from axbridge.comparison.lag import check_repeat
-    from axbridge.recording.stored import open_recording
-
     repeat = open_recording(again)
     check_repeat(reference, repeat)
-    return compare(reference, repeat, labels=("recorded", "repeat"))
+    return beside_each_other(reference, repeat, labels=("recorded", "repeat"))
 
 
 def _print(
@@ -211,13 +200,6 @@ def _print(
     json: bool,
 ) -> None:
     """Figures on stdout, doubts about the recordings on stderr."""
-    from axbridge.comparison import tables
-    from axbridge.comparison.comparison import summary
-    from axbridge.comparison.findings import headline
-    from axbridge.comparison.page import table_text
-    from axbridge.comparison.walk_html import walk_headline, walk_table
-    from axbridge.comparison.walks import document
-
     sides = (found,) if floor is None else (found, floor)
     errors = tables.errors_beside(*sides)
     if json:

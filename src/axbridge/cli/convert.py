@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from axbridge.cli.app import app
 from axbridge.cli.options import ForceOption, shared
 from axbridge.cli.progress import progress
+from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
-
-if TYPE_CHECKING:
-    from axbridge.recording.recording import Recording
+from axbridge.files import check_new
+from axbridge.recording.csv_parquet import write_csv, write_parquet
+from axbridge.recording.recording import Recording
+from axbridge.recording.ros2 import check_bag, write_ros2
+from axbridge.recording.stored import open_recording
 
 
 @app.command()
@@ -42,11 +45,6 @@ def convert(
 
     With --rate, measurements are interpolated, but not over gaps. Goals hold until the next one.
     """
-    from axbridge.config.rig import Rig
-    from axbridge.files import check_new
-    from axbridge.recording.ros2 import check_bag, write_ros2
-    from axbridge.recording.stored import open_recording
-
     if not ros2 and table.suffix not in {".parquet", ".csv", ""}:
         raise UsageError(f"{table}: no such kind of table", "name it .csv or .parquet")
     if wide and ros2:
@@ -76,8 +74,6 @@ def convert(
 
 
 def _tabulate(found: Recording, table: Path, *, wide: bool, rate: float | None) -> str:
-    from axbridge.recording.csv_parquet import write_csv, write_parquet
-
     write = write_parquet if table.suffix == ".parquet" else write_csv
     written = write(found, table, wide=wide, rate=rate)
     servos, rows = f"{len(found)} servo{'s' * (len(found) != 1)}", f"{written.rows} rows of {written.columns} columns"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import axbridge
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.demo_walk import WALK_FILES, demo_walk
 from axbridge.cli.options import (
@@ -24,11 +26,23 @@ from axbridge.cli.options import (
 )
 from axbridge.cli.progress import Show, progress
 from axbridge.cli.serve import MEASURED, served
-
-if TYPE_CHECKING:
-    from axbridge.comparison.comparison import Comparison
-    from axbridge.config.rig import Rig
-    from axbridge.config.rig_tables import ServoConfig
+from axbridge.comparison.comparison import Comparison, compare, lacks, summary
+from axbridge.comparison.findings import headline
+from axbridge.comparison.html import write_html
+from axbridge.comparison.page import table_text
+from axbridge.comparison.png import write_png
+from axbridge.comparison.tables import acts_table
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
+from axbridge.files import check_new, claimed
+from axbridge.fit import identify, write_params
+from axbridge.jit import COMPILED
+from axbridge.motion.experiments import step_and_fall
+from axbridge.motion.gait import can_walk
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.stored import open_recording
+from axbridge.virtual.background import serving
 
 TAUGHT = (35.0, 65.0)  # degrees: the steps and falls that the model is identified from; the one to 90 it never sees
 TRIES = 3  # of a recording with a gap: the virtual bus is silent while this computer is too busy
@@ -64,10 +78,6 @@ def demo(
     A robot with legs, such as the rig bioloid, walks instead. It does so in the simulator;
     a page shows how its joints followed.
     """
-    from axbridge.config.rig import Rig
-    from axbridge.files import check_new, claimed
-    from axbridge.motion.gait import can_walk
-
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     servo = servo_of(loaded, servo).name if servo else loaded.servos[0].name
     walks = port is None and can_walk(loaded)
@@ -93,14 +103,6 @@ def _demo_arm(
     json: bool,
 ) -> None:
     """The demo of a servo; the options are the verb's."""
-    from axbridge.comparison.comparison import compare, summary
-    from axbridge.comparison.html import write_html
-    from axbridge.comparison.png import write_png
-    from axbridge.fit import write_params
-    from axbridge.jit import COMPILED
-    from axbridge.recording.stored import open_recording
-    from axbridge.virtual.background import serving
-
     record = partial(_record, name, seed)
     alone = len(loaded.servos) == 1
     teaches = alone and COMPILED  # as plain Python a fit takes hours
@@ -171,13 +173,6 @@ def _record(
     show: Show,
 ) -> None:
     """The paper's experiment: step to `angle` degrees and fall; the recording names the models of `behind`."""
-    import math
-
-    import axbridge
-    from axbridge.motion.experiments import step_and_fall
-    from axbridge.recording.provenance import describe
-    from axbridge.recording.recorder import Recorder
-
     facts = describe(behind or rig, backend=backend, seed=seed, experiment="step and fall")
     with (
         axbridge.open(rig, backend=backend, port=port, seed=seed) as robot,
@@ -193,8 +188,6 @@ def _record(
 
 def _gap(path: Path, servo: str) -> float:
     """The longest gap in a recording, s; 0 without any."""
-    from axbridge.recording.stored import open_recording
-
     known = open_recording(path)[servo].facts()
     return known.longest_gap if known.gaps else 0.0
 
@@ -208,9 +201,6 @@ def _measured(rig: Rig, servo: ServoConfig) -> str:
 
 
 def _identified(rig: Rig, taught: list[Path], seed: int) -> Any:
-    from axbridge.fit import identify
-    from axbridge.recording.stored import open_recording
-
     recordings = [open_recording(path) for path in taught]
     slopes = "cw_compliance_slope" in rig.profile_of(rig.servos[0]).registers
     model = MEASURED if slopes else "pendulum-servo"
@@ -219,11 +209,6 @@ def _identified(rig: Rig, taught: list[Path], seed: int) -> Any:
 
 def _tell(before: Comparison, after: Comparison | None) -> None:
     """What was found, and the figures of all acts side by side."""
-    from axbridge.comparison.comparison import lacks
-    from axbridge.comparison.findings import headline
-    from axbridge.comparison.page import table_text
-    from axbridge.comparison.tables import acts_table
-
     acts = (before,) if after is None else (before, after)
     print(headline(before, after) + "\n")
     print(table_text(acts_table(acts)) + "\n")

@@ -5,17 +5,25 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from axbridge.cli.app import emit_json
 from axbridge.cli.progress import progress
-
-if TYPE_CHECKING:
-    from axbridge.config.rig import Rig
-    from axbridge.motion.walking import WalkOutcome
-
+from axbridge.comparison.comparison import compare
+from axbridge.comparison.html import write_html
+from axbridge.comparison.page import command_html
+from axbridge.comparison.png import write_png
+from axbridge.comparison.simulate import simulate
+from axbridge.comparison.walks import sides_of
+from axbridge.config.rig import Rig
+from axbridge.motion.gait import Gait
+from axbridge.motion.walking import WalkOutcome, walk
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.stored import open_recording
+from axbridge.robot.open import open_robot
+from axbridge.view.replay import replay_html
 
 WALK_FILES = {"recording": "walk.mcap", "report": "report.html", "picture": "report.png"}
 _STEPS = 6
@@ -24,20 +32,6 @@ _MODELS = "ax12", "lima2009"  # of the virtual robot, and of its simulation: two
 
 def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_page: bool, json: bool) -> None:
     """Let a virtual robot walk, simulate it by another model, and write recording, page and picture."""
-    from axbridge.comparison.comparison import compare
-    from axbridge.comparison.html import write_html
-    from axbridge.comparison.page import command_html
-    from axbridge.comparison.png import write_png
-    from axbridge.comparison.simulate import simulate
-    from axbridge.comparison.walks import sides_of
-    from axbridge.motion.gait import Gait
-    from axbridge.motion.walking import walk
-    from axbridge.recording.provenance import describe
-    from axbridge.recording.recorder import Recorder
-    from axbridge.recording.stored import open_recording
-    from axbridge.robot.open import open_robot
-    from axbridge.view.replay import replay_html
-
     own = rig.model_of(rig.dynamixels[0]).name
     other = next(model for model in _MODELS if model != own)
     commands = [

@@ -6,15 +6,20 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from axbridge.bus.diagnose import diagnose, grouped, ranges
+from axbridge.bus.handshake import Finding
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
+from axbridge.cli.buses import buses_of
+from axbridge.cli.levels import examined
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, shared
-
-if TYPE_CHECKING:
-    from axbridge.bus.handshake import Finding
+from axbridge.cli.progress import progress
+from axbridge.config.rig import Rig
+from axbridge.config.toml_tables import shipped
 
 
 @app.command()
@@ -33,16 +38,8 @@ def doctor(
     The exit code is 1 if it finds a fault.
     """
     if udev_rule:
-        from axbridge.config.toml_tables import shipped
-
         print((shipped("udev") / "70-axbridge.rules").read_text(encoding="utf-8"), end="")
         return DONE
-    from axbridge.bus.diagnose import diagnose
-    from axbridge.cli.buses import buses_of
-    from axbridge.cli.levels import examined
-    from axbridge.cli.progress import progress
-    from axbridge.config.rig import Rig
-
     loaded = None if rig is None else Rig.load(rig)
     reports = []
     for expected in buses_of(port, rig, baud):
@@ -74,8 +71,6 @@ def doctor(
 
 def tell(findings: Iterable[Finding], indent: str = "") -> None:
     """What is wrong, and the command that repairs it."""
-    from axbridge.bus.diagnose import grouped
-
     for who, problem, fix in grouped(findings):
         typer.secho(wrapped(f"! {who}: {problem}", indent), fg="red", bold=True)  # a pipe gets no colour
         print(f"{indent}  {fix}" if "axbridge " in fix or "sudo " in fix else wrapped(f"  {fix}", indent), flush=True)
@@ -94,9 +89,6 @@ def wrapped(text: str, indent: str = "") -> str:
 
 def in_words(facts: dict[str, Any]) -> list[str]:
     """What was measured on a line."""
-    from axbridge.bus.diagnose import ranges
-    from axbridge.bus.protocols.known import PROTOCOLS
-
     timer = "" if facts["latency_timer_ms"] is None else f", latency timer {facts['latency_timer_ms']} ms"
     low = ", low-latency mode" if facts["low_latency"] else ""
     echo = ", returns what is sent (stripped)" if facts["echo"] else ""

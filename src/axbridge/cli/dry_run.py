@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.figure import Figure
 
-if TYPE_CHECKING:
-    from axbridge.arrays import FloatArray
-    from axbridge.config.rig import Rig
-    from axbridge.motion.experiments import Options
-    from axbridge.recording.recording import Recording, Track
+from axbridge.arrays import FloatArray
+from axbridge.comparison.png import save
+from axbridge.config.rig import Rig
+from axbridge.motion.experiments import Options, check, conduct
+from axbridge.motion.record import period_of
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import Recording, Track
+from axbridge.recording.stored import open_recording
+from axbridge.robot.open import open_robot
 
 
 def dry_run(
     rig: Rig, servo: str | None, seed: int, name: str, options: Options, tick: float | None, picture: Path
 ) -> None:
     """Try an experiment on the simulator, say what its parts are, and draw its goals. No real servo hears of it."""
-    from axbridge.motion.experiments import check, conduct
-    from axbridge.motion.record import period_of
-    from axbridge.recording.recorder import Recorder
-    from axbridge.recording.stored import open_recording
-    from axbridge.robot.open import open_robot
-
     period = period_of(rig, tick)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "dry.mcap"
@@ -66,10 +64,6 @@ def _span(values: FloatArray) -> str:
 
 
 def _draw(recording: Recording, name: str, picture: Path) -> None:
-    from matplotlib.figure import Figure
-
-    from axbridge.comparison.png import save
-
     figure = Figure(figsize=(8, 4), dpi=120, layout="constrained")
     axes = figure.subplots()
     units = set()

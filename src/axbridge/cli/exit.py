@@ -1,4 +1,4 @@
-"""The early end of a verb: SIGTERM taken like Ctrl-C, the exit code, and what became of the motors, in words."""
+"""The early end of a verb: SIGTERM taken like Ctrl-C, the exit code, and what became of motors and files, in words."""
 
 from __future__ import annotations
 
@@ -8,17 +8,25 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from axbridge.cli.app import UNTOUCHED, Stopped
+from axbridge.errors import RecordingError
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
 
-
+INTERRUPTED, TERMINATED = 130, 143  # exit codes, as a shell has them of a program that a signal has ended
 _MOTORS = {"limp": "motors are off", "hold": "motors hold, as the rig says", "park": "motors are parked and off"}
-_SIGNALLED = 128  # a shell adds this to the number of the signal that ended a program
+
+
+class Stopped(Exception):
+    """A verb that a signal or its user has ended early, and that has said what became of motors and files."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+        super().__init__(code)
 
 
 class Terminated(KeyboardInterrupt):
@@ -26,27 +34,28 @@ class Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def terminable() -> Iterator[None]:
-    """Raise `Terminated` in the block when SIGTERM comes.
+def terminable() -> Iterator[list[int]]:
+    """Raise `Terminated` in the block when SIGTERM comes; yields a list that has its number then.
 
     A robot that is opened inside applies the rig's safety policy first, as it does for Ctrl-C. A process that is forked
     in the block ends as if there was none.
     """
+    come: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield come
         return
-
     owner = os.getpid()
 
     def end(number: int, _frame: FrameType | None) -> None:
         if os.getpid() != owner:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+        come.append(number)
         raise Terminated
 
     before = signal.signal(signal.SIGTERM, end)
     try:
-        yield
+        yield come
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -56,12 +65,10 @@ def early_end(words: Callable[[BaseException], str], *others: type[Exception]) -
     """Print `words` on stderr after Ctrl-C, SIGTERM or one of the `others` in the block."""
     reasons: tuple[type[BaseException], ...] = (KeyboardInterrupt, *others)
     try:
-        with terminable():
-            yield
+        yield
     except reasons as end:
         print(words(end), file=sys.stderr)
-        number = signal.SIGTERM if isinstance(end, Terminated) else signal.SIGINT
-        raise Stopped(_SIGNALLED + number) from None
+        raise Stopped(TERMINATED if isinstance(end, Terminated) else INTERRUPTED) from None
 
 
 @contextmanager
@@ -72,10 +79,13 @@ def stopping(rig: Rig | None, left: Callable[[], str]) -> Iterator[None]:
 
 
 @contextmanager
-def unharmed() -> Iterator[None]:
-    """After Ctrl-C or SIGTERM in a verb that moves no motor, say so; its processes have ended by then."""
-    with early_end(lambda _: ("\n" if sys.stderr.isatty() else "") + f"stopped: {UNTOUCHED}"):
+def interruptible(path: Path | None, rig: Rig | None, asked: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """The same of a block that records, and whose recorder is closed then."""
+    before = _stamp(path)
+    with stopping(rig, lambda: _kept(path, before)):
         yield
+    if asked():
+        print(f"stopped: {motors_after(rig)}; {_kept(path, before)}", file=sys.stderr)
 
 
 def motors_after(rig: Rig | None) -> str:
@@ -85,3 +95,26 @@ def motors_after(rig: Rig | None) -> str:
     if left := still_powered():
         return f"{', '.join(left)} may still be powered: cut the servo supply"
     return "motors are left as their rig says" if rig is None else _MOTORS[rig.safety.on_exit]
+
+
+def _stamp(path: Path | None) -> tuple[int, int] | None:
+    """What tells a file from another that takes its place."""
+    if path is None or not path.is_file():
+        return None
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns
+
+
+def _kept(path: Path | None, before: tuple[int, int] | None) -> str:
+    from axbridge.recording.stored import open_recording
+
+    if path is None or _stamp(path) == before:
+        return "nothing was recorded"
+    try:
+        found = open_recording(path)
+    except RecordingError as error:
+        return str(error).splitlines()[0]
+    if not found.spans():
+        return f"{path} holds no samples yet"
+    end = f"{found.end - found.start:.1f} s"
+    return f"{path} is whole and holds {end}" if found.complete else f"{path} {found.flaw}: {end}"

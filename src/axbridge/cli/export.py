@@ -1,4 +1,4 @@
-"""`axbridge export`: robots and fitted servos for other programs."""
+"""Robots and fitted servos for other programs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from typing import Annotated
 
 import typer
 
+from axbridge import __version__
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.help import Verbs
 from axbridge.cli.options import ForceOption, JsonOption, servo_of, shared
+from axbridge.errors import UsageError
+from axbridge.export.bam import to_bam
+from axbridge.export.mjcf import left_out, to_mjcf
+from axbridge.export.model_file import rig_or_model
+from axbridge.files import check_new, write_whole
 
-export = typer.Typer(cls=Verbs, no_args_is_help=True, help="Robots and fitted servos for other programs.")
+export = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
 app.add_typer(export, name="export")
 
 OnRig = Annotated[str | None, shared("--rig", "It gets the model; default: bench_arm.")]
@@ -31,11 +37,6 @@ def mujoco(
 
     It prints what MuJoCo cannot express.
     """
-    from axbridge import __version__
-    from axbridge.export.mjcf import left_out, to_mjcf
-    from axbridge.export.model_file import rig_or_model
-    from axbridge.files import check_new, write_whole
-
     check_new(out, force=force, sources=(source, rig))
     robot = rig_or_model(source, rig)
     lost = left_out(robot)
@@ -68,11 +69,6 @@ def bam(
     json: JsonOption = False,
 ) -> None:
     """Write a servo's parameters as Rhoban's BAM has them (`axbridge import m4.json my_servo.toml` reads them)."""
-    from axbridge.errors import UsageError
-    from axbridge.export.bam import to_bam
-    from axbridge.export.model_file import rig_or_model
-    from axbridge.files import check_new, write_whole
-
     check_new(out, force=force, sources=(source, rig))
     robot = rig_or_model(source, rig)
     chosen = servo_of(robot, servo) if servo else next(iter(robot.dynamixels), None)

@@ -6,34 +6,26 @@ value. Both are corrected here.
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer.core
 
 VERBS = {
     "The first day": (
-        *("demo", "list", "ports", "scan", "off", "doctor", "servo", "view", "record", "compare", "identify", "walk"),
-        *("serve",),
+        "demo", "list", "ports", "scan", "off", "doctor", "servo", "view", "record", "compare", "identify", "walk",
+        "serve",
     ),
     "More": (
-        *(
-            "rig",
-            "monitor",
-            "verify",
-            "calibrate",
-            "run",
-            "teach",
-            "play",
-            "move",
-            "info",
-            "plot",
-            "convert",
-            "import",
-            "export",
-        ),
-        *("sweep", "warmup"),
+        "rig", "monitor", "verify", "calibrate", "run", "teach", "play", "move", "info", "plot", "convert", "import",
+        "export", "sweep", "warmup",
     ),
-}
+}  # fmt: skip
+PANELS = {verb: panel for panel, verbs in VERBS.items() for verb in verbs}
+
+load: Callable[[str], object]  # imports a file of this folder, which registers its verb; the folder itself knows how
 
 EXAMPLES = {
     "calibrate": "axbridge calibrate --rig my_head --port /dev/ttyUSB0",
@@ -90,7 +82,8 @@ class Verbs(typer.core.TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         inside = "" if self.name == "axbridge" else f"{self.name} "
-        panels = {verb: panel for panel, verbs in VERBS.items() for verb in verbs}
+        if not inside:  # verbs that nobody has typed are in the list, too
+            self.commands = {name: self.commands.get(name) or typer.core.TyperCommand(name) for name in PANELS}
         for name, command in self.commands.items():
             command.help = _flowing(command.help)
             for option in command.params:
@@ -102,9 +95,7 @@ class Verbs(typer.core.TyperGroup):
             if example is not None:
                 command.epilog = f"Example: {example}"
             if not inside:
-                command.rich_help_panel = panels[name]  # type: ignore[attr-defined]
-        if not inside:
-            self.commands = {name: self.commands[name] for name in panels if name in self.commands}
+                command.rich_help_panel = PANELS[name]  # type: ignore[attr-defined]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """A verb of this group and its arguments; a rig may come with or without --rig, whichever the verb declares."""
@@ -116,11 +107,24 @@ class Verbs(typer.core.TyperGroup):
         command = super().get_command(ctx, cmd_name)
         if command is not None:
             _without_types(command.get_params(ctx))
+            command.help = command.help or _flowing(_summary(cmd_name))
         return command
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The group's own options."""
         return _without_types(super().get_params(ctx))
+
+
+def file_of(verb: str) -> str:
+    """Name of a verb's file; some verbs are words of Python."""
+    return verb + "_" * (verb in {"import", "list"})
+
+
+def _summary(verb: str) -> str:
+    """The help of a verb whose file was not imported: of its function, or of the file where it is a group."""
+    file = ast.parse(Path(__file__).with_name(f"{file_of(verb)}.py").read_text(encoding="utf-8"))
+    functions = (node for node in file.body if isinstance(node, ast.FunctionDef) and node.name == file_of(verb))
+    return ast.get_docstring(next(functions, file)) or ""
 
 
 def _arguments(command: Any) -> list[Any]:

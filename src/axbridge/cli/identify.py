@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
-from axbridge.cli.exit import unharmed
 from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, seconds, servo_of, shared
 from axbridge.cli.progress import progress
+from axbridge.comparison.metrics import parse_condition
+from axbridge.comparison.page import table_text
+from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
-
-if TYPE_CHECKING:
-    from axbridge.fit.result import Fit
+from axbridge.files import check_new
+from axbridge.fit.html import ends_text, estimate_table, law_table, score_table, write_page
+from axbridge.fit.identify import identify as fit_to
+from axbridge.fit.params_file import summary, write_params
+from axbridge.fit.pipeline import CONDITIONS, check
+from axbridge.fit.result import Fit
+from axbridge.jit import COMPILED
+from axbridge.recording.stored import open_recording
 
 
 @app.command()
-@unharmed()
 def identify(
     recordings: Annotated[list[Path], typer.Argument(metavar="REC.mcap...", help="Recordings to fit.")],
     *,
@@ -79,16 +85,6 @@ def identify(
     json: JsonOption = False,
 ) -> int:
     """Fit a servo model to recordings, and say how sure each parameter is."""
-    from axbridge.comparison.metrics import parse_condition
-    from axbridge.config.rig import Rig
-    from axbridge.files import check_new
-    from axbridge.fit.html import write_page
-    from axbridge.fit.identify import identify as fit_to
-    from axbridge.fit.params_file import summary, write_params
-    from axbridge.fit.pipeline import CONDITIONS, check
-    from axbridge.jit import COMPILED
-    from axbridge.recording.stored import open_recording
-
     if prove == (out is not None):
         raise UsageError(
             "a fit of made-up data is no model to keep" if prove else "--out is missing",
@@ -152,10 +148,6 @@ def _before(lines: Sequence[str]) -> None:
 
 def _print(fit: Fit) -> None:
     """Parameters, errors, friction laws, and what the recordings do not identify."""
-    from axbridge.comparison.page import table_text
-    from axbridge.fit.html import ends_text, estimate_table, law_table, score_table
-    from axbridge.fit.params_file import summary
-
     print(table_text(estimate_table(fit)))
     print("\n" + table_text(score_table(fit)))
     if fit.laws is not None:

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from axbridge import samples
 from axbridge.cli.app import app
 from axbridge.cli.options import ForceOption, named_mcap, shared
 from axbridge.cli.progress import progress
+from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
+from axbridge.export.bam import from_bam
+from axbridge.export.model_file import to_toml
 from axbridge.file_reading import printable
-
-if TYPE_CHECKING:
-    from axbridge.config.rig import Rig
-    from axbridge.recording.recording import Recording
-    from axbridge.recording.sample_quality import Oddity
+from axbridge.files import check_new, write_whole
+from axbridge.recording.import_arm_folder import import_arm_folder, is_arm_folder
+from axbridge.recording.import_lerobot import import_dataset, is_dataset
+from axbridge.recording.import_logs import import_log, parse_columns
+from axbridge.recording.import_wizard import parse_goal
+from axbridge.recording.provenance import describe
+from axbridge.recording.recording import Recording
+from axbridge.recording.sample_quality import Oddity
+from axbridge.recording.segments import marked, parse_mark, trimmed
+from axbridge.recording.stored import write_recording
 
 
 @app.command("import")
@@ -83,15 +92,6 @@ def import_(
     force: ForceOption = False,
 ) -> None:
     """Convert a log into a recording for the other verbs, and print what looks wrong in it."""
-    from axbridge.config.rig import Rig
-    from axbridge.files import check_new
-    from axbridge.recording.import_arm_folder import import_arm_folder, is_arm_folder
-    from axbridge.recording.import_lerobot import import_dataset, is_dataset
-    from axbridge.recording.import_logs import import_log, parse_columns
-    from axbridge.recording.import_wizard import parse_goal
-    from axbridge.recording.segments import marked, parse_mark, trimmed
-    from axbridge.recording.stored import write_recording
-
     robot = None if rig is None else Rig.load(rig)
     path, name = _source(log, servo, robot)
     marks = [parse_mark(text) for text in segment or ()]
@@ -137,8 +137,6 @@ def import_(
 
 def _of_robot(found: Recording, robot: Rig) -> Recording:
     """The recording with what recordings of a robot say of it."""
-    from axbridge.recording.provenance import describe
-
     names = [servo.name for servo in robot.servos]
     if strangers := [name for name in found if name not in names]:
         raise UsageError(
@@ -149,10 +147,6 @@ def _of_robot(found: Recording, robot: Rig) -> Recording:
 
 def _parameters(path: Path, out: Path) -> None:
     """BAM's parameters of a servo as a model of ours."""
-    from axbridge.export.bam import from_bam
-    from axbridge.export.model_file import to_toml
-    from axbridge.files import write_whole
-
     model = from_bam(path)
     write_whole(out, to_toml(model))
     print(f"{out}: {model.description}")
@@ -161,8 +155,6 @@ def _parameters(path: Path, out: Path) -> None:
 
 def _source(log: str, servo: str | None, robot: Rig | None) -> tuple[Path, str]:
     """The file that is meant, and what to call its servo."""
-    from axbridge import samples
-
     kind, _, name = log.partition(":")
     if kind == "sample" and not Path(log).is_file():
         return samples.path(name), servo or samples.find(name).servo

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,9 +12,9 @@ from axbridge.cli.app import app, emit_json
 from axbridge.cli.options import JsonOption
 from axbridge.cli.progress import progress
 from axbridge.file_reading import printable
-
-if TYPE_CHECKING:
-    from axbridge.recording.recording import Track
+from axbridge.recording.recording import Track
+from axbridge.recording.sample_quality import findings
+from axbridge.recording.stored import open_recording
 
 
 @app.command()
@@ -24,8 +24,6 @@ def info(
     json: JsonOption = False,
 ) -> None:
     """Print what a recording holds: servos, samples, segments, its source, and whether it is whole."""
-    from axbridge.recording.stored import open_recording
-
     with progress("reading", quiet=json):
         found = open_recording(recording)
         servos = {name: _facts(name, track) for name, track in found.items()}
@@ -60,8 +58,6 @@ def info(
 
 
 def _facts(name: str, track: Track) -> dict[str, Any]:
-    from axbridge.recording.sample_quality import findings
-
     known = track.facts()
     return {
         "samples": known.samples,

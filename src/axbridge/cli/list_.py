@@ -7,8 +7,17 @@ from typing import Annotated
 
 import typer
 
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.options import JsonOption, listed, print_table
+from axbridge.config import model, profile, rig
+from axbridge.config.rig import Rig
+from axbridge.config.toml_tables import find_toml, load_table, shipped_names
+from axbridge.errors import ProfileError
+from axbridge.motion.experiments import EXPERIMENTS, NAMES
+from axbridge.motion.files import load_move, samples
+from axbridge.recording.sample_logs import SAMPLES
+from axbridge.virtual.faults import FAULTS
 
 
 @app.command("list")
@@ -33,69 +42,36 @@ def list_(
 
 def shipped_rigs() -> dict[str, str]:
     """The description of each rig, by name."""
-    from axbridge.config.rig import FOLDER, Rig
-    from axbridge.config.toml_tables import shipped_names
-
-    return {name: Rig.load(name).description for name in shipped_names(FOLDER)}
+    return {name: Rig.load(name).description for name in shipped_names(rig.FOLDER)}
 
 
 def _models() -> dict[str, str]:
-    from axbridge.config.model import FOLDER
-    from axbridge.config.toml_tables import find_toml, load_table, shipped_names
-    from axbridge.errors import ProfileError
-
-    files = {name: find_toml(name, FOLDER, ProfileError) for name in shipped_names(FOLDER)}
-    return {name: str(load_table(path, FOLDER, ProfileError)["description"]) for name, path in files.items()}
+    files = {name: find_toml(name, model.FOLDER, ProfileError) for name in shipped_names(model.FOLDER)}
+    return {name: str(load_table(path, model.FOLDER, ProfileError)["description"]) for name, path in files.items()}
 
 
 def _profiles() -> dict[str, str]:
-    from axbridge.bus.protocols.known import PROTOCOLS
-    from axbridge.config.profile import FOLDER, FirmwareProfile
-    from axbridge.config.toml_tables import shipped_names
-
-    loaded = {name: FirmwareProfile.load(name) for name in shipped_names(FOLDER)}
+    loaded = {name: profile.FirmwareProfile.load(name) for name in shipped_names(profile.FOLDER)}
     return {name: f"{PROTOCOLS[one.protocol].title}, model {one.model_number}" for name, one in loaded.items()}
 
 
-def _moves() -> dict[str, str]:
-    from axbridge.motion.files import load_move, samples
-
-    moves = {f"sample:{name}": load_move(f"sample:{name}")[0] for name in samples()}
-    return {name: f"pages: {', '.join(move.pages)}" for name, move in moves.items()}
-
-
-def _samples() -> dict[str, str]:
-    from axbridge.recording.sample_logs import SAMPLES
-
-    return {f"sample:{name}": sample.about for name, sample in SAMPLES.items()}
-
-
 def _experiments() -> dict[str, str]:
-    from axbridge.motion.experiments import EXPERIMENTS, NAMES
-
+    motions = {name: EXPERIMENTS[name].motion.__doc__ or "" for name in NAMES if name in EXPERIMENTS}
     return {
-        **{name: _summary(EXPERIMENTS[name].motion) for name in NAMES if name in EXPERIMENTS},
+        **{name: words.partition("\n")[0] for name, words in motions.items()},
         "replay": "Repeat the goals of a recording.",
         "protocol": "The set that a good identification needs, one file each.",
     }
-
-
-def _summary(motion: Callable[..., object]) -> str:
-    return (motion.__doc__ or "").partition("\n")[0]
-
-
-def _faults() -> dict[str, str]:
-    from axbridge.virtual.faults import FAULTS
-
-    return {kind.example: kind.says for kind in FAULTS.values()}
 
 
 _KINDS: dict[str, Callable[[], dict[str, str]]] = {
     "rigs": shipped_rigs,
     "models": _models,
     "profiles": _profiles,
-    "moves": _moves,
-    "samples": _samples,
+    "moves": lambda: {
+        f"sample:{name}": f"pages: {', '.join(load_move(f'sample:{name}')[0].pages)}" for name in samples()
+    },
+    "samples": lambda: {f"sample:{name}": sample.about for name, sample in SAMPLES.items()},
     "experiments": _experiments,
-    "faults": _faults,
+    "faults": lambda: {kind.example: kind.says for kind in FAULTS.values()},
 }

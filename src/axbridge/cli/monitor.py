@@ -8,18 +8,25 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from axbridge.bus.cycle import Cycle, CycleResult, CycleServo
+from axbridge.bus.scan import scan
+from axbridge.bus.serial import SerialBus
+from axbridge.bus.stats import wire_time
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
+from axbridge.cli.buses import buses_of
 from axbridge.cli.options import BaudOption, EngineOption, JsonOption, PortOption, shared
 from axbridge.cli.progress import progress
+from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, RigError, UsageError
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from axbridge.bus.cycle import Cycle, CycleResult
-    from axbridge.robot.twin.passive_twin import Onlooker
+from axbridge.robot.open import with_usual_engine
+from axbridge.robot.twin.passive_twin import Onlooker
+from axbridge.robot.twin.residuals import REMEDIES
 
 _PERIOD = 0.02  # s: 50 Hz
 _REDRAW = 0.2  # s
@@ -47,11 +54,6 @@ def monitor(
     In a pipe or with --json it prints one table after --duration (default: 1 s). With --model it prints each reason to
     a pipe at once, until Ctrl-C. The exit code is 3 if a servo does not answer.
     """
-    from axbridge.bus.cycle import Cycle, CycleServo
-    from axbridge.bus.scan import scan
-    from axbridge.bus.serial import SerialBus
-    from axbridge.cli.buses import buses_of
-
     if model is not None and rig is None:
         raise UsageError("--model needs the robot that it is simulated on", "add --rig")
     with ExitStack() as stack:
@@ -101,8 +103,6 @@ class _Causes:
         """Take a cycle of each line in."""
         if self.onlooker is None:
             return
-        from axbridge.robot.twin.residuals import REMEDIES
-
         states = {name: state for result in results for name, state in result.states.items()}
         for cause, name in self.onlooker.update(time.monotonic(), states):
             passed = time.monotonic() - self._begun
@@ -113,10 +113,6 @@ class _Causes:
 
 
 def _onlooker(rig: str, model: str, engine: str | None, cycles: list[Cycle]) -> Onlooker:
-    from axbridge.config.rig import Rig
-    from axbridge.robot.open import with_usual_engine
-    from axbridge.robot.twin.passive_twin import Onlooker
-
     loaded = with_usual_engine(Rig.load(rig), engine).with_model(model)
     if loaded.world is None:
         raise RigError(loaded.path, "world", "there is no body to simulate", 'add [world] urdf = "…"')
@@ -125,8 +121,6 @@ def _onlooker(rig: str, model: str, engine: str | None, cycles: list[Cycle]) -> 
 
 
 def _watch(cycles: list[Cycle], scales: _Scales, causes: _Causes, seconds: float, *, live: bool) -> list[CycleResult]:
-    from rich.live import Live
-
     results: list[CycleResult] = []
     end = time.monotonic() + seconds if seconds else math.inf
     due = drawn = time.monotonic()
@@ -151,8 +145,6 @@ _Scales = dict[str, tuple[int, float, float, float]]  # by servo: zero, degrees,
 
 def _scales(rig: str | None) -> _Scales:
     """What counts are on the joints of a rig; nothing without one."""
-    from axbridge.config.rig import Rig
-
     if rig is None:
         return {}
     found, loaded = {}, Rig.load(rig)
@@ -198,8 +190,6 @@ def _rows(cycle: Cycle, result: CycleResult, scales: _Scales) -> list[tuple[tupl
 
 def _wire_share(cycle: Cycle, result: CycleResult) -> float:
     """Bare time of the bytes over the time that it took, 0..1."""
-    from axbridge.bus.stats import wire_time
-
     return min(wire_time([servo.protocol for servo in cycle.servos], cycle.bus.baud) / max(result.spent, 1e-9), 1.0)
 
 
@@ -240,9 +230,6 @@ def _caption(cycle: Cycle, result: CycleResult) -> str:
 
 
 def _table(cycles: list[Cycle], results: list[CycleResult], scales: _Scales, causes: Iterable[str]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(box=None, padding=(0, 1, 0, 0), caption_justify="left", header_style="bold underline")
     for name in _columns(scales):  # as narrow as it goes: 18 servos fit on 80 x 24
         table.add_column(name.replace(" ", "\n"), no_wrap=True, justify="left" if name in _TEXTS else "right")

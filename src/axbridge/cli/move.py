@@ -1,11 +1,11 @@
-"""`axbridge move`: moves from one kind of file into another, and the schema of our own."""
+"""Look into moves, convert .json, .mtn (RoboPlus), .motion (Webots), and save energy."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,15 +13,15 @@ from axbridge.cli.app import app, emit_json
 from axbridge.cli.help import Verbs
 from axbridge.cli.options import ForceOption, JsonOption, MoveArgument, RigOption, shared
 from axbridge.cli.progress import progress
+from axbridge.config.rig import Rig
+from axbridge.errors import UsageError
+from axbridge.files import check_new
+from axbridge.motion.energy import least_energy
+from axbridge.motion.files import load_move, save_move
+from axbridge.motion.moves import schema as schema_of_moves
+from axbridge.motion.mtn import JointTable, in_sevens, joints_of, load_mtn, parse_joints, save_mtn
 
-if TYPE_CHECKING:
-    from axbridge.motion.mtn import JointTable
-
-move = typer.Typer(
-    cls=Verbs,
-    no_args_is_help=True,
-    help="Look into moves, convert .json, .mtn (RoboPlus), .motion (Webots), and save energy.",
-)
+move = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
 app.add_typer(move, name="move")
 
 MoveRigOption = Annotated[str | None, shared("--rig", "Its ids are those of a .mtn file.")]
@@ -41,10 +41,6 @@ def convert(
 
     From .mtn to .mtn every page stays as it is, with a right checksum; one of more than 7 steps goes on on free pages.
     """
-    from axbridge.files import check_new
-    from axbridge.motion.files import load_move, save_move
-    from axbridge.motion.mtn import in_sevens, load_mtn, save_mtn
-
     check_new(target, force=force, sources=(source,))
     if source.suffix.lower() == target.suffix.lower() == ".mtn":
         file, notes = in_sevens(load_mtn(source))
@@ -64,8 +60,6 @@ def info(
     source: MoveArgument, *, rig: MoveRigOption = None, joint: JointOption = None, json: JsonOption = False
 ) -> None:
     """Say which pages a move has, how long they take and where they lead."""
-    from axbridge.motion.files import load_move
-
     numbered = [f"{id_}=id_{id_}" for id_ in range(1, 26)] if source.suffix.lower() == ".mtn" and not rig else None
     found, notes = load_move(source, _table(rig, joint or numbered))
     for note in notes:
@@ -106,13 +100,6 @@ def optimise(
 
     The first and the last pose, and poses with a pause, are rests. The servos' models give the energy.
     """
-    from axbridge.config.rig import Rig
-    from axbridge.errors import UsageError
-    from axbridge.files import check_new
-    from axbridge.motion.energy import least_energy
-    from axbridge.motion.files import load_move
-    from axbridge.motion.mtn import joints_of
-
     if target.suffix.lower() != ".json":
         raise UsageError(f"{target} is no .json file", "write .json, and `axbridge move convert` it then")
     check_new(target, force=force, sources=(source,))
@@ -143,17 +130,11 @@ def optimise(
 @move.command()
 def schema() -> None:
     """Print the JSON schema of a move's .json file."""
-    from axbridge.motion.moves import schema as schema_of_moves
-
     print(json.dumps(schema_of_moves(), indent=2))
 
 
 def _table(rig: str | None, joint: list[str] | None) -> JointTable | None:
     """The joints of the rig, or as typed; None where neither is said."""
-    from axbridge.config.rig import Rig
-    from axbridge.errors import UsageError
-    from axbridge.motion.mtn import joints_of, parse_joints
-
     if rig is not None and joint:
         raise UsageError("--rig and --joint are two ways to say the same", "give one of them")
     if joint:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+from axbridge.bus.handshake import ExpectedBus, name_of
+from axbridge.bus.protocols.dynamixel import FIRST
+from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.scan import has_feetech, scan
+from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
+from axbridge.cli.buses import buses_of
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, shared
-
-if TYPE_CHECKING:
-    from axbridge.bus.handshake import ExpectedBus
-    from axbridge.bus.serial import SerialBus
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
 _ATTEMPTS = 5  # on a line that loses packets
 _PATIENCE = 0.02  # s: an answer that a busy computer keeps waiting is not lost
@@ -31,8 +34,6 @@ def off(
     It prints which servos confirm that. The exit code is 3 if one does not confirm, or if none answers. Then cut the
     supply.
     """
-    from axbridge.cli.buses import buses_of
-
     lines: list[dict[str, Any]] = []
     for line in buses_of(port, rig, baud):
         with line.open() as bus:
@@ -53,9 +54,6 @@ def off(
 
 def _switched_off(bus: SerialBus, line: ExpectedBus) -> dict[str, list[str]]:
     """Switch all motors of a line off; who confirms it, and who does not."""
-    from axbridge.bus.handshake import name_of
-    from axbridge.bus.scan import scan
-
     broadcast_off(bus)
     names = {**{one.id: f"servo {one.id}" for one in scan(bus)}, **{one.id: name_of(one) for one in line.servos}}
     bus.latency = max(bus.latency, _PATIENCE)
@@ -67,10 +65,6 @@ def _switched_off(bus: SerialBus, line: ExpectedBus) -> dict[str, list[str]]:
 
 def broadcast_off(bus: SerialBus) -> None:
     """Switch every motor off, of silent servos, too; nobody answers a broadcast, so it is sent a few times."""
-    from axbridge.bus.protocols.dynamixel import FIRST
-    from axbridge.bus.protocols.known import PROTOCOLS
-    from axbridge.bus.scan import has_feetech
-
     safe = [one for one in PROTOCOLS.values() if one is not FIRST]
     for protocol in safe * _ATTEMPTS:
         bus.limp_all(protocol)
@@ -82,8 +76,6 @@ def broadcast_off(bus: SerialBus) -> None:
 
 def _is_off(bus: SerialBus, id: int) -> bool:
     """Switch one motor off by itself, and ask whether it is."""
-    from axbridge.errors import BusError, PortError
-
     address = bus.protocol(id).torque_enable
     try:
         for _ in range(_ATTEMPTS):
@@ -97,8 +89,6 @@ def _is_off(bus: SerialBus, id: int) -> bool:
 
 def powered(lines: Sequence[ExpectedBus]) -> list[str]:
     """Servos that have torque, or do not say, by name; all are switched off then."""
-    from axbridge.errors import BusError, PortError
-
     on = []
     for line in lines:
         with patiently_opened(line) as bus:
@@ -116,8 +106,6 @@ def powered(lines: Sequence[ExpectedBus]) -> list[str]:
 
 def read_patiently(bus: SerialBus, id: int, address: int, length: int) -> bytes:
     """Bytes of a servo on a line that may lose packets."""
-    from axbridge.errors import BusTimeout, CorruptPacket
-
     for _ in range(_ATTEMPTS - 1):
         with suppress(BusTimeout, CorruptPacket):
             return bus.read(id, address, length).data
@@ -126,8 +114,6 @@ def read_patiently(bus: SerialBus, id: int, address: int, length: int) -> bytes:
 
 def patiently_opened(line: ExpectedBus) -> SerialBus:
     """The line, as soon as the guard of a dead program has let it go."""
-    from axbridge.errors import PortError
-
     until = time.monotonic() + _FREE
     while True:
         try:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from axbridge.cli import options as opt
 from axbridge.cli.app import app, emit_json
-from axbridge.cli.exit import motors_after
+from axbridge.cli.exit import interruptible, motors_after
 from axbridge.cli.progress import progress
-from axbridge.cli.recording import interruptible
-
-if TYPE_CHECKING:
-    from axbridge.motion.player import Played
+from axbridge.config.rig import Rig
+from axbridge.files import check_new
+from axbridge.motion.files import load_move
+from axbridge.motion.mtn import joints_of
+from axbridge.motion.player import Played
+from axbridge.motion.player import play as play_move
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.robot_recorder import RobotRecorder
+from axbridge.robot.open import open_robot
 
 
 @app.command()
@@ -46,18 +53,6 @@ def play(
     Ctrl-C plays the page under way to its end and then its exit page, or stops at once where it has none; a second
     Ctrl-C leaves the robot at once. The motors are left as the rig's on_exit says.
     """
-    from contextlib import ExitStack
-
-    from axbridge.config.rig import Rig
-    from axbridge.files import check_new
-    from axbridge.motion.files import load_move
-    from axbridge.motion.mtn import joints_of
-    from axbridge.motion.player import play as play_move
-    from axbridge.recording.provenance import describe
-    from axbridge.recording.recorder import Recorder
-    from axbridge.recording.robot_recorder import RobotRecorder
-    from axbridge.robot.open import open_robot
-
     check_new(record, force=force, sources=(move,))
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     if gui:
@@ -97,8 +92,6 @@ def _note(text: str) -> None:
 
 
 def _print(played: Played) -> None:
-    import math
-
     how = "played"
     if played.stopped:
         how = "stopped" if played.exit is None else f"stopped, by page {played.exit}"

@@ -10,7 +10,12 @@ import typer
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.options import ForceOption, JsonOption, shared
 from axbridge.cli.progress import progress
+from axbridge.comparison.comparison import following
+from axbridge.comparison.html import write_html
+from axbridge.comparison.png import write_png
 from axbridge.errors import UsageError
+from axbridge.files import check_new
+from axbridge.recording.stored import open_recording
 
 
 @app.command()
@@ -22,12 +27,6 @@ def plot(
     json: JsonOption = False,
 ) -> None:
     """Draw a recording: goals, positions and how far they are apart, and what else was sampled."""
-    from axbridge.comparison.comparison import following
-    from axbridge.comparison.html import write_html
-    from axbridge.comparison.png import write_png
-    from axbridge.files import check_new
-    from axbridge.recording.stored import open_recording
-
     path = recording.with_suffix(".plot.html") if out is None else out
     if path.suffix not in {".html", ".png"}:
         raise UsageError(f"{path}: a plot is a page or a picture", "name it .html or .png")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from serial.tools.list_ports import comports
+
+from axbridge.bus.adapter import connected
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
 from axbridge.cli.options import JsonOption, print_table
 
@@ -9,10 +12,6 @@ from axbridge.cli.options import JsonOption, print_table
 @app.command()
 def ports(*, json: JsonOption = False) -> int:
     """List the serial ports of this computer; --port takes their names. The exit code is 3 without a USB adapter."""
-    from serial.tools.list_ports import comports
-
-    from axbridge.bus.adapter import connected
-
     likely = connected()
     found = [
         {

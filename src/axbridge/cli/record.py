@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from axbridge.cli import options as opt
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.dry_run import dry_run
+from axbridge.cli.exit import interruptible
 from axbridge.cli.progress import progress
-from axbridge.cli.recording import interruptible
+from axbridge.config.rig import Rig
 from axbridge.errors import UsageError, nearest
-
-if TYPE_CHECKING:
-    from axbridge.motion.experiments import Conducted
+from axbridge.files import check_new
+from axbridge.motion.experiments import NAMES, PROTOCOL, Conducted, Options
+from axbridge.motion.record import recorded
+from axbridge.recording.stored import open_recording
 
 
 @app.command()
@@ -67,12 +69,6 @@ def record(
 
     First the servo goes gently, at 60°/s or slower, to where the experiment begins; then it moves at full speed.
     """
-    from axbridge.config.rig import Rig
-    from axbridge.files import check_new
-    from axbridge.motion.experiments import NAMES, PROTOCOL, Options
-    from axbridge.motion.record import recorded
-    from axbridge.recording.stored import open_recording
-
     if experiment not in {*NAMES, "protocol"}:
         hint = nearest(experiment, [*NAMES, "protocol"])
         raise UsageError(f"there is no experiment {experiment!r}", f"{hint}experiments: {', '.join(NAMES)}, protocol")

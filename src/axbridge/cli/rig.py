@@ -1,34 +1,39 @@
-"""`axbridge rig`: the rigs there are, and your own."""
+"""Rigs: which servo is which joint. List, show, copy and check them."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.help import Verbs
+from axbridge.cli.list_ import shipped_rigs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigArgument, print_table
+from axbridge.config.model import toml_value
+from axbridge.config.rig import Rig
+from axbridge.config.rig_check import check_rig
+from axbridge.config.rig_copy import copy_rig
+from axbridge.config.rig_schema import rig_schema
+from axbridge.config.rig_tables import ServoConfig
+from axbridge.config.urdf_parameters import split_options
+from axbridge.errors import UsageError
 from axbridge.file_reading import printable
+from axbridge.files import check_new, write_whole
+from axbridge.robot.calibration import rig_of_scan
+from axbridge.virtual.world import initial_registers
 
-if TYPE_CHECKING:
-    from axbridge.config.rig import Rig
-    from axbridge.config.rig_tables import ServoConfig
-
-rig = typer.Typer(
-    cls=Verbs, no_args_is_help=True, help="Rigs: which servo is which joint. List, show, copy and check them."
-)
+rig = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
 app.add_typer(rig, name="rig")
 
 
 @rig.command("list")
 def list_(*, json: JsonOption = False) -> None:
     """List the rigs that come with axbridge."""
-    from axbridge.cli.list_ import shipped_rigs
-
     rigs = shipped_rigs()
     if json:
         emit_json("rig-list-1", {"rigs": rigs})
@@ -44,9 +49,6 @@ def new(
     baud: BaudOption = 1_000_000,
 ) -> None:
     """Write a rig of the servos that answer on a port. Nothing moves; 0 is the middle of each servo's range."""
-    from axbridge.files import check_new, write_whole
-    from axbridge.robot.calibration import rig_of_scan
-
     path = name / f"{name.name}.toml"
     check_new(path, force=False)
     found = rig_of_scan(name.name, port, baud)
@@ -64,8 +66,6 @@ def new(
 
 
 def _toml(value: object) -> str:
-    from axbridge.config.model import toml_value
-
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{key} = {toml_value(one)}" for key, one in value.items()) + " }"
     return toml_value(value)
@@ -74,8 +74,6 @@ def _toml(value: object) -> str:
 @rig.command()
 def show(rig: RigArgument, *, json: JsonOption = False) -> None:
     """Print what a rig is: its files, buses, world and servos."""
-    from axbridge.config.rig import Rig
-
     loaded = Rig.load(rig)
     if json:
         emit_json("rig-show-1", _facts(loaded))
@@ -116,8 +114,6 @@ def _facts(rig: Rig) -> dict[str, Any]:
 
 
 def _row(servo: ServoConfig) -> tuple[str, ...]:
-    import math
-
     low, high = servo.soft_limits
     limits = "-" if math.isinf(low) else f"{math.degrees(low):.0f} to {math.degrees(high):.0f}°"
     if servo.drive == "ideal":
@@ -128,11 +124,6 @@ def _row(servo: ServoConfig) -> tuple[str, ...]:
 @rig.command()
 def copy(rig: RigArgument, folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")]) -> None:
     """Copy a rig and its files into a new folder, to change them. The copy gets the folder's name."""
-    from axbridge.config.rig import Rig
-    from axbridge.config.rig_copy import copy_rig
-    from axbridge.config.urdf_parameters import split_options
-    from axbridge.errors import UsageError
-
     name, numbers = split_options(rig)
     if numbers:
         raise UsageError(
@@ -150,10 +141,6 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Check a rig and its files, draw its joints, and list what it assumes."""
-    from axbridge.config.rig import Rig
-    from axbridge.config.rig_check import check_rig
-    from axbridge.virtual.world import initial_registers
-
     loaded = Rig.load(rig)
     checked = check_rig(loaded)
     buses = {bus.name: bus for bus in loaded.buses}
@@ -176,6 +163,4 @@ def check(
 @rig.command()
 def schema() -> None:
     """Print the JSON schema of rig files, for editors that complete and check while you type."""
-    from axbridge.config.rig_schema import rig_schema
-
     print(json.dumps(rig_schema(), indent=2, ensure_ascii=False))

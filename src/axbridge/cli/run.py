@@ -10,17 +10,26 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from types import FrameType, TracebackType
+from typing import Annotated, Any
 
 import typer
 
 from axbridge.cli import options as opt
 from axbridge.cli.app import DONE, FAILED_CHECK, app
-from axbridge.cli.recording import ScriptRecording, interruptible, watched
-
-if TYPE_CHECKING:
-    from axbridge.webots import Session
+from axbridge.cli.exit import interruptible
+from axbridge.cli.progress import progress
+from axbridge.config.rig import Rig
+from axbridge.errors import AxBridgeError, UsageError
+from axbridge.files import check_new
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.robot_recorder import RobotRecorder
+from axbridge.robot.open import attending
+from axbridge.robot.robot import Robot
+from axbridge.view.attach import watched
+from axbridge.webots import Session, install
+from axbridge.webots.session import say
 
 _STEP_PATIENCE = 0.4  # s in which a controller that steps hears that it is to end
 
@@ -58,11 +67,6 @@ def run(
     A script that uses axbridge itself gets these options in AXBRIDGE_BACKEND, AXBRIDGE_PORT, AXBRIDGE_ENGINE,
     AXBRIDGE_MODEL and AXBRIDGE_REALTIME.
     """
-    from axbridge.config.rig import Rig
-    from axbridge.errors import UsageError
-    from axbridge.files import check_new
-    from axbridge.webots import install
-
     if not script.is_file():
         raise UsageError(f"no such script: {script}", "give the path of a Python controller")
     script = script.resolve()
@@ -101,7 +105,7 @@ def run(
         if record is not None:
             held.enter_context(interruptible(record, loaded, lambda: signal.SIGINT in asked))
             facts = {"script": str(script), "arguments": sys.argv[1:]}
-            recording = held.enter_context(ScriptRecording(record, loaded, experiment=script.stem, **facts))
+            recording = held.enter_context(_ScriptRecording(record, loaded, experiment=script.stem, **facts))
         if session is not None:
             held.callback(session.close)
         _end_on_signals(session, asked, held.close)
@@ -113,13 +117,58 @@ def run(
     return status
 
 
+class _ScriptRecording:
+    """Records the first robot that this process opens; a context manager.
+
+    The file is made when the robot is opened. At the end the robot is closed first: no motor waits for the disk.
+    """
+
+    def __init__(self, path: Path, rig: Rig | None, **facts: Any) -> None:
+        self._path, self._rig, self._facts = path, rig, facts
+        self._described = {} if rig is None else describe(rig, **facts)
+        self._held = ExitStack()
+        self._log: RobotRecorder | None = None
+
+    def __enter__(self) -> _ScriptRecording:
+        self._held.enter_context(attending(self._opened))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with progress("closing the recording"):
+            self._held.__exit__(kind, value, trace)
+        if kind is None and self._log is None:
+            typer.echo("note: nothing was recorded: the script opened no robot", err=True)
+
+    @property
+    def made(self) -> bool:
+        """Whether there is a file: the script has opened a robot."""
+        return self._log is not None
+
+    def failed(self, status: int) -> None:
+        """Record that the script has ended with this exit status, which is not 0."""
+        if self._log is not None:
+            self._log.event("aborted", error=f"the script ended with status {status}")
+
+    def _opened(self, robot: Robot, seed: int) -> None:
+        """Record this robot, if it is the first."""
+        if self._log is not None:
+            typer.echo(f"note: {self._path} holds the first robot that the script opened, not this one", err=True)
+            return
+        facts = self._described if robot.rig == self._rig else describe(robot.rig, **self._facts)
+        facts |= {"backend": robot.backend, "seed": seed}
+        recorder = self._held.enter_context(Recorder(self._path, facts))
+        self._held.enter_context(robot)
+        self._log = self._held.enter_context(RobotRecorder(robot, recorder))
+
+
 def _end_on_signals(session: Session | None, asked: set[int], close: Callable[[], None]) -> None:
     """Ctrl-C and SIGTERM ask the controller to end, as Webots does; a second one does not ask.
 
     A controller that does not step cannot hear it: then Ctrl-C says how to go on, and SIGTERM comes again by itself.
     A script without a controller's robot has nothing to hear it with: Ctrl-C interrupts it, as it does in Python.
     """
-    from axbridge.webots.session import say
 
     def ask(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT and (session is None or session.ending or not session.opened):
@@ -152,8 +201,6 @@ def _end_on_signals(session: Session | None, asked: set[int], close: Callable[[]
 
 def _execute(script: Path, *, controller: bool) -> int:
     """Run the script as `__main__`; its exit status, 1 with its own traceback when it raised."""
-    from axbridge.errors import AxBridgeError, UsageError
-
     module = {"__name__": "__main__", "__file__": str(script), "__builtins__": __builtins__}
     try:
         exec(compile(script.read_bytes(), str(script), "exec"), module)  # noqa: S102 - what this verb is for

@@ -6,8 +6,14 @@ from typing import Annotated
 
 import typer
 
+from axbridge.bus.commission import unmute
+from axbridge.bus.handshake import profile_for
+from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.scan import BAUDS, scan_bauds
+from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
 from axbridge.cli.options import JsonOption, PortOption, shared
+from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 
 
@@ -19,13 +25,6 @@ def scan(
     json: JsonOption = False,
 ) -> int:
     """List the servos that answer, Dynamixel and Feetech, by baud rate. The exit code is 3 if none answers."""
-    from axbridge.bus.commission import unmute
-    from axbridge.bus.handshake import profile_for
-    from axbridge.bus.protocols.known import PROTOCOLS
-    from axbridge.bus.scan import BAUDS, scan_bauds
-    from axbridge.bus.serial import SerialBus
-    from axbridge.cli.progress import progress
-
     bauds = BAUDS if baud == "all" else (_number("--baud", baud),)
     wanted = _range(ids)
     with SerialBus(port or "auto", bauds[0]) as bus, progress("opening the port", quiet=json) as show:

@@ -6,18 +6,24 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from axbridge.cli.app import DONE, app
 from axbridge.cli.options import EngineOption, RigArgument, SeedOption, shared
 from axbridge.cli.progress import progress
-
-if TYPE_CHECKING:
-    from axbridge.config.rig import Rig
-    from axbridge.virtual.channel import Channel
-    from axbridge.virtual.world import World
+from axbridge.config.rig import Rig
+from axbridge.errors import RigError, UsageError
+from axbridge.robot.open import with_usual_engine
+from axbridge.sim.bank_process import RemoteBank
+from axbridge.sim.support import held
+from axbridge.virtual.assembly import build_bank
+from axbridge.virtual.channel import Channel, PtyChannel, TcpChannel, is_loopback, parse_address
+from axbridge.virtual.faults import parse_faults
+from axbridge.virtual.server import Console
+from axbridge.virtual.server import serve as serve_world
+from axbridge.virtual.world import World
 
 MEASURED = "ax12"  # the model of a real servo
 _STDIN = 0
@@ -51,13 +57,6 @@ def serve(
     It prints `ready: PORT` when clients may connect. On a terminal it also prints its servos and a command to try. To
     set faults while it runs, write a line to its standard input: a value of --faults, `none`, or `power-cycle`.
     """
-    from axbridge.config.rig import Rig
-    from axbridge.errors import UsageError
-    from axbridge.robot.open import with_usual_engine
-    from axbridge.virtual.faults import parse_faults
-    from axbridge.virtual.server import Console
-    from axbridge.virtual.server import serve as serve_world
-
     if timing not in {"wire", "none"}:
         raise UsageError(f"--timing {timing} is not known", "choose wire or none")
     parse_faults(faults)
@@ -102,8 +101,6 @@ def serve(
 
 def served(rig: Rig, model: str | None = None) -> Rig:
     """The rig as it is served: with this model, else with the measured one, because a server replaces hardware."""
-    from axbridge.errors import RigError
-
     if model is not None:
         return rig.with_model(model)
     try:
@@ -138,9 +135,6 @@ def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, l
 
 def _check_reach(tcp: str, allow_remote: bool) -> None:
     """Refuse an address that others can reach unless that is wanted; then say what it means."""
-    from axbridge.errors import UsageError
-    from axbridge.virtual.channel import is_loopback, parse_address
-
     if not tcp or is_loopback(parse_address(tcp)[0]):
         return
     if not allow_remote:
@@ -152,18 +146,11 @@ def _check_reach(tcp: str, allow_remote: bool) -> None:
 
 def _build(rig: Rig, seed: int, timing: Literal["wire", "none"]) -> World:
     """The world; its motors in a process of their own where the system can fork."""
-    from axbridge.sim.bank_process import RemoteBank
-    from axbridge.sim.support import held
-    from axbridge.virtual.assembly import build_bank
-    from axbridge.virtual.world import World
-
     bank = held(build_bank(rig, seed=seed), rig)
     return World(rig, seed=seed, timing=timing, bank=RemoteBank(bank) if hasattr(os, "fork") else bank)
 
 
 def _open(tcp: str, place: int, baud: float, link: Path | None, name: str) -> Channel:
-    from axbridge.virtual.channel import PtyChannel, TcpChannel, parse_address
-
     if tcp:
         host, port = parse_address(tcp)
         return TcpChannel(host, port + place if port else 0)
@@ -172,8 +159,6 @@ def _open(tcp: str, place: int, baud: float, link: Path | None, name: str) -> Ch
 
 def _obey(world: World, text: str) -> str:
     """Carry out a line of standard input."""
-    from axbridge.errors import UsageError
-
     if text == "power-cycle":
         world.power_cycle()
         return "power cycled"

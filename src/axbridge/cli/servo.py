@@ -1,4 +1,4 @@
-"""`axbridge servo`: look at one servo, change its registers, and move it."""
+"""Look at one servo, change its registers, and move it."""
 
 from __future__ import annotations
 
@@ -6,26 +6,46 @@ import math
 import sys
 import warnings
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from axbridge import minimum_jerk
+from axbridge.bus.commission import (
+    UNLOCK,
+    answers_ping,
+    answers_reads,
+    read_register,
+    read_start,
+    refuse_locked,
+    try_protocol,
+    unlocked,
+    unmute,
+    write_blindly,
+    write_register,
+)
+from axbridge.bus.handshake import counting, is_shared, profile_for, who
 from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.dynamixel import SECOND
+from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.scan import ping_all
+from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
 from axbridge.cli.exit import motors_after, stopping
 from axbridge.cli.help import Verbs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, YesOption, servo_of, shared
 from axbridge.cli.progress import progress
 from axbridge.config.instructions import Instruction
-from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, UsageError
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.register_units import in_units
+from axbridge.config.registers import ADDRESSES, Address
+from axbridge.config.rig import Rig
+from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, HardwareError, UsageError
+from axbridge.robot.open import open_robot
+from axbridge.robot.servo import Servo
+from axbridge.units import Calibration, baud_of, baud_register
 
-if TYPE_CHECKING:
-    from axbridge.bus.serial import SerialBus
-    from axbridge.config.profile import FirmwareProfile
-    from axbridge.config.rig import Rig
-    from axbridge.robot.servo import Servo
-
-servo = typer.Typer(cls=Verbs, no_args_is_help=True, help="Look at one servo, change its registers, and move it.")
+servo = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
 app.add_typer(servo, name="servo")
 
 _LAST_ID = 253
@@ -52,10 +72,6 @@ def info(
     json: JsonOption = False,
 ) -> None:
     """Print every register of a servo, in counts and in units."""
-    from axbridge.bus.commission import read_register
-    from axbridge.bus.protocols.known import PROTOCOLS
-    from axbridge.config.register_units import in_units
-
     number, port, baud, own = _address(servo, rig, port, baud)
     with _open(port, baud) as bus:
         profile = _readable(bus, number, own)
@@ -83,8 +99,6 @@ def read(
     json: JsonOption = False,
 ) -> None:
     """Print some registers of a servo."""
-    from axbridge.bus.commission import read_register
-
     number, port, baud, own = _address(servo, rig, port, baud)
     with _open(port, baud) as bus:
         profile = _readable(bus, number, own)
@@ -110,8 +124,6 @@ def write(
 
     A new goal position switches the motor on.
     """
-    from axbridge.bus.commission import UNLOCK, read_register, unmute, write_blindly, write_register
-
     number, port, baud, own = _address(servo, rig, port, baud)
     if register in {"id", "baud_rate"}:
         other = "set-id" if register == "id" else "set-baud"
@@ -154,9 +166,6 @@ def set_id(
     json: JsonOption = False,
 ) -> None:
     """Give a servo another id; refused if the new id is taken, or if two servos have the old one."""
-    from axbridge.bus.commission import write_blindly, write_register
-    from axbridge.bus.handshake import is_shared
-
     number, port, baud, own = _address(servo, rig, port, baud)
     note = ""
     with _open(port, baud) as bus:
@@ -194,8 +203,6 @@ def _say(verb: str, text: str, json: bool, **facts: object) -> None:
 
 
 def _refuse_beside_second(bus: SerialBus) -> None:
-    from axbridge.bus.scan import ping_all
-
     if ping_all(bus):
         raise BusError(
             f"id {_LAST_ID} is no id beside servos of Protocol 2.0, whose packets all begin like one to it",
@@ -204,9 +211,6 @@ def _refuse_beside_second(bus: SerialBus) -> None:
 
 
 def _refuse_taken(bus: SerialBus, new: int) -> None:
-    from axbridge.bus.commission import try_protocol
-    from axbridge.bus.protocols.dynamixel import SECOND
-
     try:
         bus.ping(new)
     except BusTimeout:
@@ -227,9 +231,6 @@ def set_baud(
     json: JsonOption = False,
 ) -> None:
     """Change the baud rate of a servo, and check that it answers at the new one."""
-    from axbridge.bus.commission import read_register, refuse_locked, unlocked, write_blindly
-    from axbridge.units import baud_of, baud_register
-
     number, port, baud, own = _address(servo, rig, port, baud)
     with _open(port, baud) as bus:
         profile, mute = _identify(bus, number, own)
@@ -273,9 +274,6 @@ def reset(
     json: JsonOption = False,
 ) -> None:
     """Factory reset: every EEPROM register gets its default, the id becomes 1."""
-    from axbridge.bus.commission import answers_ping
-    from axbridge.units import baud_of
-
     number, port, baud, own = _address(servo, rig, port, baud)
     if keep not in _SCOPES:
         raise UsageError(f"--keep {keep} is neither id nor id+baud", "leave it out to reset everything")
@@ -320,9 +318,6 @@ def reboot(
     json: JsonOption = False,
 ) -> None:
     """Restart a servo: its torque goes off, and a shut-down after an overload or a fault is cleared."""
-    from axbridge.bus.commission import answers_ping, read_register
-    from axbridge.errors import HardwareError
-
     number, port, baud, own = _address(servo, rig, port, baud)
     with _open(port, baud) as bus:
         profile, mute = _identify(bus, number, own)
@@ -361,8 +356,6 @@ def torque(
     json: JsonOption = False,
 ) -> None:
     """Switch torque on or off. When on, the servo holds its position, also after this program has ended."""
-    from axbridge.bus.commission import read_register, write_blindly, write_register
-
     number, port, baud, own = _address(servo, rig, port, baud)
     if state not in {"on", "off"}:
         raise UsageError(f"torque is on or off, not {state!r}")
@@ -395,10 +388,6 @@ def goto(
     Without a rig, an id is enough: 0° is the middle of the servo's range. With one (--rig or AXBRIDGE_RIG), its zero,
     direction and limits are used. Ctrl-C stops it, and the motor goes off.
     """
-    from axbridge import minimum_jerk
-    from axbridge.bus.protocols.known import PROTOCOLS
-    from axbridge.robot.open import open_robot
-
     if not math.isfinite(angle):
         raise UsageError(f"{angle} is no angle", "give degrees: 30, or -12.5")
     if duration is not None and not 0 < duration < math.inf:
@@ -447,8 +436,6 @@ def goto(
 
 def _one_of_rig(name: str, servo: str) -> Rig:
     """A rig with nothing but this servo of it, by name or bus id, and what is coupled with it."""
-    from axbridge.config.rig import Rig
-
     rig = Rig.load(name)
     chosen = servo_of(rig, servo)
     base, coupled, _ = chosen.name.partition("::")
@@ -461,9 +448,6 @@ def _one_of_rig(name: str, servo: str) -> Rig:
 
 def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
     """A rig of the servo with this bus id, whose angles count from the middle of its range."""
-    from axbridge.bus.handshake import counting
-    from axbridge.config.rig import Rig
-
     if not (servo.isascii() and servo.isdigit() and int(servo) <= _LAST_ID):
         raise UsageError(f"{servo!r} is no bus id, and names are a rig's", "give an id, 0..253, or add --rig")
     with _open(port, baud) as bus:
@@ -484,8 +468,6 @@ def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
 
 def _refuse_beyond(servo: Servo, profile: FirmwareProfile, angle: float) -> None:
     """Refuse an angle that the rig or the servo's own angle limits do not let it go to."""
-    from axbridge.units import Calibration
-
     names = profile.names
     limits = servo.read(names.low), servo.read(names.high)
     if limits == (0, 0) and "operating_mode" not in profile.registers:
@@ -519,8 +501,6 @@ def _address(
 
 
 def _open(port: str | None, baud: int) -> SerialBus:
-    from axbridge.bus.serial import SerialBus
-
     return SerialBus(port or "auto", baud)
 
 
@@ -531,8 +511,6 @@ def _where(bus: SerialBus, baud: int) -> str:
 
 def _silence(bus: SerialBus, id: int, baud: int) -> str:
     """What is wrong with a servo that answers PING alone, and what repairs it."""
-    from axbridge.bus.commission import unmute
-
     return (
         f"servo {id} has status return level 0 and was taken for an AX-12A: "
         f"`{unmute(id, _where(bus, baud))}` lets it answer"
@@ -545,12 +523,6 @@ def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tu
     The bus learns which protocol it speaks. For an unknown model the profile is its `own`, as a rig has it, or else one
     whose common registers all share: the AX-12A's, or the XL430's.
     """
-    from axbridge.bus.commission import answers_reads, read_register, read_start, try_protocol
-    from axbridge.bus.handshake import profile_for, who
-    from axbridge.bus.protocols.dynamixel import SECOND
-    from axbridge.config.profile import FirmwareProfile
-    from axbridge.config.registers import ADDRESSES, Address
-
     length = Address.STATUS_RETURN_LEVEL + 1
     try:
         data = read_start(bus, id, length)
@@ -576,8 +548,6 @@ def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tu
 
 
 def _readable(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> FirmwareProfile:
-    from axbridge.bus.commission import unmute
-
     profile, mute = _identify(bus, id, own)
     if mute:
         raise BusError(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.options import EngineOption, ForceOption, JsonOption, RigArgument, SeedOption, shared
 from axbridge.cli.progress import progress
-
-if TYPE_CHECKING:
-    from axbridge.learn.sweep import SweepRow
+from axbridge.config.rig import Rig
+from axbridge.files import check_new, write_whole
+from axbridge.learn.sweep import SweepRow, header, parse_axes
+from axbridge.learn.sweep import sweep as measured
 
 
 @app.command()
@@ -36,11 +37,6 @@ def sweep(
     json: JsonOption = False,
 ) -> None:
     """Try every combination of values in simulation, on all cores or a cluster, and print a figure of each."""
-    from axbridge.config.rig import Rig
-    from axbridge.files import check_new, write_whole
-    from axbridge.learn.sweep import parse_axes
-    from axbridge.learn.sweep import sweep as measured
-
     check_new(out, force=force)
     axes = parse_axes(over)
     with progress("starting workers", quiet=json) as show:
@@ -62,7 +58,5 @@ def sweep(
 
 
 def _table(rows: list[SweepRow], form: str) -> list[list[str]]:
-    from axbridge.learn.sweep import header
-
     head = [header(name) for name in (*rows[0].values, *rows[0].figures)]
     return [head, *([form.format(value) for value in (*row.values.values(), *row.figures.values())] for row in rows)]

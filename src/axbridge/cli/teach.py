@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,12 +15,15 @@ from axbridge.cli import options as opt
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.exit import stopping
 from axbridge.cli.keys import END, pressed
+from axbridge.config.rig import Rig
 from axbridge.errors import BusError, UsageError
-
-if TYPE_CHECKING:
-    from axbridge.motion.moves import Key, Move
-    from axbridge.motion.teaching import Taught
-    from axbridge.robot.robot import Robot
+from axbridge.files import check_new
+from axbridge.motion.files import save_move
+from axbridge.motion.moves import Key, Move, Page
+from axbridge.motion.mtn import joints_of
+from axbridge.motion.teaching import Taking, Taught, chosen, soft, take_pose
+from axbridge.robot.open import open_robot
+from axbridge.robot.robot import Robot
 
 
 @app.command()
@@ -51,13 +54,6 @@ def teach(
     The chosen joints go soft: hold them. All other joints hold where they are, so that nothing drops. One key begins,
     another key ends. Then the robot holds the last pose until you press a key. Support it: its motors go off.
     """
-    from axbridge.config.rig import Rig
-    from axbridge.files import check_new
-    from axbridge.motion.files import save_move
-    from axbridge.motion.mtn import joints_of
-    from axbridge.motion.teaching import chosen, soft
-    from axbridge.robot.open import open_robot
-
     width = opt.short_time("--smooth", smooth)
     if not (0 < way < math.inf and 0 <= duration < math.inf):
         raise UsageError("--way must be positive, --duration 0 or more", "correct the option")
@@ -111,8 +107,6 @@ def _hand(
     save: Callable[[Move], None],
 ) -> Taught:
     """Take down what the hand does for `seconds`, or between two keys; a failure loses nothing of it."""
-    from axbridge.motion.teaching import Taking
-
     taking = Taking(robot, names)
     if not seconds:
         print(f"soft: {', '.join(names)}\nlead it to the start, then press a key", file=sys.stderr)
@@ -135,9 +129,6 @@ def _poses(
     robot: Robot, names: tuple[str, ...], key: Callable[[], str], way: float, save: Callable[[Move], None]
 ) -> None:
     """Take a pose for every key, until q; a failure loses none of them."""
-    from axbridge.motion.moves import Move, Page
-    from axbridge.motion.teaching import take_pose
-
     print(f"soft: {', '.join(names)}\na key takes a pose, q ends", file=sys.stderr)
     keys: list[Key] = []
     try:

@@ -10,14 +10,19 @@ from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from axbridge.bus.serial import SerialBus
+from axbridge.cli import verify_steps as steps
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.buses import buses_of
+from axbridge.cli.by_hand import KEYS, Hand
+from axbridge.cli.doctor import tell
 from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.keys import AGAIN, BACK, QUIT, SKIP, YES, Ended, ask, pressed
+from axbridge.cli.off import broadcast_off
 from axbridge.cli.options import (
     EngineOption,
     ForceOption,
@@ -30,14 +35,27 @@ from axbridge.cli.options import (
     shared,
 )
 from axbridge.cli.progress import Show, progress
+from axbridge.cli.verify_report import (
+    KEPT,
+    PAGE,
+    TEXT,
+    State,
+    StepOutcome,
+    counted,
+    judged,
+    load,
+    save,
+    verdict,
+    write_report,
+)
+from axbridge.cli.verify_steps import ENDS, LIMP, Measured, Task, compared, suited
+from axbridge.comparison.comparison import Comparison
+from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
-
-if TYPE_CHECKING:
-    from axbridge.cli.by_hand import Hand
-    from axbridge.cli.verify_report import State, StepOutcome
-    from axbridge.cli.verify_steps import Measured, Task
-    from axbridge.comparison.comparison import Comparison
-    from axbridge.robot.calibration import JointTurn
+from axbridge.files import check_new
+from axbridge.motion.gait import can_walk
+from axbridge.robot.calibration import JointTurn, judge_mounting, zero_pose
+from axbridge.robot.open import open_robot
 
 _OTHER_WAY, _OTHER_JOINT = "o", "x"
 _MOVING = ("motion", "walk")  # steps that would tear at a robot whose rig is wrong
@@ -82,13 +100,6 @@ def verify(
     out and repeat them. A later run in the same folder continues where this one ended. At the end the motors are off,
     also after an error or Ctrl-C. The exit code is 1 if a step found a fault.
     """
-    from axbridge.bus.serial import SerialBus
-    from axbridge.cli.verify_report import KEPT, PAGE, TEXT, judged, load
-    from axbridge.cli.verify_steps import LIMP, Task, suited
-    from axbridge.config.rig import Rig
-    from axbridge.files import check_new
-    from axbridge.motion.gait import can_walk
-
     loaded = Rig.load(rig).with_engine(engine).overridden(LIMP)
     wanted = listed(only, list(_STEPS), "step")
     queue = [name for name in _STEPS if name in (wanted or _STEPS)]
@@ -138,8 +149,6 @@ class _Run:
 
     def do(self, queue: list[str], begun: list[str]) -> None:
         """Do these steps; what is done goes into `begun`."""
-        from axbridge.cli.off import broadcast_off
-
         print(f"{self._task.rig.name}, servos: {len(self._task.rig.dynamixels)}, steps: {len(queue)}.")
         print("All motors go off now, and are off between the steps and at the end: hold the robot.")
         self._ask(f"keys: {YES} goes on, {QUIT} ends", YES)
@@ -189,8 +198,6 @@ class _Run:
 
     def _moves(self, name: str) -> str:
         """What will move."""
-        from axbridge.cli.verify_steps import ENDS, suited
-
         task = self._task
         broken = [step for step, one in self._outcomes.items() if any(finding.fatal for finding in one.findings)]
         if name in _MOVING and broken:
@@ -205,8 +212,6 @@ class _Run:
         return moves
 
     def _measured(self, name: str) -> Measured:
-        from axbridge.cli import verify_steps as steps
-
         task, show = self._task, self._show
         if name == "line":
             return steps.measure_line(task, show)
@@ -226,12 +231,6 @@ class _Run:
 
     def _joints(self) -> Measured:
         """Have the joints led by hand."""
-        from axbridge.cli.by_hand import KEYS, Hand
-        from axbridge.cli.verify_steps import Measured
-        from axbridge.motion.gait import can_walk
-        from axbridge.robot.calibration import judge_mounting, zero_pose
-        from axbridge.robot.open import open_robot
-
         task, pose = self._task, zero_pose(self._task.rig)
         with open_robot(task.rig, "real", port=task.port) as robot:
             for servo in robot.values():
@@ -255,9 +254,6 @@ class _Run:
 
     def _keep(self, name: str, state: State, found: Measured | None = None, lines: Sequence[str] = ()) -> None:
         """Keep what came of a step, and write the page again."""
-        from axbridge.cli.verify_report import KEPT, StepOutcome, save, write_report
-        from axbridge.cli.verify_steps import Measured, compared
-
         task, folder = self._task, self._task.folder
         when = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
         facts, words, findings = found or Measured({}, lines, [])
@@ -275,8 +271,6 @@ class _Run:
 
     def summed_up(self) -> int:
         """Say where everything is; the exit code."""
-        from axbridge.cli.verify_report import PAGE, TEXT, counted, verdict
-
         wrong = [name for name, one in self._outcomes.items() if one.findings or one.state == "failed"]
         print(f"\nmotors are off; {verdict(self._task.rig, _STEPS, self._outcomes)}")
         print(f"promises  {counted(self._outcomes)}")
@@ -291,8 +285,6 @@ class _Run:
 
 def _turned(hand: Hand[JointTurn], name: str, count: str) -> JointTurn | str:
     """What moved when one joint was turned; or the key that left it."""
-    from axbridge.robot.calibration import JointTurn
-
     what = f"{count}: turn {name} (id {hand.robot[name].config.id})"
     which = f"did it go {hand.way(name)}? {YES}; {_OTHER_WAY}: the other way; {_OTHER_JOINT}: another joint moved; "
     while True:
@@ -311,8 +303,6 @@ def _turned(hand: Hand[JointTurn], name: str, count: str) -> JointTurn | str:
 
 def _tell(outcome: StepOutcome) -> None:
     """What was measured and found, and what repairs it."""
-    from axbridge.cli.doctor import tell
-
     for line in outcome.lines:
         print(f"  {line}")
     tell(outcome.findings, "  ")

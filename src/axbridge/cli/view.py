@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from pathlib import Path
+from time import sleep
 from typing import Annotated
 
 import typer
@@ -13,8 +14,17 @@ from axbridge.cli.app import app
 from axbridge.cli.exit import stopping
 from axbridge.cli.options import BackendOption, EngineOption, ForceOption, PortOption, SeedOption, names_rig, shared
 from axbridge.cli.progress import progress
+from axbridge.comparison.simulate import simulate
+from axbridge.config.rig import Rig
 from axbridge.errors import PortError, UsageError
 from axbridge.files import check_new, write_whole, writing
+from axbridge.recording.provenance import rig_of
+from axbridge.recording.stored import open_recording
+from axbridge.robot.calibration import rig_of_scan
+from axbridge.robot.open import open_robot
+from axbridge.view.attach import attach
+from axbridge.view.replay import replay_page
+from axbridge.view.web_server import WebServer
 
 _SIMULATED = "`axbridge view bench_arm`"
 
@@ -69,11 +79,6 @@ def view(
         return
     if out is not None:
         raise UsageError("--out is for recordings", "give one; `axbridge record` makes one")
-    from axbridge.config.rig import Rig
-    from axbridge.robot.calibration import rig_of_scan
-    from axbridge.robot.open import open_robot
-    from axbridge.view.attach import attach
-
     if model is not None and backend == "real":
         raise UsageError("--model is of a simulation", "add --backend twin to see it beside the robot")
     if rig is None:
@@ -100,12 +105,6 @@ def view(
 
 def _replay(paths: list[Path], rig: str | None, model: str | None, engine: str | None) -> str:
     """The page of recordings."""
-    from axbridge.comparison.simulate import simulate
-    from axbridge.config.rig import Rig
-    from axbridge.recording.provenance import rig_of
-    from axbridge.recording.stored import open_recording
-    from axbridge.view.replay import replay_page
-
     if len(paths) > 1 and rig is not None:
         raise UsageError("both several recordings and --rig are given", "give one of them")
     for word, given in (("--model", model), ("--engine", engine)):
@@ -126,10 +125,6 @@ def _replay(paths: list[Path], rig: str | None, model: str | None, engine: str |
 
 def _serve(page: str, name: str, page_port: int | None, host: str, seconds: float, *, browser: bool) -> None:
     """Serve the page of recordings."""
-    from time import sleep
-
-    from axbridge.view.web_server import WebServer
-
     server = WebServer(page_port, host, f"{name} – axbridge")
     server.page = page
     try:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from axbridge.cli import options as opt
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
-from axbridge.cli.exit import motors_after
+from axbridge.cli.exit import interruptible, motors_after
 from axbridge.cli.progress import progress
-from axbridge.cli.recording import interruptible, watched
-
-if TYPE_CHECKING:
-    from axbridge.motion.walking import WalkOutcome
+from axbridge.config.rig import Rig
+from axbridge.errors import UsageError
+from axbridge.files import check_new
+from axbridge.motion.gait import Gait
+from axbridge.motion.walking import WalkOutcome, check
+from axbridge.motion.walking import walk as walk_with
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.robot.open import open_robot
+from axbridge.view.attach import watched
 
 
 @app.command()
@@ -49,16 +55,6 @@ def walk(
     Its steps are planned before it starts; only with --feedback does the measured lean correct them. Hold a real robot
     upright until it stands. Ctrl-C switches its motors off. The exit code is 1 if the simulated robot fell.
     """
-    from axbridge.config.rig import Rig
-    from axbridge.errors import UsageError
-    from axbridge.files import check_new
-    from axbridge.motion.gait import Gait
-    from axbridge.motion.walking import check
-    from axbridge.motion.walking import walk as walk_with
-    from axbridge.recording.provenance import describe
-    from axbridge.recording.recorder import Recorder
-    from axbridge.robot.open import open_robot
-
     if steps is not None and duration is not None:
         raise UsageError("--steps and --duration are two ways to say how far", "give one of them")
     if duration is not None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
+import axbridge
 from axbridge.cli.app import app
 from axbridge.cli.progress import progress
-
-if TYPE_CHECKING:
-    from axbridge.sim.engines.choice import EngineName
+from axbridge.comparison.simulate import simulate
+from axbridge.config.rig import Rig
+from axbridge.jit import COMPILED, cache_folder, kernels
+from axbridge.recording.sample_logs import load
+from axbridge.sim.engines.choice import EngineName, installed
 
 _PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}  # backlash takes other kernels
 
@@ -20,9 +22,6 @@ def warmup() -> None:
 
     Without this verb it is compiled at the first use.
     """
-    from axbridge.jit import COMPILED, cache_folder, kernels
-    from axbridge.sim.engines.choice import installed
-
     if not COMPILED:
         print("nothing to compile: without numba kernels run as plain Python (pip install numba)")
         return
@@ -39,18 +38,12 @@ def warmup() -> None:
 
 def _step(rig: str, engine: EngineName | None = None) -> None:
     """A step of a simulated rig."""
-    import axbridge
-
     with axbridge.open(rig, engine=engine) as robot:
         robot.step()
 
 
 def _rollouts() -> None:
     """A recording through models without and with backlash."""
-    from axbridge.comparison.simulate import simulate
-    from axbridge.config.rig import Rig
-    from axbridge.recording.sample_logs import load
-
     log, rig = load("xl330"), Rig.load("xl330_pendulum")
     for each in (rig, rig.with_servos(lambda _: {"params": _PLAY})):
         simulate(log, each)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import webbrowser
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from axbridge.robot.open import attending
 from axbridge.robot.robot import Robot
 from axbridge.view.commands import Commands
 from axbridge.view.news import news
 from axbridge.view.page import LivePage
+from axbridge.view.web_server import need_websockets
 
 
 def attach(
@@ -42,7 +46,16 @@ def attach(
     say(f"page: {page.url}")
     say(f"stop: {page.stop_url}")
     if browser:
-        import webbrowser
-
         webbrowser.open(page.url)
     return page
+
+
+@contextmanager
+def watched(*, wanted: bool) -> Iterator[None]:
+    """Give every robot that is opened in this block its live page, where that is wanted."""
+    if not wanted:
+        yield
+        return
+    need_websockets()
+    with attending(lambda robot, _: robot.view()):
+        yield
