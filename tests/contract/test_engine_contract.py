@@ -1,6 +1,7 @@
 """What every engine does, whatever solves it: `axbridge.testing.check_engine` on each kind there is."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,34 +11,79 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.servo.columns import Command, Passive
 from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
-from axbridge.sim.engines.bullet.engine import BulletEngine
-from axbridge.sim.engines.mujoco.engine import MujocoEngine
+from axbridge.sim.engines.choice import build_engine
 from axbridge.sim.engines.pendulums import Pendulums
 from axbridge.testing import check_engine
-from tests.support.one_joint import write_pendulum
+from tests.support.one_joint import paper_servo, write_pendulum
 
 pytestmark = pytest.mark.slow
 
 PROFILE = FirmwareProfile.load("ax-12a")
 
 
-@pytest.mark.parametrize("engine", [BulletEngine, MujocoEngine])
+ENGINES = ["bullet", "mujoco"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_keeps_every_promise(engine):
-    assert len(check_engine(engine)) >= 20
+    assert len(check_engine(partial(build_engine, engine))) >= 20
 
 
-class _Frictionless(BulletEngine):
+def frictionless(scene):
     """An engine that forgets dry friction."""
+    engine = build_engine("mujoco", scene)
+    advance = engine.advance
 
-    def advance(self, drives, first, count):
+    def slipping(drives, first, count):
         slippery = drives.passive.copy()
         slippery[:, Passive.FRICTION] = 0.0
-        super().advance(drives._replace(passive=slippery), first, count)
+        advance(drives._replace(passive=slippery), first, count)
+
+    engine.advance = slipping
+    return engine
 
 
 def test_an_engine_that_breaks_the_contract_is_told_which_promise():
     with pytest.raises(AssertionError, match="dry friction holds up to its limit: the angle of a joint"):
-        check_engine(_Frictionless)
+        check_engine(frictionless)
+
+
+@pytest.mark.parametrize(
+    ("engine", "time_step", "allowed"),  # degrees, root mean square
+    [
+        ("bullet", 1 / 240, 0.3),
+        pytest.param("bullet", 1e-3, 0.1, marks=pytest.mark.ci),
+        ("mujoco", 1 / 240, 0.02),
+        pytest.param("mujoco", 1e-3, 0.02, marks=pytest.mark.ci),
+    ],
+)
+@pytest.mark.parametrize("armature", [0.0, 0.004])
+@pytest.mark.parametrize("inertia", [1e-5, 7.2e-4, 5e-3])
+def test_steps_and_falls_follow_the_papers_equations(tmp_path, inertia, armature, engine, time_step, allowed):
+    if inertia + armature < 1e-4:
+        allowed = max(allowed, 0.05)  # so light a link has its speed within a physics step
+    weight = 0.081 * min(1.0, inertia / 7.2e-4)
+    urdf = write_pendulum(tmp_path / "p.urdf", inertia, weight)
+    model = ServoModel.load("lima2009", PROFILE, {"motor": {"armature": armature}})
+    for goal, start in ((math.pi / 2, 0.0), *((None, math.radians(angle)) for angle in (45, 90, 135))):
+        world = build_engine(engine, Scene(urdf, time_step=time_step, start={"shaft": start}))
+        bank = ServoBank(world, [BankServo("shaft", model, 1, PROFILE.units.position, 0)], [9.6])
+        row = np.zeros(len(Command))
+        row[Command.TORQUE_LIMIT] = 1
+        if goal is not None:
+            row[[Command.TORQUE, Command.GOAL]] = 1, goal
+        bank.set_command(0, row, 0.0)
+        times, angles = [0.0], [start]
+        while bank.time < 0.8:
+            bank.advance(bank.time + 1.001e-3)
+            times.append(bank.time)
+            angles.append(bank.positions[0])
+        bank.close()
+        found, truth, _ = paper_servo(
+            inertia, weight, armature=armature, goal=goal, start=start, duration=times[-1], samples=2000
+        )
+        error = np.degrees(angles - np.interp(times, found, truth))
+        assert math.sqrt(np.mean(error**2)) <= allowed, (goal, start)
 
 
 def swing(engine, model, steps):
@@ -57,11 +103,11 @@ def swing(engine, model, steps):
 
 
 @pytest.mark.parametrize("model", ["lima2009", "ax12"])
-@pytest.mark.parametrize("make", [BulletEngine, MujocoEngine, None])
-def test_servos_move_alike_however_many_steps_an_engine_is_asked_for(tmp_path, make, model):
+@pytest.mark.parametrize("engine", [*ENGINES, None])
+def test_servos_move_alike_however_many_steps_an_engine_is_asked_for(tmp_path, engine, model):
     urdf, loaded = write_pendulum(tmp_path / "p.urdf", 7.2e-4, 0.08), ServoModel.load(model, PROFILE)
     one, many = (
-        swing(make(Scene(urdf)) if make else Pendulums(["shaft"], time_step=1 / 240), loaded, steps)
+        swing(build_engine(engine, Scene(urdf)) if engine else Pendulums(["shaft"], time_step=1 / 240), loaded, steps)
         for steps in (1, 20)
     )
     assert np.abs(one).max() > 0.5

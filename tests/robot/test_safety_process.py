@@ -104,10 +104,21 @@ def feetech(tmp_path_factory):
         yield served
 
 
-@pytest.mark.parametrize("policy", ["limp", "hold", "park"])
-@pytest.mark.parametrize(("way", "how"), [("main thread", "SIGTERM"), ("main thread", "SIGKILL"), ("wheel", "SIGKILL")])
+@pytest.mark.parametrize(
+    ("way", "how", "policy"),
+    [
+        *(("main thread", "SIGTERM", policy) for policy in ("limp", "hold", "park")),
+        *((way, "SIGKILL", "limp") for way in ("main thread", "wheel")),
+    ],
+)
 def test_a_program_leaves_no_feetech_motor_on(feetech, way, how, policy):
     assert not ends.end(feetech, way, how, policy=policy).wrong
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])
+def test_a_program_leaves_no_motor_on_where_two_protocols_share_a_line(how):
+    with ends.served("head_gripper", model=None) as line:
+        assert not ends.end(line, "main thread", how).wrong
 
 
 def test_a_program_killed_before_its_guard_is_up_is_guarded_too(line):

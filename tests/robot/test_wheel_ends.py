@@ -39,14 +39,14 @@ def test_the_angle_limits_are_back(served, how):
 
 
 class Troubled:
-    """A bus on which writes to the angle limits fail the first `count` times; what they do to the servo is up to it."""
+    """A bus on which writes of what makes a wheel fail the first `count` times; they may arrive all the same."""
 
     def __init__(self, bus, count, *, arrive=False, trouble=None):
         self._bus, self.count, self._arrive = bus, count, arrive
         self._trouble = trouble or BusTimeout(1)
 
     def write(self, id, address, data, **options):
-        if address == 6 and self.count:
+        if address in {6, 10, 11} and self.count:  # an AX-12's limits; modes of an X servo
             self.count -= 1
             if self._arrive:
                 self._bus.write(id, address, data, **options)
@@ -57,59 +57,72 @@ class Troubled:
         return getattr(self._bus, name)
 
 
-def turn(robot):
-    servo = robot["shoulder"]
-    servo.set_position(math.inf)
-    servo.set_velocity(1.0)
-    for _ in range(5):
-        robot.step(20)
+class Wheel:
+    """A robot of one servo that turns, and what of it can be in the way."""
+
+    def __init__(self, rig, registers, wheel, joint, said):
+        self.robot = axbridge.open(rig)
+        (self.name,) = self.robot
+        self._world, self._registers = self.robot.simulation.world, registers
+        self.wheel, self.joint, self.said = wheel, joint, said
+
+    def turn(self):
+        servo = self.robot[self.name]
+        servo.set_position(math.inf)
+        servo.set_velocity(1.0)
+        for _ in range(5):
+            self.robot.step(20)
+
+    def trouble(self, count, **kind):
+        drive = self.robot._connection.drives[self.name]
+        drive.bus = Troubled(drive.bus, count, **kind)
+
+    @property
+    def held(self):
+        return tuple(self._world.servos[self.name].table[register] for register in self._registers)
 
 
-def limits(world):
-    table = world.servos["shoulder"].table
-    return table["cw_angle_limit"], table["ccw_angle_limit"]
+AX = "bench_arm", ("cw_angle_limit", "ccw_angle_limit"), (0, 0), (0, 1023), ("a wheel", "ccw_angle_limit 1023")
+X = "xl330_pendulum", ("operating_mode",), (1,), (3,), ("in another mode", "operating_mode 3")
+
+
+@pytest.fixture(params=[AX, X], ids=["AX", "X"])
+def wheel(request):
+    made = Wheel(*request.param)
+    yield made
+    made.robot.close()
 
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
-def test_limits_whose_first_restoring_write_failed_are_back_after_close(capfd):
-    with axbridge.open("bench_arm", backend="sim") as robot:
-        turn(robot)
-        world, drive = robot._connection.backend.clock, robot._connection.drives["shoulder"]
-        assert limits(world) == (0, 0)
-        drive.bus = Troubled(drive.bus, 1)
-    assert limits(world) == (0, 1023)
-    assert capfd.readouterr().err == ""
-
-
-@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
-def test_a_wheel_whose_making_seemed_to_fail_is_a_joint_after_close():
-    with axbridge.open("bench_arm", backend="sim") as robot:
-        world, drive = robot._connection.backend.clock, robot._connection.drives["shoulder"]
-        robot.step(20)
-        drive.bus = Troubled(drive.bus, 1, arrive=True)
-        with pytest.raises(BusTimeout):
-            turn(robot)
-        assert limits(world) == (0, 0)
-    assert limits(world) == (0, 1023)
-
-
-@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
-def test_a_wheel_that_cannot_be_undone_is_named_with_the_command_that_mends_it(capfd):
-    with axbridge.open("bench_arm", backend="sim") as robot:
-        turn(robot)
-        drive = robot._connection.drives["shoulder"]
-        drive.bus = Troubled(drive.bus, 99)
+@pytest.mark.parametrize("fails", [0, 1, 99])
+def test_a_wheel_is_a_joint_after_close_or_the_command_that_repairs_it_is_said(wheel, fails, capfd):
+    wheel.turn()
+    assert wheel.held == wheel.wheel
+    wheel.trouble(fails)
+    wheel.robot.close()
     said = capfd.readouterr().err
-    assert "servo 'shoulder' (id 1) may still be a wheel" in said
-    assert "axbridge servo write 1 ccw_angle_limit 1023" in said
+    what, command = wheel.said
+    assert wheel.held == (wheel.wheel if fails == 99 else wheel.joint)
+    assert (f"servo '{wheel.name}' (id 1) may still be {what}" in said) == (fails == 99)
+    assert (f"axbridge servo write 1 {command}" in said) == (fails == 99)
 
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
-def test_a_second_interrupt_does_not_leave_a_wheel_behind():
-    robot = axbridge.open("bench_arm", backend="sim")
-    turn(robot)
-    world, drive = robot._connection.backend.clock, robot._connection.drives["shoulder"]
-    drive.bus = Troubled(drive.bus, 1, trouble=KeyboardInterrupt())
+def test_a_wheel_whose_making_seemed_to_fail_is_a_joint_after_close(wheel):
+    wheel.robot[wheel.name].torque_on()
+    wheel.robot.step(20)
+    wheel.trouble(1, arrive=True)
+    with pytest.raises(BusTimeout):
+        wheel.turn()
+    assert wheel.held == wheel.wheel
+    wheel.robot.close()
+    assert wheel.held == wheel.joint
+
+
+@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
+def test_a_second_interrupt_does_not_leave_a_wheel_behind(wheel):
+    wheel.turn()
+    wheel.trouble(1, trouble=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        robot.close()
-    assert limits(world) == (0, 1023)
+        wheel.robot.close()
+    assert wheel.held == wheel.joint

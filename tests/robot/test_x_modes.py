@@ -1,4 +1,4 @@
-"""X servos do in modes of their own what an AX-12 needs help for, and have their own mode back whatever ends."""
+"""X servos do in modes of their own what an AX-12 needs help for, and have their own mode back."""
 
 import math
 
@@ -6,29 +6,10 @@ import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.errors import BusTimeout, ControlWarning
+from axbridge.errors import ControlWarning
 from axbridge.robot.safety.policies import hold
-from tests.support.warm import Warm, serving
 
 pytestmark = pytest.mark.slow
-
-ENDS = {
-    "no close": "",
-    "exception": "raise SystemError",
-    "SIGTERM": "os.kill(os.getpid(), signal.SIGTERM)",
-    "close": "robot.close()",
-}
-WHEEL = """
-import math, os, signal, sys, warnings, axbridge
-warnings.simplefilter("ignore")
-robot = axbridge.open("koch", backend="real", port=sys.argv[1])
-for name, command in (("shoulder_pan", "set_position(math.inf)"), ("elbow_flex", "set_torque(0.0)"), ("gripper", "set_duty(0.0)")):
-    eval(f"robot[name].{command}")
-robot["shoulder_pan"].set_velocity(0.1)
-for _ in range(3):
-    robot.step(20)
-print([robot[name].read("operating_mode") for name in ("shoulder_pan", "elbow_flex", "gripper")], flush=True)
-"""
 
 
 def pendulum(**registers):
@@ -154,56 +135,6 @@ def test_an_error_that_does_not_shut_it_down_does_not_keep_it_off(robot):
     assert servo.read("torque_enable") == 1
 
 
-class Refusing:
-    """A bus on which writes to Operating Mode fail the first `count` times, on their way there or back."""
-
-    def __init__(self, bus, count, *, arrive=False):
-        self._bus, self.count, self._arrive = bus, count, arrive
-
-    def write(self, id, address, data, **options):
-        if address in {10, 11} and self.count:
-            self.count -= 1
-            if self._arrive:
-                self._bus.write(id, address, data, **options)
-            raise BusTimeout(id)
-        return self._bus.write(id, address, data, **options)
-
-    def __getattr__(self, name):
-        return getattr(self._bus, name)
-
-
-def mode(robot):
-    return robot._connection.backend.clock.servos["pendulum"].table["operating_mode"]
-
-
-@pytest.mark.parametrize(("fails", "after"), [(0, 3), (1, 3), (99, 1)])
-def test_it_has_its_own_mode_back_or_the_command_that_mends_it_is_said(fails, after, capfd):
-    with pendulum() as robot:
-        servo = robot["pendulum"]
-        servo.set_position(math.inf)
-        run(robot, 0.1)
-        drive = robot._connection.drives["pendulum"]
-        drive.bus = Refusing(drive.bus, fails)
-        assert mode(robot) == 1
-    assert mode(robot) == after
-    said = capfd.readouterr().err
-    assert ("servo 'pendulum' (id 1) may still be in another mode" in said) == (fails == 99)
-    assert ("axbridge servo write 1 operating_mode 3" in said) == (fails == 99)
-
-
-def test_a_change_of_mode_that_seemed_to_fail_is_undone():
-    with pendulum() as robot:
-        servo = robot["pendulum"]
-        servo.torque_on()
-        drive = robot._connection.drives["pendulum"]
-        drive.bus = Refusing(drive.bus, 1, arrive=True)
-        servo.set_position(math.inf)
-        with pytest.raises(BusTimeout):
-            run(robot, 0.1)
-        assert mode(robot) == 1
-    assert mode(robot) == 3
-
-
 def test_hold_lets_whatever_turns_stand_still():
     with axbridge.open("koch") as robot:
         robot["wrist_roll"].set_position(math.inf)
@@ -217,15 +148,3 @@ def test_hold_lets_whatever_turns_stand_still():
         read = {"wrist_roll": "goal_velocity", "wrist_flex": "goal_current", "shoulder_pan": "goal_pwm"}
         assert {name: robot[name].read(register) for name, register in read.items()} == dict.fromkeys(read, 0)
         assert robot["gripper"].read("torque_enable") == 1
-
-
-def test_modes_are_back_whatever_ends_the_program():
-    with serving("koch") as port:
-        for end in ENDS.values():
-            with Warm("-c", WHEEL + end, port) as process:
-                out, err = process.communicate(timeout=60)
-            assert out == "[1, 0, 16]\n", err
-            assert "still be" not in err
-            with axbridge.open("koch", backend="real", port=port) as robot:
-                found = [(servo.read("operating_mode"), servo.read("torque_enable")) for servo in robot.values()]
-            assert found == [(3, 0)] * 6, err

@@ -1,19 +1,11 @@
-"""Robots of X servos, and of both kinds on one line: the same calls, and no motor left on."""
+"""Robots of X servos, and of both kinds on one line: the same calls."""
 
-import os
-import signal
-import subprocess
-import sys
-
-import dynamixel_sdk as sdk
 import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
 from axbridge.errors import HardwareError
 from axbridge.robot.safety.policies import hold
-from tests.support.waiting import until
-from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow
 
@@ -159,43 +151,3 @@ def test_an_arm_that_is_to_hold_has_its_torque_although_it_was_rising_softly():
         cycle.bus.clock.sleep_until(cycle.bus.clock.now() + 4.0)
         assert robot["shoulder_lift"].read("present_position") == pytest.approx(before, abs=50)
         assert [robot[name].read("goal_pwm") for name in robot] == [885] * 6
-
-
-DRIVER = """
-import sys, axbridge
-robot = axbridge.open(sys.argv[1], backend="real", port=sys.argv[2])
-for servo in robot.values():
-    servo.set_position(0.1)
-for step in range(10**6):
-    robot.step(20)
-    if step == 20:
-        assert all(servo.read("torque_enable") for servo in robot.values())
-        print("running", flush=True)
-"""
-
-
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=lambda end: end.name)
-@pytest.mark.parametrize(
-    ("rig", "ids"), [("koch", dict.fromkeys(range(1, 7), 2)), ("head_gripper", {1: 1, 2: 1, 3: 2})]
-)
-def test_no_motor_is_left_on_when_the_program_is_gone(rig, ids, end):
-    with serving(rig) as port:
-        driver = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", DRIVER, rig, port], stdout=subprocess.PIPE, text=True
-        )
-        assert driver.stdout.readline() == "running\n"
-        os.kill(driver.pid, end)
-        driver.wait(10)
-        driver.stdout.close()
-        line = sdk.PortHandler(port)
-        packets = {version: sdk.PacketHandler(version) for version in (1, 2)}
-        places = {1: 24, 2: 64}
-
-        def all_off():
-            read = [packets[kind].read1ByteTxRx(line, id_, places[kind])[:2] for id_, kind in ids.items()]
-            return all(answer == (0, sdk.COMM_SUCCESS) for answer in read)
-
-        assert line.openPort()
-        assert line.setBaudRate(1_000_000)
-        until(all_off)
-        line.closePort()

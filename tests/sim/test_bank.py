@@ -123,15 +123,6 @@ def test_torque_off_is_an_open_circuit():
     assert bank.state[0, State.ANGLE] < 0.2  # a short circuit would hold it up for seconds
 
 
-def test_the_supply_sags_under_all_servos_of_its_bus():
-    bank = bank_of(count=3, resistance=0.5, mass=1.0)
-    command(bank, MODE=Mode.WHEEL_DUTY, DUTY=1.0)
-    bank.advance(0.005)
-    current = bank.state[:, State.CURRENT].sum()
-    assert current > 2.5
-    assert bank.state[0, State.VOLTAGE] == pytest.approx(12 - 0.5 * current, abs=0.1)
-
-
 def test_energy_and_heat_are_those_of_the_current():
     bank = bank_of(mass=5.0)
     command(bank, MODE=Mode.WHEEL_DUTY, DUTY=0.2)

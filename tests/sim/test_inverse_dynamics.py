@@ -112,30 +112,6 @@ def test_the_kernel_agrees_with_mujoco_about_a_robot_whose_base_floats():
         np.testing.assert_allclose(load, bias, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["leg", "crane"])
-def test_torques_are_those_of_pybullet(name, tmp_path):
-    bullet = pytest.importorskip("pybullet")
-    path = Rig.load("leg").urdf_path()
-    if name == "crane":
-        path = tmp_path / "crane.urdf"
-        path.write_text(CRANE)
-    tree = read_tree(path, fixed_base=True)
-    draw = np.random.default_rng(3)
-    motion = [draw.uniform(-size, size, (4, len(tree.joints))) for size in (0.6, 3.0, 20.0)]
-    torques = wrenches(tree, *motion, GRAVITY).torque
-    world = bullet.connect(bullet.DIRECT)
-    try:
-        robot = bullet.loadURDF(
-            str(path), useFixedBase=True, flags=bullet.URDF_USE_INERTIA_FROM_FILE, physicsClientId=world
-        )
-        bullet.setGravity(0, 0, -9.81, physicsClientId=world)
-        for row, torque in zip(zip(*motion, strict=True), torques, strict=True):
-            found = bullet.calculateInverseDynamics(robot, *(list(part) for part in row), physicsClientId=world)
-            np.testing.assert_allclose(torque, found, atol=2e-5)
-    finally:
-        bullet.disconnect(world)
-
-
 def test_what_a_base_that_moves_needs_is_the_change_of_momentum(tmp_path):
     """Newton's and Euler's laws for all links together, from their places at three moments."""
     tree = tree_of("leg")
@@ -170,39 +146,6 @@ def test_what_a_base_that_moves_needs_is_the_change_of_momentum(tmp_path):
 
     gained = (angular(1, 2) - angular(0, 1)) / step - np.cross(here.centre[1], weight)
     np.testing.assert_allclose(found.moment[0], gained, atol=1e-5)  # the base is at the origin
-
-
-def test_a_lift_that_accelerates_feels_like_more_gravity():
-    tree = tree_of("leg")
-    position = np.random.default_rng(4).normal(0, 0.5, (3, len(tree.joints)))
-    still, none = np.zeros_like(position), np.zeros((3, 3))
-    up = np.tile([0.0, 0.0, 2.0], (3, 1))
-    lifted = BaseMotion(np.tile(np.eye(3), (3, 1, 1)), none, none, none, up)
-    found = wrenches(tree, position, still, still, GRAVITY, lifted)
-    heavier = wrenches(tree, position, still, still, GRAVITY - up[0])
-    for part in ("torque", "force", "moment"):
-        np.testing.assert_allclose(getattr(found, part), getattr(heavier, part), atol=1e-12)
-
-
-def test_a_turning_base_is_a_first_joint_that_turns():
-    """The leg about its hip: all beyond it hangs on a base that turns as the hip does."""
-    tree = tree_of("pan_tilt")
-    rng = np.random.default_rng(5)
-    position, speed, acceleration = rng.normal(0, 1, (3, 4, 2))
-    whole = wrenches(tree, position, speed, acceleration, GRAVITY)
-    link = int(np.flatnonzero(tree.dof == 0)[0])
-    axis, origin = whole.where.axis[link], whole.where.place[link]
-    turn = about(axis[0], position[:, 0])  # the first joint's axis stands still
-    still = np.zeros((4, 3))
-    place = origin - (turn @ origin[..., None])[..., 0]
-    rate, spin = axis * acceleration[:, :1], axis * speed[:, :1]
-    lever = place - origin
-    moved = np.cross(rate, lever) + np.cross(spin, np.cross(spin, lever))
-    held = [column.copy() for column in (position, speed, acceleration)]
-    for column in held:
-        column[:, 0] = 0.0
-    found = wrenches(tree, *held, GRAVITY, BaseMotion(turn, place, spin, rate, moved + still))
-    np.testing.assert_allclose(found.torque[:, 1], whole.torque[:, 1], atol=1e-12)
 
 
 def test_without_mujoco_a_line_says_which_command_installs_it(monkeypatch):

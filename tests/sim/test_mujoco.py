@@ -12,87 +12,21 @@ import axbridge
 from axbridge.cli import app
 from axbridge.cli import compare as compare_verb  # noqa: F401 - registers it
 from axbridge.cli import record as record_verb  # noqa: F401 - registers it
-from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError, UsageError
-from axbridge.servo.columns import Command, Mode
-from axbridge.sim.bank import BankServo, ServoBank
+from axbridge.servo.columns import Command
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.mujoco.engine import MujocoEngine
 from axbridge.virtual.assembly import build_bank
 from tests.support.ideal_world import Bench
 from tests.support.joints import left_alone
-from tests.support.one_joint import paper_servo, write_pendulum
 
 pytestmark = pytest.mark.slow
 
 PROFILE = FirmwareProfile.load("ax-12a")
 BODY = """<robot name="r"><link name="body"><inertial><mass value="1"/><inertia ixx="{0}" iyy="{0}" izz="{0}"/></inertial>
 <contact><lateral_friction value="0.6"/></contact><collision><geometry>{1}</geometry></collision></link></robot>"""
-
-
-@pytest.mark.parametrize(("time_step", "allowed"), [(1 / 240, 0.02), pytest.param(1e-3, 0.02, marks=pytest.mark.ci)])
-@pytest.mark.parametrize(
-    ("inertia", "weight", "armature"), [(7.2e-4, 0.081, 0.0), (1e-5, 1e-3, 0.004), (5e-3, 0.3, 0.0)]
-)
-@pytest.mark.parametrize(("goal", "start"), [(1.5, 0.0), (None, 1.5)])
-def test_steps_and_falls_follow_the_papers_equations(
-    tmp_path, inertia, weight, armature, goal, start, time_step, allowed
-):
-    urdf = write_pendulum(tmp_path / "p.urdf", inertia, weight)
-    model = ServoModel.load("lima2009", PROFILE, {"motor": {"armature": armature}})
-    engine = MujocoEngine(Scene(urdf, time_step=time_step, start={"shaft": start}))
-    bank = ServoBank(engine, [BankServo("shaft", model, 1, PROFILE.units.position, 0)], [9.6])
-    row = np.zeros(len(Command))
-    row[Command.TORQUE_LIMIT] = 1
-    if goal is not None:
-        row[[Command.TORQUE, Command.GOAL]] = 1, goal
-    bank.set_command(0, row, 0.0)
-    times, angles = [0.0], [start]
-    while bank.time < 0.8:
-        bank.advance(bank.time + 1.001e-3)
-        times.append(bank.time)
-        angles.append(bank.positions[0])
-    bank.close()
-    found, truth, _ = paper_servo(
-        inertia, weight, armature=armature, goal=goal, start=start, duration=times[-1], samples=4000
-    )
-    assert np.degrees(np.abs(np.array(angles) - np.interp(times, found, truth)).max()) <= allowed
-
-
-def test_wheels_roll_as_fast_as_they_turn_in_the_air(tmp_path):
-    wheel = (
-        '<link name="{0}_link"><inertial><mass value="0.05"/><inertia ixx="2.2e-5" iyy="4e-5" izz="2.2e-5"/></inertial>'
-        '<collision><origin rpy="1.5707963 0 0"/><geometry><cylinder radius="0.04" length="0.02"/></geometry></collision>'
-        '</link><joint name="{0}" type="continuous"><parent link="base"/><child link="{0}_link"/>'
-        '<origin xyz="0.03 {1} 0.04"/><axis xyz="0 1 0"/></joint>'
-    )
-    (tmp_path / "cart.urdf").write_text(
-        '<robot name="cart"><link name="base"><inertial><origin xyz="0 0 0.04"/><mass value="0.5"/>'
-        '<inertia ixx="3e-4" iyy="6.4e-4" izz="8.7e-4"/></inertial><contact><lateral_friction value="0"/></contact>'
-        '<collision><origin xyz="-0.05 0 0.01"/><geometry><sphere radius="0.01"/></geometry></collision></link>'
-        f"{wheel.format('left', 0.05)}{wheel.format('right', -0.05)}</robot>"
-    )
-    speeds = []
-    for rolls in (False, True):
-        engine = MujocoEngine(Scene(tmp_path / "cart.urdf", fixed_base=not rolls, ground=rolls, base_height=1e-4))
-        model = ServoModel.load("ax12", PROFILE)
-        servos = [BankServo(name, model, 1, PROFILE.units.position, 0) for name in ("left", "right")]
-        bank = ServoBank(engine, servos, [11.1])
-        row = np.zeros(len(Command))
-        row[[Command.TORQUE, Command.TORQUE_LIMIT, Command.MODE, Command.DUTY]] = 1, 1, Mode.WHEEL_DUTY, 0.87
-        for index in range(2):
-            bank.set_command(index, row, 0.0)
-        bank.advance(1.5)
-        speeds.append(bank.speeds[0])
-        if rolls:
-            before, time = engine.base()[0][0], bank.time
-            bank.advance(2.0)
-            assert engine.base()[0][0] - before == pytest.approx(0.04 * speeds[-1] * (bank.time - time), rel=0.02)
-        bank.close()
-    assert speeds[0] == pytest.approx(5.0, rel=0.1)
-    assert speeds[1] == pytest.approx(speeds[0], rel=0.01)
 
 
 @pytest.mark.parametrize(

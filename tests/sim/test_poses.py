@@ -2,7 +2,6 @@
 
 import mujoco
 import numpy as np
-import pytest
 
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_tree
@@ -10,33 +9,6 @@ from axbridge.rotations import matrix
 from axbridge.sim.body.poses import posed
 
 AS_WRITTEN = '<mujoco><compiler discardvisual="true" fusestatic="false" balanceinertia="false"/></mujoco><link'
-
-
-def test_the_centre_of_mass_is_that_of_the_engine():
-    """PyBullet puts the same robot into the same poses."""
-    bullet = pytest.importorskip("pybullet")
-    rig = Rig.load("bioloid")
-    tree = read_tree(rig.urdf_path(), fixed_base=True)
-    poses = np.random.default_rng(1).uniform(-0.5, 0.5, (5, len(tree.joints)))
-    world = bullet.connect(bullet.DIRECT)
-    try:
-        body = bullet.loadURDF(str(rig.urdf_path()), useFixedBase=True, physicsClientId=world)
-        count = bullet.getNumJoints(body, physicsClientId=world)
-        index = {bullet.getJointInfo(body, i, physicsClientId=world)[1].decode(): i for i in range(count)}
-        mass = [bullet.getDynamicsInfo(body, i, physicsClientId=world)[0] for i in range(-1, count)]
-        for pose, centre in zip(poses, posed(tree, poses).centre, strict=True):
-            for joint, angle in zip(tree.joints, pose, strict=True):
-                bullet.resetJointState(body, index[joint.name], angle, physicsClientId=world)
-            places = [bullet.getBasePositionAndOrientation(body, physicsClientId=world)[0]]
-            places += [
-                bullet.getLinkState(body, i, computeForwardKinematics=True, physicsClientId=world)[0]
-                for i in range(count)
-            ]
-            base = np.array(bullet.getDynamicsInfo(body, -1, physicsClientId=world)[3])  # its mass is not at its origin
-            there = np.average(np.array(places), axis=0, weights=mass)
-            assert centre - base == pytest.approx(there - np.array(places[0]), abs=1e-6)
-    finally:
-        bullet.disconnect(world)
 
 
 def test_every_link_is_where_mujoco_has_it():

@@ -1,4 +1,4 @@
-"""Wheels roll on Bullet's floor, what drags drags, and what lies lies: a contact holds what it can, and no more."""
+"""Wheels roll on the floor, what drags drags, and what lies lies: a contact holds what it can, and no more."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.servo.columns import Command, Mode, Passive, State
 from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
-from axbridge.sim.engines.bullet.engine import BulletEngine
+from axbridge.sim.engines.choice import build_engine
 from tests.support.cart import RADIUS, write_cart
 
 pytestmark = pytest.mark.slow
@@ -16,9 +16,10 @@ pytestmark = pytest.mark.slow
 PROFILE = FirmwareProfile.load("ax-12a")
 
 
-def drive(urdf, duty, *, time_step=1 / 240, fixed=False):
+def drive(urdf, duty, engine="bullet", *, time_step=1 / 240, fixed=False):
     """Two wheels driven for 2 s: mean speed, rad/s, and torque, N·m, of one, and the cart's speed, m/s, in the last half."""
-    engine = BulletEngine(Scene(urdf, time_step=time_step, fixed_base=fixed, ground=not fixed, base_height=1e-4))
+    scene = Scene(urdf, time_step=time_step, fixed_base=fixed, ground=not fixed, base_height=1e-4)
+    engine = build_engine(engine, scene)
     model = ServoModel.load("ax12", PROFILE)
     bank = ServoBank(
         engine, [BankServo(name, model, 1, PROFILE.units.position, 0) for name in ("left", "right")], [11.1]
@@ -39,17 +40,20 @@ def drive(urdf, duty, *, time_step=1 / 240, fixed=False):
     return turned, np.mean(torques), gone
 
 
-@pytest.mark.parametrize("time_step", [1 / 240, 1e-3])
+@pytest.mark.parametrize(
+    ("engine", "time_step", "within"), [("bullet", 1 / 240, 0.03), ("bullet", 1e-3, 0.03), ("mujoco", 1 / 240, 0.01)]
+)
 @pytest.mark.parametrize("duty", [0.2, 0.5])
-def test_wheels_roll_as_fast_as_they_turn_in_the_air(tmp_path, duty, time_step):
+def test_wheels_roll_as_fast_as_they_turn_in_the_air(tmp_path, duty, engine, time_step, within):
     urdf = write_cart(tmp_path / "cart.urdf", friction=0.0)
-    free, _, _ = drive(urdf, duty, fixed=True)
-    turned, torque, gone = drive(urdf, duty, time_step=time_step)
-    assert turned == pytest.approx(free, rel=0.03)
+    free, _, _ = drive(urdf, duty, engine, fixed=True)
+    turned, torque, gone = drive(urdf, duty, engine, time_step=time_step)
+    assert turned == pytest.approx(free, rel=within)
     assert abs(torque) < 0.005
     assert gone == pytest.approx(RADIUS * turned, rel=0.04)
 
 
+@pytest.mark.bullet
 def test_a_skid_that_drags_costs_what_its_friction_does(tmp_path):
     """However slowly it is dragged: it slips, and does not hold."""
     free, _, _ = drive(write_cart(tmp_path / "free.urdf", friction=0.0), 0.2)
@@ -73,7 +77,7 @@ TURNTABLE = """<robot name="r"><link name="base"><inertial><origin xyz="0 0 0.02
 
 def swing(urdf, **scene):
     """Angles of the arm on a spring, rad, each 5 ms for a second."""
-    engine = BulletEngine(Scene(urdf, start={"j": 0.3}, **scene))
+    engine = build_engine("bullet", Scene(urdf, start={"j": 0.3}, **scene))
     bank = ServoBank(engine, [], [11.1])
     bank.passive[0, [Passive.SPRING, Passive.DAMPING]] = 0.35, 2e-3
     trail = []
@@ -84,6 +88,7 @@ def swing(urdf, **scene):
     return np.array(trail)
 
 
+@pytest.mark.bullet
 @pytest.mark.parametrize("time_step", [1 / 240, pytest.param(1e-3, marks=pytest.mark.ci)])
 def test_a_spring_on_a_base_that_slides_freely_swings_as_if_it_were_afloat(tmp_path, time_step):
     """Its base is nearly at rest on the floor, and nothing holds it there."""
@@ -96,6 +101,7 @@ def test_a_spring_on_a_base_that_slides_freely_swings_as_if_it_were_afloat(tmp_p
     assert np.abs(afloat - sliding).max() < 0.003  # rad
 
 
+@pytest.mark.bullet
 @pytest.mark.parametrize("time_step", [1 / 240, pytest.param(1e-3, marks=pytest.mark.ci)])
 def test_a_spring_on_a_base_that_lies_on_the_floor_swings_as_if_it_were_bolted_down(tmp_path, time_step):
     """From the first step on, and as high after a second: 17 degrees, 2 Hz."""

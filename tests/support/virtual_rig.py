@@ -1,7 +1,10 @@
 """Worlds for tests: servos on a line, driven by fake motors, without PyBullet."""
 
+from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.config.instructions import Instruction
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
+from axbridge.servo.columns import State
 from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank
 
@@ -64,3 +67,42 @@ class Wire:
 
     def wait(self, seconds):
         self.world.sleep_until(self.world.now() + seconds)
+
+
+class Host:
+    """Speaks to one servo of a world in its own protocol, register by register."""
+
+    def __init__(self, world, id=1):
+        self.world, self.wire, self.id = world, Wire(world), id
+        self.servo = world.servos[f"s{id}"]
+        self._protocol = PROTOCOLS[self.servo.profile.protocol]
+
+    def ask(self, code, params=b"", id=None):
+        """Packets heard in answer."""
+        return self._protocol.decoder().feed(
+            self.wire(self._protocol.encode(self.id if id is None else id, code, params))
+        )
+
+    def read(self, register):
+        at = self.servo.profile.registers[register]
+        (packet,) = self.ask(Instruction.READ, self._protocol.read_params(at.address, at.size))
+        return at.decode(packet.params)
+
+    def write(self, register, value, size=None, id=None, code=Instruction.WRITE):
+        """Error byte of the acknowledgement; None for silence. With a size, that many bytes of the value."""
+        at = self.servo.profile.registers[register]
+        data = at.encode(value) if size is None else (value & (1 << 8 * size) - 1).to_bytes(size, "little")
+        answers = self.ask(code, self._protocol.write_params(at.address, data), id)
+        return answers[0].code if answers else None
+
+    def wait(self, seconds):
+        self.wire.wait(seconds)
+
+    def state(self, **columns):
+        """Let the motor's state be this."""
+        for name, value in columns.items():
+            self.world.bank.state[self.servo.row, State[name.upper()]] = value
+
+    @property
+    def command(self):
+        return self.world.bank.command[self.servo.row]

@@ -13,13 +13,7 @@ from tests.support.warm import serving
 pytestmark = pytest.mark.slow
 
 CLIENTS = Path(__file__).parent / "clients"
-NEEDS = {
-    "sdk": "dynamixel_sdk",
-    "toolbox": "dynamixel_sdk",
-    "raw": "serial",
-    "pypot_client": "pypot",
-    "rustypot_client": "rustypot",
-}
+NEEDS = {"sdk": "dynamixel_sdk", "pypot_client": "pypot", "rustypot_client": "rustypot"}
 
 
 @pytest.fixture

@@ -6,60 +6,33 @@ from hypothesis import strategies as st
 
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import BROADCAST
-from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.config.instructions import Instruction
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import FeetechError
-from axbridge.servo.columns import Command, Mode, State
-from tests.support.virtual_rig import Wire, make_x_world
+from axbridge.servo.columns import Command, Mode
+from tests.support.virtual_rig import Host, make_x_world
 
 COUNT = FirmwareProfile.load("sts3215").units.position
 NAMES = ("sts3215", "sts3250", "scs0009")
 
 
-class Host:
-    """Speaks to the servos of a world, register by register."""
-
-    def __init__(self, profile="sts3215", ids=(1,), volts=7.4, **registers):
-        self.world = make_x_world(ids, profile, volts=volts, **registers)
-        self.wire, self.id = Wire(self.world), ids[0]
-        self.servo = self.world.servos[f"s{self.id}"]
-
-    def ask(self, code, params=b"", id=None):
-        return Decoder().feed(self.wire(encode(self.id if id is None else id, code, params)))
-
-    def read(self, name):
-        at = self.servo.profile.registers[name]
-        (packet,) = self.ask(Instruction.READ, bytes((at.address, at.size)))
-        return at.decode(packet.params)
-
-    def write(self, name, value, id=None):
-        """Error byte of the acknowledgement; None for silence."""
-        at = self.servo.profile.registers[name]
-        answers = self.ask(Instruction.WRITE, bytes((at.address,)) + at.encode(value), id)
-        return answers[0].code if answers else None
-
-    def state(self, **columns):
-        """Let the motor's state be this."""
-        for name, value in columns.items():
-            self.world.bank.state[self.servo.row, State[name.upper()]] = value
-
-    def turn_to(self, counts):
-        """Let the shaft be so many counts from the middle."""
-        self.state(angle=counts * COUNT, reading=counts * COUNT)
-
-    def power_cycle(self):
-        self.servo.power_cycle(self.world.now())
-        self.wire.wait(0.6)
-
-    @property
-    def command(self):
-        return self.world.bank.command[self.servo.row]
+def host_of(profile="sts3215", ids=(1,), volts=7.4):
+    return Host(make_x_world(ids, profile, volts=volts, return_delay_time=0), ids[0])
 
 
 @pytest.fixture
 def host():
-    return Host(return_delay_time=0)
+    return host_of()
+
+
+def turn_to(host, counts):
+    """Let the shaft be so many counts from the middle."""
+    host.state(angle=counts * COUNT, reading=counts * COUNT)
+
+
+def power_cycle(host):
+    host.servo.power_cycle(host.world.now())
+    host.wait(0.6)
 
 
 # -- bytes of the line -----------------------------------------------------------------------------------------------
@@ -81,24 +54,24 @@ def test_golden_packets(host, request_, reply):
 
 
 def test_words_of_scs_servos_are_big_endian():
-    host = Host("scs0009", return_delay_time=0, volts=6.0)
+    host = host_of("scs0009", volts=6.0)
     host.wire.expect("FF FF 01 04 02 03 02 F3", "FF FF 01 04 00 05 04 F1")  # model 1284
     host.wire.expect("FF FF 01 04 02 38 02 BE", "FF FF 01 04 00 02 00 F8")  # position 512
 
 
 def test_a_sync_read_is_answered_by_each_servo_in_the_order_asked():
-    host = Host(ids=(1, 2, 3), return_delay_time=0)
+    host = host_of(ids=(1, 2, 3))
     host.wire.expect("FF FF FE 06 82 38 02 03 01 3B", "FF FF 03 04 00 00 08 F0 FF FF 01 04 00 00 08 F2")
 
 
 def test_scs_servos_know_no_sync_read():
-    host = Host("scs0009", ids=(1, 2), return_delay_time=0, volts=6.0)
+    host = host_of("scs0009", (1, 2), 6.0)
     host.wire.expect("FF FF FE 06 82 38 02 01 02 3C", "")
 
 
 @pytest.mark.parametrize(("profile", "ids"), [("sts3215", [1, 2, 9]), ("sts3250", [1, 2, 9]), ("scs0009", [])])
 def test_a_ping_to_all_is_answered_by_each_in_its_own_time(profile, ids):
-    host = Host(profile, ids=(2, 1, 9), volts=6.0)
+    host = host_of(profile, (2, 1, 9), 6.0)
     assert [packet.id for packet in host.ask(Instruction.PING, id=BROADCAST) if packet.intact] == ids
 
 
@@ -145,17 +118,17 @@ def test_what_servos_answer_together_is_told_apart(name, values):
 
 @pytest.mark.parametrize("profile", NAMES)
 def test_eeprom_that_was_written_while_locked_acts_at_once_and_is_forgotten(profile):
-    host = Host(profile, volts=6.0)
+    host = host_of(profile, volts=6.0)
     factory = host.read("p_gain")
     host.write("p_gain", 7)
     assert host.read("p_gain") == host.command[Command.P_GAIN] == 7
-    host.power_cycle()
+    power_cycle(host)
     assert host.read("p_gain") == factory
     host.write("lock", 0)
     host.write("p_gain", 8)
     host.write("lock", 1)
     host.write("p_gain", 9)
-    host.power_cycle()
+    power_cycle(host)
     assert (host.read("p_gain"), host.read("lock")) == (8, 1)
 
 
@@ -163,8 +136,8 @@ def test_a_factory_reset_lasts(host):
     host.write("lock", 0)
     host.write("p_gain", 8)
     host.ask(Instruction.FACTORY_RESET)
-    host.wire.wait(1.0)
-    host.power_cycle()
+    host.wait(1.0)
+    power_cycle(host)
     assert host.read("p_gain") == 32
 
 
@@ -179,21 +152,21 @@ def test_the_homing_offset_is_taken_from_the_encoder_and_given_back_to_goals(hos
 
 
 def test_positions_stay_within_a_turn_unless_phase_says_otherwise(host):
-    host.turn_to(2100)
+    turn_to(host, 2100)
     assert host.read("present_position") == 2048 + 2100 - 4096
     host.write("goal_position", 60)  # a little further on
     assert host.command[Command.GOAL] == pytest.approx(2108 * COUNT)
     host.write("torque_enable", 0)
     host.write("phase", 0x10)
-    host.turn_to(2100)
+    turn_to(host, 2100)
     assert host.read("present_position") == 2048 + 2100
 
 
 def test_128_in_torque_enable_makes_the_present_place_the_middle_for_good(host):
-    host.turn_to(-700)
+    turn_to(host, -700)
     assert host.write("torque_enable", 128) == 0
     assert (host.read("present_position"), host.read("homing_offset"), host.read("torque_enable")) == (2048, -700, 0)
-    host.power_cycle()
+    power_cycle(host)
     assert host.read("present_position") == 2048
 
 
@@ -239,7 +212,7 @@ def test_modes_of_a_velocity_a_duty_and_steps(host):
     host.write("goal_time", 300 | 0x400)
     assert (host.command[Command.MODE], host.command[Command.DUTY]) == pytest.approx((Mode.WHEEL_DUTY, -0.3))
     host.write("torque_enable", 0)
-    host.turn_to(300)
+    turn_to(host, 300)
     host.write("operating_mode", 3)
     host.write("torque_enable", 1)
     assert (host.command[Command.MODE], host.command[Command.GOAL]) == pytest.approx((Mode.JOINT, 300 * COUNT))
@@ -254,9 +227,9 @@ def test_an_overload_leaves_protective_torque_until_the_goal_is_on_the_other_sid
     host.world.bank.stall[0] = True
     host.write("protection_time", 20)  # 0.2 s
     host.write("goal_position", 3000)
-    host.wire.wait(0.1)
+    host.wait(0.1)
     assert host.ask(Instruction.PING)[0].code == 0
-    host.wire.wait(0.2)
+    host.wait(0.2)
     assert host.ask(Instruction.PING)[0].code == host.read("status") == FeetechError.OVERLOAD
     assert host.command[Command.TORQUE_LIMIT] == pytest.approx(0.2)
     host.write("goal_position", 2900)
@@ -264,7 +237,7 @@ def test_an_overload_leaves_protective_torque_until_the_goal_is_on_the_other_sid
     assert host.read("torque_enable") == 1
     host.write("goal_position", 1000)
     assert host.command[Command.TORQUE_LIMIT] == pytest.approx(0.97)
-    host.wire.wait(0.1)
+    host.wait(0.1)
     assert host.ask(Instruction.PING)[0].code == 0
 
 
@@ -281,10 +254,10 @@ def test_too_much_current_for_too_long_takes_the_torque_away(host):
     host.write("overcurrent_time", 20)
     host.write("goal_position", 3000)
     host.state(current=310 * 0.0065 + 0.1)
-    host.wire.wait(0.3)
+    host.wait(0.3)
     assert host.read("torque_enable") == 0
     host.state(current=0.0)
-    host.wire.wait(0.1)
+    host.wait(0.1)
     assert host.write("torque_enable", 1) == 0
     assert host.read("torque_enable") == 1
 
@@ -292,6 +265,6 @@ def test_too_much_current_for_too_long_takes_the_torque_away(host):
 def test_what_it_measures(host):
     host.write("goal_position", 1048)
     host.state(current=-0.65, temperature=41.0)
-    host.wire.wait(0.05)
+    host.wait(0.05)
     names = ("present_load", "present_current", "present_velocity", "present_voltage", "present_temperature", "moving")
     assert [host.read(name) for name in names] == [-970, 100, -3400, 74, 41, 1]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from axbridge.errors import BusTimeout, PortError
+from axbridge.errors import PortError
 from axbridge.virtual.bus import VirtualBus
 from tests.support.virtual_rig import make_world
 
@@ -30,27 +30,6 @@ def test_without_timing_nothing_takes_time():
         bus.write(1, 12, b"\x3d\x8b")
         bus.write(1, 25, b"\x01")
     assert world.now() == 0
-
-
-def test_a_missing_servo_times_out():
-    world = make_world()
-    with VirtualBus(world) as bus, pytest.raises(BusTimeout):
-        bus.ping(9)
-    assert 0 < world.now() < 0.01
-
-
-def test_a_refused_read_is_an_answer():
-    with VirtualBus(make_world()) as bus:
-        reply = bus.read(1, 49, 4)
-    assert (reply.error, reply.data) == (0x08, b"")
-
-
-def test_a_closed_bus_is_a_lost_port():
-    bus = VirtualBus(make_world())
-    bus.close()
-    bus.close()
-    with pytest.raises(PortError):
-        bus.ping(1)
 
 
 def test_no_such_bus_names_those_there_are():

@@ -9,48 +9,12 @@ from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.config.instructions import Instruction
 from axbridge.config.profile import Area, FirmwareProfile
-from axbridge.servo.columns import Command, Mode, State
-from tests.support.virtual_rig import Wire, make_x_world
+from axbridge.servo.columns import Command, Mode
+from tests.support.virtual_rig import Host, make_x_world
 
 RESULT, INSTRUCTION, RANGE, LENGTH, LIMIT, ACCESS = 1, 2, 4, 5, 6, 7
 PROFILES = ("xl330-m288", "xl330-m077", "xl430-w250", "mx-28-2.0")
 COUNT = 2 * np.pi / 4096
-
-
-class Host:
-    """Speaks Protocol 2.0 to servos of a world, register by register."""
-
-    def __init__(self, world, id=1):
-        self.world, self.wire, self.id = world, Wire(world), id
-
-    def ask(self, code, params=b"", id=None):
-        """Packets heard in answer."""
-        return v2.Decoder().feed(self.wire(v2.encode(self.id if id is None else id, code, params)))
-
-    def place(self, register):
-        registers = self.world.servos[f"s{self.id}"].profile.registers
-        return registers[register]
-
-    def read(self, register):
-        """Value, or None and the error byte of a refusal."""
-        at = self.place(register)
-        (packet,) = self.ask(Instruction.READ, v2.read_params(at.address, at.size))
-        return int.from_bytes(packet.params, "little", signed=at.signed)
-
-    def write(self, register, value, size=None, id=None, code=Instruction.WRITE):
-        """Error byte of the acknowledgement; None for silence."""
-        at = self.place(register)
-        size = at.size if size is None else size
-        data = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
-        answers = self.ask(code, v2.write_params(at.address, data), id)
-        return answers[0].code if answers else None
-
-    def wait(self, seconds):
-        self.wire.wait(seconds)
-
-    @property
-    def command(self):
-        return self.world.bank.command[self.world.servos[f"s{self.id}"].row]
 
 
 @pytest.fixture
@@ -258,7 +222,7 @@ def test_torque_comes_on_by_a_goal_where_drive_mode_says_so(host):
 
 
 def turn_by_hand(host, angle):
-    host.world.bank.state[0, [State.ANGLE, State.READING]] = angle
+    host.state(angle=angle, reading=angle)
     host.wait(0.05)
 
 

@@ -35,14 +35,6 @@ assert ask(port, packet(5, 3, 3, 30), 6) == packet(5, 0)
 time.sleep(0.02)
 assert ask(port, packet(30, 3, 3, 5), 6) == packet(30, 0)
 time.sleep(0.02)
-if "://" not in sys.argv[1]:  # a socket has no baud rate
-    assert ask(port, packet(5, 3, 4, 9), 6) == packet(5, 0)
-    time.sleep(0.02)
-    assert not ask(port, packet(5, 1), 6)
-    port.baudrate = 200_000
-    assert ask(port, packet(5, 3, 4, 1), 6) == packet(5, 0)
-    time.sleep(0.02)
-    port.baudrate = 1_000_000
 assert ask(port, packet(5, 1), 6) == packet(5, 0)
 port.close()
 print("ok")
