@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from axbridge.robot.backends.sim import _PacedClock
+from axbridge.robot.backend import _PacedClock
 
 
 class Wall:

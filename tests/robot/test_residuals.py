@@ -12,7 +12,7 @@ from axbridge.config.model import PredictionParams
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
 from axbridge.export.model_file import to_toml
-from axbridge.robot.backends.sim import open_sim
+from axbridge.robot.backend import open_sim
 from axbridge.robot.twin.passive_twin import Onlooker
 from axbridge.robot.twin.residuals import REMEDIES, Allowance, Residuals, allowance
 from axbridge.state import ServoState

@@ -4,7 +4,7 @@ import numpy as np
 
 from axbridge.bus.protocols.dynamixel import SECOND
 from axbridge.config.registers import XAddress
-from axbridge.robot.backends.sim import open_sim
+from axbridge.robot.backend import open_sim
 from axbridge.servo.columns import State
 
 COUNT = 2 * np.pi / 4096

@@ -5,7 +5,7 @@ from __future__ import annotations
 from axbridge.bus.handshake import Expected, ExpectedBus
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
-from axbridge.robot.backends.real import ports_of
+from axbridge.robot.backend import ports_of
 
 
 def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:

@@ -22,7 +22,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning, ErrorFlag, SimulationDiverged, UsageError
 from axbridge.learn.randomise import Randomisation
-from axbridge.robot.backends.backend import BackendName
+from axbridge.robot.backend import BackendName
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 from axbridge.robot.simulation import hold_up

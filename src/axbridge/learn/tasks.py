@@ -9,7 +9,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.learn.servo_env import ServoEnv
-from axbridge.robot.backends.backend import BackendName
+from axbridge.robot.backend import BackendName
 from axbridge.robot.robot import Robot
 
 _FALLEN = 0.7  # share of its height below which a simulated robot has fallen

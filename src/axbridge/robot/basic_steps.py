@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from axbridge.config.rig import Rig
-from axbridge.robot.backends.backend import Backend
+from axbridge.robot.backend import Backend
 from axbridge.robot.drives.ideal import IdealDrive
 from axbridge.robot.joint import Joint
 from axbridge.robot.samples import Sampling

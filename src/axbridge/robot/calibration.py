@@ -20,7 +20,7 @@ from axbridge.config.rig import Rig
 from axbridge.config.rig_edit import Value
 from axbridge.config.rig_tables import BusConfig, ServoConfig
 from axbridge.errors import BusError, RigError, UsageError
-from axbridge.robot.backends.real import ports_of
+from axbridge.robot.backend import ports_of
 from axbridge.units import Calibration
 
 ENOUGH = math.radians(10)  # less than this is no movement

@@ -22,15 +22,15 @@ from axbridge.bus.handshake import Expected, Finding, handshake, require
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, PortError, UsageError
-from axbridge.robot.backends.backend import SIMULATION, Backend
+from axbridge.robot.backend import SIMULATION, Backend
 from axbridge.robot.drives.drive import Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.ideal import IdealDrive
 from axbridge.robot.drives.kinds import drive_of
 from axbridge.robot.safety.exit import WAYS_OUT
 from axbridge.robot.safety.net import Safety
-from axbridge.robot.sensors.sensor import Sample, Sensor
-from axbridge.robot.sensors.simulated import SimulatedSensor
+from axbridge.robot.sensors import Sample, Sensor, SimulatedSensor
+from axbridge.robot.serial_imu import SerialImu
 from axbridge.robot.warn import warn
 from axbridge.state import BusEvent
 
@@ -290,8 +290,6 @@ class Connection:
             if world is not None and world.engine is not None:
                 found[config.name] = SimulatedSensor(self.rig, config, world.engine, world.now, seed)
             elif world is None and config.port is not None:
-                from axbridge.robot.sensors.serial_imu import SerialImu
-
                 found[config.name] = sensor = SerialImu(config.port, config.baud, self.backend.clock)
                 self._exit.callback(sensor.close)
         return found

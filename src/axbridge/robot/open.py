@@ -10,8 +10,9 @@ from typing import Any
 
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError, UsageError
-from axbridge.robot.backends.backend import Backend
+from axbridge.robot.backend import Backend, open_real, open_sim
 from axbridge.robot.robot import Robot
+from axbridge.robot.twin.shadow import open_twin
 
 _attending: list[Callable[[Robot, int], None]] = []
 
@@ -95,18 +96,13 @@ def with_usual_engine(rig: Rig, engine: str | None = None) -> Rig:
 
 def _backend(rig: Rig, name: str, port: str | None, seed: int, realtime: bool | None) -> Backend:
     if name == "sim":
-        from axbridge.robot.backends.sim import open_sim
-
         watched = (rig.world is not None and rig.world.gui) or bool(os.environ.get("AXBRIDGE_REALTIME"))
         return open_sim(rig, seed=seed, realtime=watched if realtime is None else realtime)
     if realtime is False:
         raise UsageError(f"the {name} backend always runs in real time", "leave `realtime` out")
+    port = port or os.environ.get("AXBRIDGE_PORT")
     if name == "real":
-        from axbridge.robot.backends.real import open_real
-
-        return open_real(rig, port or os.environ.get("AXBRIDGE_PORT"))
+        return open_real(rig, port)
     if name == "twin":
-        from axbridge.robot.backends.twin import open_twin
-
-        return open_twin(rig, port or os.environ.get("AXBRIDGE_PORT"), seed=seed)
+        return open_twin(rig, port, seed=seed)
     raise UsageError(f"no backend {name!r}", "known backends: real, sim, twin")

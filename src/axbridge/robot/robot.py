@@ -19,14 +19,14 @@ from axbridge import minimum_jerk
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, UnknownServo, UsageError
-from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
+from axbridge.robot.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.basic_steps import BasicSteps
 from axbridge.robot.connection import Connection
 from axbridge.robot.drives.ideal import IdealDrive
 from axbridge.robot.joint import Joint, couple
 from axbridge.robot.pose_check import refuse_impossible
 from axbridge.robot.samples import Sampling
-from axbridge.robot.sensors.sensor import ImuSample, Sample
+from axbridge.robot.sensors import ImuSample, Sample
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import Simulation
 from axbridge.robot.stall_watch import StallWatch

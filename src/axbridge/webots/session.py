@@ -14,7 +14,7 @@ from pathlib import Path
 
 from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning, UnsupportedOperation, UsageError
-from axbridge.robot.backends.backend import SIMULATION
+from axbridge.robot.backend import SIMULATION
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 from axbridge.state import ServoState, StepReport

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError
-from axbridge.robot.backends.twin import ShadowedBus
 from axbridge.robot.connection import Connection
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.samples import Scales
 from axbridge.robot.servo import Servo
 from axbridge.robot.twin.residuals import is_shut_down, residuals_of
+from axbridge.robot.twin.shadow import ShadowedBus
 from axbridge.sim.support import Hand
 from axbridge.state import BusEvent, Cause, ServoState
 

@@ -1,20 +1,112 @@
-"""Sensors of a simulated robot: what the engine knows, with the noise and the bias that the rig gives them."""
+"""What a sensor is to a robot: one sample a step, or None while it is lost. And the simulated ones.
+
+A sensor of your own needs `read`, `trouble` and `close`, and a line in `_open_sensors` of `axbridge.robot.connection`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
+from typing import Protocol
 
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import SensorConfig
 from axbridge.errors import RigError, UsageError
-from axbridge.robot.sensors.sensor import DistanceSample, ForceSample, GpsSample, ImuSample, Sample
-from axbridge.rotations import Quaternion, Vector, crossed, inverse, of_roll_pitch_yaw, product, turned
+from axbridge.rotations import Quaternion, Vector, crossed, inverse, of_roll_pitch_yaw, product, roll_pitch_yaw, turned
 from axbridge.sim.engine import Engine, LinkMotion
 
 
+@dataclass(frozen=True)
+class ImuSample:
+    """What an inertial measurement unit tells, in its own axes: x ahead, y to the left, z up.
+
+    Attributes:
+        time: When it was taken, s.
+        orientation: How it is turned in the world, x, y, z, w.
+        rates: How fast it turns, rad/s.
+        acceleration: What it is pushed with, m/s²: at rest and upright 9.81 along z, in free fall nothing.
+    """
+
+    time: float
+    orientation: Quaternion
+    rates: Vector
+    acceleration: Vector
+
+    @property
+    def roll_pitch_yaw(self) -> Vector:
+        """How it is turned about x, y and z, rad; pitch is positive nose down."""
+        return roll_pitch_yaw(self.orientation)
+
+
+@dataclass(frozen=True)
+class GpsSample:
+    """Where something is.
+
+    Attributes:
+        time: When it was there, s.
+        position: In the world, m.
+        speed: In the world, m/s.
+    """
+
+    time: float
+    position: Vector
+    speed: Vector
+
+
+@dataclass(frozen=True)
+class ForceSample:
+    """What pushes a link.
+
+    Attributes:
+        time: When, s.
+        force: In the sensor's axes, N.
+        touched: Whether anything touches the link.
+    """
+
+    time: float
+    force: Vector
+    touched: bool
+
+    @property
+    def pressed(self) -> float:
+        """What presses on the sensor's face, which looks along its x axis, N."""
+        return max(0.0, -self.force[0])
+
+
+@dataclass(frozen=True)
+class DistanceSample:
+    """How far the floor is.
+
+    Attributes:
+        time: When, s.
+        distance: Along the sensor's x axis, m; its range where there is none.
+    """
+
+    time: float
+    distance: float
+
+
+Sample = ImuSample | GpsSample | ForceSample | DistanceSample
+
+
+class Sensor(Protocol):
+    """Something that is asked once a step; it must not keep the step waiting."""
+
+    @property
+    def trouble(self) -> str:
+        """Why `read` gives None now, and what repairs it."""
+
+    def read(self, zero: float) -> Sample | None:
+        """The latest sample; None while there is none, or none that is new enough to go by.
+
+        Args:
+            zero: Where the sample's time counts from, on the clock of the robot's backend, s.
+        """
+
+
 class SimulatedSensor:
-    """A sensor on a link of a simulated robot; see `axbridge.robot.sensors.sensor.Sensor`.
+    """A sensor on a link of a simulated robot: what the engine knows, with the rig's noise and bias.
 
     Forces are those of the engine's latest physics step. An acceleration is the mean since the sample before.
     """

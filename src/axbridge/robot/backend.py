@@ -1,22 +1,95 @@
-"""The simulated robot: virtual servos in the world of a physics engine, on in-process buses, in simulated time."""
+"""What a robot runs on: buses, a clock, and how to let go of them; real, or simulated in a physics engine's world."""
 
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Literal
 
+from axbridge.bus.adapter import find_port
+from axbridge.bus.base import Bus
+from axbridge.bus.serial import SerialBus
 from axbridge.clock import Clock, WallClock
 from axbridge.config.rig import Rig
-from axbridge.robot.backends.backend import SIMULATION, Backend
+from axbridge.errors import RigError, UnsupportedOperation
 from axbridge.virtual.bus import VirtualBus
 from axbridge.virtual.world import World
 
 _log = logging.getLogger(__name__)
+
+BackendName = Literal["real", "sim", "twin"]
+SIMULATION, REAL, REMOTE = 0, 1, 2  # Robot.mode, Webots' numbers
 _CATCH_UP = 0.1  # s that are simulated at most of what passed while nobody asked
 _PAUSE = 1.0  # s after which a program did not think, but was stopped, or slept
 _PART = 0.02  # s simulated between two moments when a signal is heard
 _SLACK = 0.005  # s that a simulation may be late without being too slow
 _SAY = 2.0  # s between two warnings
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Everything below a robot.
+
+    Attributes:
+        name: ``real``, ``sim`` or ``twin``.
+        mode: 0 simulation, 1 real, 2 remote (a networked port).
+        clock: Wall time or simulated time; its `sleep_until` is how a robot waits.
+        buses: By the rig's names.
+        close: Releases ports and worlds; may be called twice.
+        world: The simulated world: all there is on ``sim``, the shadow on ``twin``, None on ``real``.
+    """
+
+    name: BackendName
+    mode: int
+    clock: Clock
+    buses: Mapping[str, Bus]
+    close: Callable[[], None]
+    world: World | None = None
+
+    @property
+    def simulated(self) -> World | None:
+        """The world that the robot itself lives in, and no shadow."""
+        return self.world if self.mode == SIMULATION else None
+
+
+def open_real(
+    rig: Rig, port: str | None = None, line: Callable[..., SerialBus] = lambda _, **line: SerialBus(**line)
+) -> Backend:
+    """Open the port of each bus of the rig."""
+    for servo in rig.servos:
+        if servo.drive == "ideal":
+            raise UnsupportedOperation(
+                f"servo {servo.name!r} is an ideal joint, which the real backend cannot drive",
+                'open it with backend="sim", or give it a Dynamixel: drive = "dynamixel"',
+            )
+    clock = WallClock()
+    buses: dict[str, Bus] = {}
+    with ExitStack() as opened:
+        ports = ports_of(rig, port)
+        for config, device in zip(rig.buses, ports, strict=True):
+            bus = line(config.name, port=device, baud=config.baud, clock=clock)
+            buses[config.name] = opened.enter_context(bus)
+        closing = opened.pop_all()
+    mode = REMOTE if any("://" in device for device in ports) else REAL
+    return Backend("real", mode, clock, buses, closing.close)
+
+
+def ports_of(rig: Rig, port: str | None = None) -> list[str]:
+    """The ports of a rig's buses, in order; `port` takes the place of the first."""
+    ports: list[str] = []
+    for index, bus in enumerate(rig.buses):
+        device = (port if index == 0 else None) or bus.port
+        if device == "auto":
+            device = find_port()
+        for other, taken in zip(rig.buses, ports, strict=False):
+            if os.path.realpath(device) == os.path.realpath(taken):
+                why = f"buses {other.name!r} and {bus.name!r} are both on {device}"
+                raise RigError(rig.path, f"bus.{bus.name}.port", why, "give each the port of its own adapter")
+        ports.append(device)
+    return ports
 
 
 class _PacedClock:

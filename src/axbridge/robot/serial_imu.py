@@ -14,7 +14,7 @@ import serial
 
 from axbridge.clock import Clock, WallClock
 from axbridge.errors import PortError
-from axbridge.robot.sensors.sensor import ImuSample
+from axbridge.robot.sensors import ImuSample
 from axbridge.rotations import of_roll_pitch_yaw
 
 _MARK = b"#YPRAG="
@@ -28,7 +28,7 @@ _LONGEST = 200  # bytes of a line; what is longer is none
 
 
 class SerialImu:
-    """An IMU that is read all the time; see `axbridge.robot.sensors.sensor.Sensor`.
+    """An IMU that is read all the time; see `axbridge.robot.sensors.Sensor`.
 
     A sample older than 0.1 s is none: `read` then gives None, and `trouble` says why. A port that was lost is opened
     again as soon as it is back.

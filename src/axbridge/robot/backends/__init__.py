@@ -1,1 +1,0 @@
-"""Builders of a robot's buses, clock and world: real, sim, twin."""

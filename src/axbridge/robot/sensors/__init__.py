@@ -1,1 +1,0 @@
-"""What a robot senses with beside its servos: simulated, or real ones of their own."""
