@@ -23,6 +23,8 @@ The command line maps them to exit codes: 3 for a `BusError`, 2 for the others.
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
 from enum import IntFlag
 from pathlib import Path
@@ -110,6 +112,14 @@ ServoFlags = ErrorFlag | HardwareError | FeetechError
 
 class ControlWarning(UserWarning):
     """A set-point was clipped or refused, or something is emulated; the message says what happens instead."""
+
+
+def warn(message: str) -> None:
+    """Give a `ControlWarning` in the caller's line: the first one that is not axbridge's own."""
+    level, frame = 2, sys._getframe(1)  # noqa: SLF001 - the interpreter's way to ask who called
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("axbridge."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, ControlWarning, stacklevel=level)
 
 
 class RigWarning(UserWarning):

@@ -7,7 +7,7 @@ import pytest
 
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.robot.drives.turns import TurnCounter, speed_under
+from axbridge.robot.drives.shaft_speed import TurnCounter, speed_under
 from axbridge.servo.columns import pack
 from axbridge.servo.steady import SteadyServo
 

@@ -13,9 +13,9 @@ from axbridge.config.rig import Rig
 from axbridge.config.rig_check import positive_ways
 from axbridge.errors import UsageError
 from axbridge.robot.calibration import ENOUGH, moved_most
-from axbridge.robot.event_log import ServoLost, Watch
 from axbridge.robot.identify_joint import TORQUE, VISIBLE, blinking, give_back, limits_of, nudge
 from axbridge.robot.robot import Robot
+from axbridge.robot.watch import ServoLost, Watch
 
 KEYS = (
     f"keys: {MOVE} moves the servo a little, {SKIP} leaves a joint out, {BACK} goes back, {QUIT} ends, "

@@ -6,14 +6,13 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from axbridge.errors import UsageError
+from axbridge.errors import UsageError, warn
 from axbridge.motion.moves import Move, Page
 from axbridge.motion.planning import Bounds, Plan, check, plan, reachable
-from axbridge.robot.event_log import Watch
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import hold_up
-from axbridge.robot.warn import warn
+from axbridge.robot.watch import Watch
 
 _RISE = 1.5  # s in which a simulated robot that stands free is put on its feet
 _STAND = 0.5  # s that it stands before the move goes on

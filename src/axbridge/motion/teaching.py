@@ -16,8 +16,8 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
 from axbridge.motion.moves import Key, Move, Page
-from axbridge.robot.event_log import Watch
 from axbridge.robot.robot import Robot
+from axbridge.robot.watch import Watch
 from axbridge.state import ServoState, StepReport
 
 _REST = 0.0105  # rad, two counts of an AX-12: within this a joint rests

@@ -22,10 +22,10 @@ from axbridge.motion.gait import Foothold, Gait, Walk
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.robot.backend import SIMULATION
-from axbridge.robot.event_log import Watch
 from axbridge.robot.robot import Robot
 from axbridge.robot.sensors import ImuSample
 from axbridge.robot.simulation import Simulation, hold_up
+from axbridge.robot.watch import Watch
 from axbridge.rotations import LinkPose, Vector, roll_pitch_yaw, turned
 from axbridge.sim.body.soles import Contact, inside, soles_of
 from axbridge.state import ServoState, StepReport

@@ -21,7 +21,7 @@ from axbridge.bus.cycle import RAW_ROW, Cycle, CycleServo, Goal, Rows
 from axbridge.bus.handshake import Expected, Finding, handshake, require
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import BusError, PortError, UsageError
+from axbridge.errors import BusError, PortError, UsageError, warn
 from axbridge.robot.backend import SIMULATION, Backend
 from axbridge.robot.drives.drive import Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
@@ -31,7 +31,6 @@ from axbridge.robot.safety.exit import WAYS_OUT
 from axbridge.robot.safety.net import Safety
 from axbridge.robot.sensors import Sample, Sensor, SimulatedSensor
 from axbridge.robot.serial_imu import SerialImu
-from axbridge.robot.warn import warn
 from axbridge.state import BusEvent
 
 _log = logging.getLogger(__name__)

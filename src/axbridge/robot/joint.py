@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import RobotStopped, UnsupportedOperation, UsageError
+from axbridge.errors import RobotStopped, UnsupportedOperation, UsageError, warn
 from axbridge.robot.connection import Connection
 from axbridge.robot.drives.drive import EMULATION, Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
-from axbridge.robot.warn import warn
 from axbridge.servo import checks
 from axbridge.servo.coupled_motors import Limits, scaled, sibling_limits
 from axbridge.servo.setpoints import Setpoints

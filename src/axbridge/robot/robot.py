@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from axbridge import minimum_jerk
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, UnknownServo, UsageError
+from axbridge.errors import BusError, UnknownServo, UsageError, warn
 from axbridge.robot.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.basic_steps import BasicSteps
 from axbridge.robot.connection import Connection
@@ -29,10 +29,8 @@ from axbridge.robot.samples import Sampling
 from axbridge.robot.sensors import ImuSample, Sample
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import Simulation
-from axbridge.robot.stall_watch import StallWatch
-from axbridge.robot.torque_watch import TorqueWatch
+from axbridge.robot.torque_watch import StallWatch, TorqueWatch
 from axbridge.robot.twin.twin import Twin
-from axbridge.robot.warn import warn
 from axbridge.servo import checks
 from axbridge.servo.coupled_motors import couplings
 from axbridge.state import Cause, Observer, ServoState, StepReport, StepTable

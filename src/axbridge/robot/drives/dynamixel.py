@@ -21,8 +21,7 @@ from axbridge.config.profile import Area, FirmwareProfile
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, PortError, ServoFault, UsageError
 from axbridge.robot.drives.drive import Capability, Sample
-from axbridge.robot.drives.speed_forecast import SpeedForecast
-from axbridge.robot.drives.turns import TurnCounter
+from axbridge.robot.drives.shaft_speed import SpeedForecast, TurnCounter
 from axbridge.servo.columns import Param, pack
 from axbridge.servo.coupled_motors import Limits
 from axbridge.servo.setpoints import Setpoints

@@ -3,6 +3,9 @@
 When the program ends, the lines are kept from the policy on, for good: no thread of it moves a servo any more. The
 guards speak last. A signal that a handler of the program's own takes up ends nothing, or not yet: then only the main
 thread, which knows of it, may command the servos.
+
+Python runs signal handlers in its main thread, between two steps of the interpreter. While that thread is in a long
+call into a C library, another one hears of a signal from the operating system, through a pipe.
 """
 
 from __future__ import annotations
@@ -10,18 +13,18 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from types import FrameType
 from typing import Any, Protocol
 
 from axbridge.bus.line_lock import Turn
-from axbridge.robot.safety.parent_watch import watch_parent
-from axbridge.robot.safety.signal_watch import watch_signals
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
+_PARENT_POLL = 0.2  # s
 _HANDLER_PATIENCE = 0.3  # s in which Python's own handler should have begun
 
 
@@ -96,14 +99,14 @@ class WaysOut:
         self.unconfirmed.clear()
         if net.turns and self._orphaned != os.getpid():
             self._orphaned = os.getpid()
-            watch_parent(self._end_with_parent)
+            _watch_parent(self._end_with_parent)
         if threading.current_thread() is not threading.main_thread():
             return
         for number in _SIGNALS:
             earlier = signal.getsignal(number)
             if earlier is signal.SIG_DFL or (callable(earlier) and not isinstance(earlier, _Handler)):
                 signal.signal(number, _Handler(earlier))
-        if net.turns and self._watching != os.getpid() and watch_signals(self._notice):
+        if net.turns and self._watching != os.getpid() and _watch_signals(self._notice):
             self._watching = os.getpid()
 
     def remove(self, net: Net) -> None:
@@ -193,6 +196,61 @@ def _reserve(nets: Sequence[Net], thread: int | None, why: str | None = None) ->
     for net in nets:
         for turn in net.turns:
             turn.reserve(thread, why)
+
+
+def _watch_parent(gone: Callable[[], None]) -> None:
+    """Call `gone`, in a thread, when the parent of a child of `multiprocessing` has ended: nobody else could end it."""
+    multiprocessing = sys.modules.get("multiprocessing")
+    parent = multiprocessing.parent_process() if multiprocessing is not None else None
+    if parent is None:
+        return
+
+    def watch(began_by: int) -> None:
+        # A brother may hold the other end of the parent's pipe open, so who began this process is asked for, too.
+        while parent.is_alive() and os.getppid() == began_by:
+            time.sleep(_PARENT_POLL)
+        gone()
+
+    threading.Thread(target=watch, args=(os.getppid(),), name="axbridge parent", daemon=True).start()
+
+
+def _watch_signals(noticed: Callable[[int], None]) -> bool:
+    """Call `noticed` with the number of each signal that has a handler in Python, each in a thread; for good.
+
+    Does nothing where somebody else hears of signals in this way already, as asyncio is, outside the main thread, or
+    on a system that does not fork; says whether it watches.
+    """
+    if not hasattr(os, "register_at_fork"):
+        return False
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    other = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    if other != -1:
+        signal.set_wakeup_fd(other)
+        os.close(reading)
+        os.close(writing)
+        return False
+    os.register_at_fork(after_in_child=lambda: _forget_signals(writing))  # or a child's signals would be taken for ours
+    threading.Thread(target=_read_signals, args=(reading, noticed), name="axbridge signals", daemon=True).start()
+    return True
+
+
+def _forget_signals(writing: int) -> None:
+    if threading.current_thread() is threading.main_thread():
+        other = signal.set_wakeup_fd(-1)
+        if other not in {-1, writing}:
+            signal.set_wakeup_fd(other)
+
+
+def _read_signals(reading: int, noticed: Callable[[int], None]) -> None:
+    while True:
+        for number in os.read(reading, 64):  # each in a thread: what comes next must not seem to come later
+            try:
+                threading.Thread(target=noticed, args=(number,), name="axbridge signal", daemon=True).start()
+            except RuntimeError:  # no thread is to be had
+                noticed(number)
 
 
 WAYS_OUT = WaysOut()

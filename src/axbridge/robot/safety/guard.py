@@ -4,11 +4,15 @@ Run as a script by `axbridge.robot.safety.net` with the port's descriptors inher
 it is there within milliseconds and stays small. It knows no protocol: it is given whole frames, and every answer that
 says that a servo has what it should. It cannot hold or park: nobody is left who knows the robot.
 
-Usage: ``guard.py PIPE SILENCE SERVO…``. `PIPE`: read end of the controller's pipe: ``.`` is a sign of life, ``q`` ends
-the watch, ``!PORT:ID,ID PORT:ID;`` asks to switch these servos off and ends the watch, too, ``=SERVO;`` says what is to
-be written to a servo of a dead controller, in place of what was said of it before, ``-PORT:ID;`` that nothing is;
+Usage: ``guard.py SILENCE SERVO…``. Standard input is the controller's pipe: ``.`` is a sign of life, ``q`` ends the
+watch, ``!PORT:ID,ID PORT:ID;`` asks to switch these servos off and ends the watch, too, ``=SERVO;`` says what is to be
+written to a servo of a dead controller, in place of what was said of it before, ``-PORT:ID;`` that nothing is;
 end-of-file without a farewell means death.
 `SILENCE`: longest pause between signs of life, s; 0 = no limit. `SERVO`: see `Guarded`, as JSON.
+
+Where ports have no descriptor to hand on, as on Windows: ``guard.py named SERVO…``; a port is ``BAUD:NAME`` then. A
+dead controller's ports are free again, and this guard opens them. So it sees death alone: a controller that hangs keeps
+its ports.
 
 Exit code: 0, or 1 when servos did not confirm that their torque is off; it names them when the controller is dead.
 """
@@ -22,13 +26,14 @@ import sys
 import time
 from typing import Any, NamedTuple
 
+_STDIN = 0
 _REPEATS = 4  # the first may collide with a reply on the line or end a frame that was cut off
 _GAP = 0.004  # s
 _QUIET = 0.02  # s: by then the answers to the controller's last question are in
 _PATIENCE = 0.02  # s to wait for an answer at first; twice as long in each further round
 _LONGEST = 1.5  # s in which servos are written to and read again
 _TICK = 0.04  # s: how often the parent is looked after
-
+_OPENING, _AGAIN = 3.0, 0.05  # s to try to open a port that its owner has just left, and between two tries
 _BURNT = 0.1  # s: by then a servo hears again that was given some EEPROM bytes
 _TRIES = 3
 
@@ -94,6 +99,43 @@ class Line:
                 return piece
         time.sleep(patience)  # lost
         return b""
+
+
+class _Opened(Line):
+    """How to speak on ports that pyserial opens."""
+
+    def __init__(self, ports: set[str]) -> None:
+        self._ports = {port: _opened(port) for port in ports}
+
+    def send(self, port: str, data: bytes) -> None:
+        one = self._ports[port]
+        if one is not None:
+            with contextlib.suppress(OSError):  # a SerialException is one
+                one.write(data)
+
+    def receive(self, port: str, patience: float) -> bytes:
+        one = self._ports[port]
+        if one is not None:
+            with contextlib.suppress(OSError):
+                one.timeout = patience
+                return bytes(one.read(1) + one.read(one.in_waiting))
+        time.sleep(patience)
+        return b""
+
+
+def _opened(port: str) -> Any:
+    """The port, or None where it cannot be had."""
+    import serial  # only here: the other guard must do without packages
+
+    baud, _, name = port.partition(":")
+    until = time.monotonic() + _OPENING
+    while True:
+        try:
+            return serial.serial_for_url(name, baudrate=int(baud), timeout=0, write_timeout=1.0)
+        except (OSError, ValueError):
+            if time.monotonic() > until:
+                return None
+            time.sleep(_AGAIN)
 
 
 _LINE = Line()
@@ -163,11 +205,11 @@ def _holds(servo: Guarded, line: Line, patience: float) -> bool:
     return line.hear(servo.port, patience, servo.answers)
 
 
-def watch(pipe: int, silence: float, servos: list[Guarded]) -> int:
+def watch(silence: float, servos: list[Guarded]) -> int:
     """Wait for the controller's death, silence or farewell; the exit code."""
     parent = os.getppid()
     poll = select.poll()
-    poll.register(pipe, select.POLLIN)
+    poll.register(_STDIN, select.POLLIN)
     for port in {servo.port for servo in servos}:
         poll.register(port, 0)  # only hang-ups
     alive_at: float | None = None
@@ -175,12 +217,12 @@ def watch(pipe: int, silence: float, servos: list[Guarded]) -> int:
     owed: Owed = {}
     while True:
         for descriptor, _ in poll.poll(_TICK * 1000):
-            if descriptor != pipe:  # unplugged: let go, or the device cannot come back under its name
+            if descriptor != _STDIN:  # unplugged: let go, or the device cannot come back under its name
                 poll.unregister(descriptor)
                 servos = [servo for servo in servos if servo.port != descriptor]
                 os.close(descriptor)
                 continue
-            signs = os.read(pipe, 4096)
+            signs = os.read(_STDIN, 4096)
             *messages, said = (said + signs).split(b";")
             for message in (part.lstrip(b".").decode() for part in messages):
                 if message.startswith("="):
@@ -209,11 +251,14 @@ def watch(pipe: int, silence: float, servos: list[Guarded]) -> int:
             alive_at = None  # until it moves again
 
 
-def ignore_signals() -> None:
-    """The controller decides when the watch ends."""
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+def watch_named(servos: list[Guarded]) -> int:
+    """Wait for the controller's farewell or death; the exit code."""
+    while signs := os.read(_STDIN, 4096):
+        if b"q" in signs:
+            return 0
+    line = _Opened({servo.port for servo in servos})
+    limp(servos, line)
+    return end(servos, line, alone=True)
 
 
 def _named(text: str) -> set[tuple[int, int]]:
@@ -223,5 +268,9 @@ def _named(text: str) -> set[tuple[int, int]]:
 
 
 if __name__ == "__main__":
-    ignore_signals()
-    sys.exit(watch(int(sys.argv[1]), float(sys.argv[2]), [parse(text) for text in sys.argv[3:]]))
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):  # the controller decides when the watch ends
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    kind, *texts = sys.argv[1:]
+    guarded = [parse(text) for text in texts]
+    sys.exit(watch_named(guarded) if kind == "named" else watch(float(kind), guarded))

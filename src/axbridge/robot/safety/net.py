@@ -4,8 +4,7 @@
 ``park`` (go slowly to a pose, then limp). Ways out: `release`, an exception, SIGINT, SIGTERM, SIGHUP, the interpreter's
 end, and a controller that stops calling `feed`. No Python code survives SIGKILL, a crash, or a hang that keeps the
 interpreter locked. Then the guard process acts (`axbridge.robot.safety.guard`): it always limps. Where a port has no
-descriptor to hand on, as on Windows, a guard opens it by its name when the controller is dead
-(`axbridge.robot.safety.guard_by_name`); a locked hang is beyond that one.
+descriptor to hand on, as on Windows, it sees death alone, no hang.
 
 Signals and the interpreter's end come by way of `axbridge.robot.safety.exit`. The guard may end only when every
 servo has said that its torque is off, or that it holds. A servo that does not hold is limped. A servo that does not
@@ -357,31 +356,33 @@ class Safety:
 
     def _start_guard(self) -> None:
         lines = self._lines()
-        if self._leaving:
+        ports = lines or self._names()
+        if self._leaving or not ports:
             return
-        if not lines:
-            self._start_guard_by_name()
-            return
-        pipe, self._pipe = os.pipe()
-        os.set_blocking(self._pipe, False)
-        # the watchdog here comes first, because it knows the policy; the guard is for a host that cannot act any more
-        silence = 0.0 if self._silence is None else 2 * self._silence + 0.1
-        script = str(Path(__file__).with_name("guard.py"))
+        command = [sys.executable, str(Path(__file__).with_name("guard.py"))]
+        apart: dict[str, Any] = {"start_new_session": True}  # Ctrl-C is for the controller
+        if sys.platform == "win32":
+            apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+        if lines:
+            # the watchdog here comes first: it knows the policy; the guard is for a host that cannot act any more
+            silence = 0.0 if self._silence is None else 2 * self._silence + 0.1
+            command[1:] = ["-I", "-S", command[1], str(silence)]
+            apart["pass_fds"] = [fd for fd, _ in lines]
+        else:
+            command.append("named")
         try:
-            self._guard = subprocess.Popen(
-                [sys.executable, "-I", "-S", script, str(pipe), str(silence), *_limp_frames(lines)],
-                pass_fds=(pipe, *(fd for fd, _ in lines)),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for the controller
+            guard = subprocess.Popen(
+                [*command, *_limp_frames(ports)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, **apart
             )
         except OSError as failure:
-            os.close(self._pipe)
             self._without_guard(failure)
-        else:
-            self._guarded, self._owed = lines, {}
-        finally:
-            os.close(pipe)
+            return
+        assert guard.stdin is not None  # it is a pipe
+        self._pipe = os.dup(guard.stdin.fileno())
+        guard.stdin.close()
+        if lines:
+            os.set_blocking(self._pipe, False)
+        self._guard, self._guarded, self._owed = guard, lines, {}
 
     def _without_guard(self, failure: OSError) -> None:
         self._with_guard = False
@@ -390,30 +391,6 @@ class Safety:
             warnings.warn(text, RuntimeWarning, stacklevel=3)
         except RuntimeWarning as refused:
             raise BusError(text, f"see that {sys.executable} can be run, or let warnings be warnings") from refused
-
-    def _start_guard_by_name(self) -> None:
-        ports = self._names()
-        if not ports:
-            return
-        here = str(Path(__file__).resolve().parents[3])
-        path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
-        apart: dict[str, Any] = {"start_new_session": True}  # Ctrl-C is for the controller
-        if sys.platform == "win32":
-            apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-        try:
-            self._guard = subprocess.Popen(
-                [sys.executable, "-m", "axbridge.robot.safety.guard_by_name", *_limp_frames(ports)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": path},
-                **apart,
-            )
-        except OSError as failure:
-            self._without_guard(failure)
-            return
-        assert self._guard.stdin is not None
-        self._pipe = os.dup(self._guard.stdin.fileno())
-        self._guard.stdin.close()
 
     def _feed_guard(self) -> None:
         if self._guard is not None:

@@ -1,4 +1,4 @@
-"""Events of a running robot: what is watched, and what is said."""
+"""Whether a robot that moves can go on: after faults, and after servos that no longer answer."""
 
 from __future__ import annotations
 
