@@ -5,30 +5,24 @@ import math
 import pytest
 
 from axbridge.servo import checks
-from axbridge.servo.coupled_motors import Limits, couplings, scaled, sibling_limits
+from axbridge.servo.setpoints import Limits, couplings, scaled
 from axbridge.servo.velocity_pid import VelocityController
 
 
-def test_the_seeds_table_of_sibling_limits():
+def test_the_limits_of_coupled_motors_are_the_first_ones_by_the_ratio_of_their_multipliers():
     # Webots Reference Manual, Motor, "Coupled Motors": A (2), B (0.5), C (4), D (-4)
-    wrong = Limits(-9, 9, 9)
-    limits = {"A": Limits(-1, 2, 10), "B": wrong, "C": wrong, "D": wrong}
-    result, said = sibling_limits(limits, {"A": 2, "B": 0.5, "C": 4, "D": -4})
-    assert result["B"] == Limits(-0.25, 0.5, 2.5)
-    assert result["C"] == Limits(-2, 4, 20)
-    assert result["D"] == Limits(-4, 2, 20)
-    assert len(said) == 3
-    assert sibling_limits(result, {"A": 2, "B": 0.5, "C": 4, "D": -4}) == (result, [])
-
-
-def test_an_unlimited_first_motor_makes_all_unlimited():
-    result, _ = sibling_limits({"A": Limits(-math.inf, math.inf, 10), "B": Limits(-1, 1, 10)}, {"A": 1, "B": -1})
-    assert (result["B"].low, result["B"].high) == (-math.inf, math.inf)
+    first = Limits(-1, 2, 10)
+    assert first.times(0.5 / 2) == Limits(-0.25, 0.5, 2.5)
+    assert first.times(4 / 2) == Limits(-2, 4, 20)
+    assert first.times(-4 / 2) == Limits(-4, 2, 20)
+    assert Limits(-math.inf, math.inf, 10).times(-1) == Limits(-math.inf, math.inf, 10)
+    assert first.is_close(Limits(-1 + 1e-12, 2, 10))
+    assert not first.is_close(Limits(-1, 2.1, 10))
 
 
 def test_only_names_of_exactly_two_parts_couple():
     names = ["leg::left", "leg::right", "leg", "a::b::c", "::x", "lone::one"]
-    assert couplings(names) == {"leg": ("leg::left", "leg::right"), "lone": ("lone::one",)}
+    assert couplings(names) == {"leg": ["leg::left", "leg::right"], "lone": ["lone::one"]}
 
 
 def test_infinity_is_not_multiplied():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RobotStopped, UnsupportedOperation, UsageError, warn
@@ -11,10 +12,10 @@ from axbridge.robot.connection import Connection
 from axbridge.robot.drives.drive import EMULATION, Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.servo import checks
-from axbridge.servo.coupled_motors import Limits, scaled, sibling_limits
-from axbridge.servo.setpoints import Setpoints
+from axbridge.servo.setpoints import Limits, Setpoints, couplings, scaled
 from axbridge.state import Goals, StepTable
 
+_log = logging.getLogger(__name__)
 _UNITS = {
     "position": {"rotational": "rad", "linear": "m"},
     "velocity": {"rotational": "rad/s", "linear": "m/s"},
@@ -36,8 +37,7 @@ class Joint:
         factors: Set-points of position and velocity over what was asked of this motor.
         multiplier: Of commands to a coupling.
         siblings: The others of its coupling.
-        soft_limits: Lowest and highest position that the rig, or the coupling, wants.
-        max_velocity: Likewise.
+        limits: That the rig, or the coupling, wants.
         turned: Position with whole turns while it is a wheel, else NaN, rad.
         stopped: By hand, see `Robot.stop`.
         limp: Although it should have torque.
@@ -52,15 +52,12 @@ class Joint:
         self.drive: Drive = connection.drives[config.name]
         self.multiplier = config.multiplier or 1.0
         self.siblings: tuple[Joint, ...] = ()
-        low, high = config.soft_limits
-        self.soft_limits = min(low, config.position), max(high, config.position)  # widened as by Webots at load
-        self.max_velocity = self.drive.limits.velocity
+        (low, high), speed = config.soft_limits, self.drive.limits.velocity
+        self.limits = Limits(min(low, config.position), max(high, config.position), speed)  # widened as by Webots
         start = config.position if self.drive.on_at_start else math.nan
-        self.setpoints = Setpoints(
-            start, self.max_velocity, config.acceleration, self.drive.max_torque, config.control_pid
-        )
+        self.setpoints = Setpoints(start, speed, config.acceleration, self.drive.max_torque, config.control_pid)
         self.setpoints.enabled = self.drive.on_at_start
-        self.requested = {"position": start, "velocity": self.max_velocity}
+        self.requested = {"position": start, "velocity": speed}
         self.factors = {"position": 1.0, "velocity": 1.0}
         self.turned = math.nan
         self.stopped = self.limp = self.withheld = self.dead = False
@@ -77,12 +74,12 @@ class Joint:
     @property
     def min_position(self) -> float:
         """Lowest position that is passed on."""
-        return max(self.soft_limits[0], self.drive.limits.low)
+        return max(self.limits.low, self.drive.limits.low)
 
     @property
     def max_position(self) -> float:
         """Highest position that is passed on."""
-        return min(self.soft_limits[1], self.drive.limits.high)
+        return min(self.limits.high, self.drive.limits.high)
 
     @property
     def torque_enabled(self) -> bool:
@@ -173,15 +170,22 @@ class Joint:
         warn(f"servo {self.config.name!r}{unit and f' ({unit})'}: {message}")
 
 
-def couple(joints: Sequence[Joint]) -> list[str]:
-    """Let these motors follow each other's commands, with the first one's limits; what is to be said of that."""
-    by_name = {joint.config.name: joint for joint in joints}
-    limits = {name: Limits(*joint.soft_limits, joint.max_velocity) for name, joint in by_name.items()}
-    wanted, messages = sibling_limits(limits, {name: joint.multiplier for name, joint in by_name.items()})
-    for name, joint in by_name.items():
-        joint.siblings = tuple(other for other in joints if other is not joint)
-        joint.soft_limits = wanted[name].low, wanted[name].high
-        if joint.setpoints.velocity == joint.max_velocity:
-            joint.setpoints.velocity = joint.requested["velocity"] = wanted[name].velocity
-        joint.max_velocity = wanted[name].velocity
-    return messages
+def couple(joints: Mapping[str, Joint]) -> None:
+    """Let motors named ``base::member`` follow each other's commands, with the first one's limits."""
+    for base, names in couplings(list(joints)).items():
+        if len(names) == 1:
+            warn(f"servo {names[0]!r} is coupled with nothing: no other {base}::…")
+        first = joints[names[0]]
+        for name in names:
+            joint = joints[name]
+            joint.siblings = tuple(joints[other] for other in names if other != name)
+            ratio = joint.multiplier / first.multiplier
+            wanted = first.limits.times(ratio)
+            if not wanted.is_close(joint.limits):
+                _log.warning(  # not a ControlWarning: Webots rewrites limits at load without being asked
+                    f"limits of {name!r} become {wanted.low:g}..{wanted.high:g}, velocity {wanted.velocity:g}: "
+                    f"those of {names[0]!r} times {ratio:g}"
+                )
+            if joint.setpoints.velocity == joint.limits.velocity:
+                joint.setpoints.velocity = joint.requested["velocity"] = wanted.velocity
+            joint.limits = wanted

@@ -32,7 +32,6 @@ from axbridge.robot.simulation import Simulation
 from axbridge.robot.torque_watch import StallWatch, TorqueWatch
 from axbridge.robot.twin.twin import Twin
 from axbridge.servo import checks
-from axbridge.servo.coupled_motors import couplings
 from axbridge.state import Cause, Observer, ServoState, StepReport, StepTable
 
 _log = logging.getLogger(__name__)
@@ -78,7 +77,7 @@ class Robot(Mapping[str, Servo]):
         self._connection = Connection(rig, backend, seed)
         self._joints = {one.name: Joint(one, self._connection, row) for row, one in enumerate(rig.servos)}
         self._servos = {name: Servo(joint, self.goto) for name, joint in self._joints.items()}
-        self._couple()
+        couple(self._joints)
         self._sampling = Sampling(list(self._joints.values()), seed)
         self._basic_steps = BasicSteps(rig, list(self._joints.values()), self._sampling)
         self._watch_backend()
@@ -350,15 +349,6 @@ class Robot(Mapping[str, Servo]):
             servo.torque_on()
         here, target = servo.position, servo.target_position
         return (target if abs(target - here) < _FOLLOWS else here), end.value
-
-    def _couple(self) -> None:
-        """Join motors named ``base::member``."""
-        for base, names in couplings(list(self._joints)).items():
-            if len(names) == 1:
-                warn(f"servo {names[0]!r} is coupled with nothing: no other {base}::…")
-                continue
-            for message in couple([self._joints[name] for name in names]):
-                _log.warning(message)  # not a ControlWarning: Webots rewrites limits at load without being asked
 
     # ---- the servos by name
 

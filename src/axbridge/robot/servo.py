@@ -20,7 +20,7 @@ from axbridge.robot.drives.drive import Capability
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.joint import Joint
 from axbridge.servo import checks
-from axbridge.servo.coupled_motors import scaled
+from axbridge.servo.setpoints import scaled
 from axbridge.state import Goals, ServoState, Truth
 
 
@@ -84,7 +84,7 @@ class Servo:
         # only the request may not be negative: a multiplier turns it
         signed = self._joint.setpoints.endless or velocity >= 0
         for joint in (self._joint, *self._joint.siblings):
-            checked = checks.velocity(velocity * joint.multiplier, joint.max_velocity, endless=signed)
+            checked = checks.velocity(velocity * joint.multiplier, joint.limits.velocity, endless=signed)
             if checked.value is None:
                 return self._joint.say(checked.warning, "velocity")
             joint.setpoints.velocity = checked.value
@@ -335,7 +335,7 @@ class Servo:
     @property
     def max_velocity(self) -> float:
         """Highest speed: the rig's, else the data sheet's no-load speed; 10 for an ideal joint."""
-        return self._joint.max_velocity
+        return self._joint.limits.velocity
 
     @property
     def max_torque(self) -> float:
@@ -373,11 +373,6 @@ class Servo:
     def state(self) -> ServoState:
         """The last sample: all readings at once, with their time."""
         return self._joint.table[self.name]
-
-    @property
-    def sampled_at(self) -> float:
-        """Time of the last sample, s on the robot's clock; NaN before the first."""
-        return self._joint.sample("time")
 
     @property
     def position(self) -> float:

@@ -8,8 +8,7 @@ from typing import Literal, Protocol
 from axbridge.bus.cycle import Goal
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import ServoFlags
-from axbridge.servo.coupled_motors import Limits
-from axbridge.servo.setpoints import Setpoints
+from axbridge.servo.setpoints import Limits, Setpoints
 
 Capability = Literal["native", "emulated", "unsupported"]
 CAPABILITIES = (

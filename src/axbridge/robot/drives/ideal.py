@@ -10,8 +10,7 @@ from axbridge.bus.cycle import Goal
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import ErrorFlag
 from axbridge.robot.drives.drive import CAPABILITIES, Capability, Flags, Sample
-from axbridge.servo.coupled_motors import Limits
-from axbridge.servo.setpoints import Setpoints
+from axbridge.servo.setpoints import Limits, Setpoints
 from axbridge.sim.engines.ideal_joints import IdealJoint
 
 IDEAL_CAPABILITIES: Mapping[str, Capability] = dict.fromkeys(CAPABILITIES, "native")

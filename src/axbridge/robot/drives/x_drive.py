@@ -22,8 +22,7 @@ from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusTimeout
 from axbridge.robot.drives.drive import Capability, Sample
 from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES, DynamixelDrive
-from axbridge.servo.coupled_motors import Limits
-from axbridge.servo.setpoints import Setpoints
+from axbridge.servo.setpoints import Limits, Setpoints
 
 _STANDS = {  # what lets a servo stand that gets its torque, by mode; in the others its goal is where it is
     OperatingMode.VELOCITY: "goal_velocity",
