@@ -479,7 +479,7 @@ def test_no_write_puts_a_register_where_its_table_forbids(profile, writes):
     for address, data in writes:
         before = bytes(servo.table.data[: servo.profile.eeprom_end])
         locked = servo.table["torque_enable"]
-        servo.take_block(address, data, world.now())
+        servo.write(address, data, world.now())
         for name, register in servo.profile.registers.items():
             value = servo.table[name]
             assert not register.writable or register.minimum <= value <= register.maximum, name

@@ -552,7 +552,7 @@ class Cycle:
                 begin = protocol.usual[0]
                 samples = b"".join([reply.data[begin - address :] for _, reply, address in here])
                 own = _places(here, len(self._all))
-                for name, column in _columns(protocol, samples):
+                for name, column in columns(protocol, samples):
                     table[name][own] = column
         errors = np.array([reply.error for _, reply, _ in heard]) & self._heeded[rows]
         voltages, (lowest, highest) = table["voltage"][rows], self._volts[:, rows]
@@ -806,7 +806,7 @@ def _signed(bit: int) -> npt.NDArray[np.int64]:
     return np.concatenate([magnitudes, -magnitudes])
 
 
-def _columns(protocol: Protocol, samples: bytes) -> Iterator[tuple[str, npt.NDArray[np.integer]]]:
+def columns(protocol: Protocol, samples: bytes) -> Iterator[tuple[str, npt.NDArray[np.integer]]]:
     """Columns of the bytes of usual reads, one behind the other."""
     table = np.frombuffer(samples, _format(protocol))
     for name, _, _ in protocol.sample:

@@ -7,19 +7,16 @@ What no table says is assumed here, and docs/servos.md lists it: position counts
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import FeetechAddress
 from axbridge.errors import FeetechError
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.virtual.alarms import Alarms
 from axbridge.virtual.control_table import ControlTable
-from axbridge.virtual.firmware import Firmware, Written
+from axbridge.virtual.firmware import Firmware, Seen, Written
 
-_PRESENT, _SHORT = int(FeetechAddress.PRESENT_POSITION), FeetechAddress.PRESENT_TEMPERATURE + 1
 _OVERLOAD, _OVERCURRENT = int(FeetechError.OVERLOAD), int(FeetechError.OVERCURRENT)
 _SET_MIDDLE = 128  # in Torque Enable
 _MANY_TURNS = 0x10  # bit of Phase
@@ -81,21 +78,19 @@ class FeetechFirmware(Firmware):
         "torque_enable": "_switch",
         **dict.fromkeys(("goal_position", "goal_velocity", "goal_time"), "_new_goal"),
     }
-    refreshed = _PRESENT, _SHORT, 73
+    REST: ClassVar = ("status", "moving", "present_current", "goal_position_echo")
+    ALARMS: ClassVar = _Alarms
+    alarms: _Alarms
+    _pace = 0.0  # rad/s by Goal Time; 0: Goal Time says nothing
+    _step = 0.0  # goal of the step mode, rad
 
     def __init__(
         self, table: ControlTable, profile: FirmwareProfile, zero: int, state_at: Callable[[float], list[float]]
     ) -> None:
         super().__init__(table, profile, zero, state_at)
-        self.alarms: _Alarms = _Alarms(profile, table)
         self._turn = round(math.tau / self.units.position)
-        order = ">" if profile.registers["present_position"].byteorder == "big" else "<"
-        self._block = struct.Struct(f"{order}HHHBB")
         self._encoder_zero = zero + table.get("homing_offset")
-        self._pace = 0.0  # rad/s by Goal Time; 0: Goal Time says nothing
-        self._step = 0.0  # goal of the step mode, rad
         self.keep()
-        self.configure()
 
     def keep(self) -> None:
         """See `Firmware.keep`."""
@@ -109,9 +104,10 @@ class FeetechFirmware(Firmware):
 
     def configure(self) -> None:
         """See `Firmware.configure`."""
-        table = self.table
-        self.low, self.high = table["min_position_limit"], table["max_position_limit"]
-        self.mode = table.get("operating_mode", _PWM if self.low == self.high == 0 else _POSITION)
+        low, high = self.table["min_position_limit"], self.table["max_position_limit"]
+        free = low == high == 0
+        self.mode = self.table.get("operating_mode", _PWM if free else _POSITION)
+        self.goal_range = (-math.inf, math.inf) if free or self.mode != _POSITION else (low, high)
 
     # -- writes ------------------------------------------------------------------------------------------------------
 
@@ -131,13 +127,6 @@ class FeetechFirmware(Firmware):
         super().copy_present(time)
         self._step = self.state_at(time)[State.READING]
 
-    def settle(self, values: dict[str, int]) -> tuple[int, dict[str, int] | None]:
-        """See `Firmware.settle`: a goal outside the position limits is clipped, and nothing says so."""
-        goal = values.get("goal_position")
-        if goal is None or self.mode != _POSITION or self.low == self.high == 0:
-            return 0, values
-        return 0, {**values, "goal_position": min(max(goal, self.low), self.high)}
-
     def _new_mode(self, _: str, written: Written) -> None:
         if written.before["operating_mode"] != self.mode:
             self.table["goal_velocity"] = self.table["goal_time"] = 0
@@ -150,7 +139,7 @@ class FeetechFirmware(Firmware):
             self._set_middle(written.time)
             return
         self.alarms.recover(torque_enable=True)
-        if value and not written.before["torque_enable"] and "goal_position" not in written.values:
+        if self.switches_on(written) and "goal_position" not in written.values:
             self.copy_present(written.time)
 
     def _set_middle(self, time: float) -> None:
@@ -200,51 +189,32 @@ class FeetechFirmware(Firmware):
         count = self.table["goal_position"] + self.table.get("homing_offset") + self._turns(reading)
         return (count - self._encoder_zero) * self.units.position
 
-    def refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:
-        """See `Firmware.refresh`."""
-        state, table, units = self.state_at(time) if state is None else state, self.table, self.units
-        speed, position = round(state[State.SPEED] / units.speed), self.position(state)
-        load = round(state[State.DUTY] * units.full_load) if self.driven else 0
-        temperature = state[State.TEMPERATURE] if self.hot is None else self.hot
-        table.data[_PRESENT:_SHORT] = self._block.pack(
-            abs(position) | (position < 0) << 15,
-            min(abs(speed), 0x7FFF) | (speed < 0) << 15,
-            abs(load) | (load < 0) << 10,
-            max(0, min(255, round(state[State.VOLTAGE] / units.voltage))),
-            max(0, min(255, round(temperature))),
-        )
-        if not all_:
-            return
+    def refresh_rest(self, seen: Seen, state: list[float], time: float) -> None:  # noqa: ARG002
+        """See `Firmware.refresh_rest`."""
+        table = self.table
         table["status"] = self.alarms.bits
-        going = self.driven and abs(self._goal(state[State.READING]) - state[State.REFERENCE]) > units.position
-        table["moving"] = int(abs(speed) > table.get("moving_threshold") or (going and self.mode == _POSITION))
+        going = self.driven and abs(self._goal(state[State.READING]) - state[State.REFERENCE]) > self.units.position
+        table["moving"] = int(abs(seen.speed) > table.get("moving_threshold") or (going and self.mode == _POSITION))
         if "present_current" in table:
             table["present_current"] = round(abs(state[State.CURRENT]) / _AMPERE)
             table["goal_position_echo"] = table["goal_position"]
 
     # -- the motor ---------------------------------------------------------------------------------------------------
 
-    def command(self, reading: float, *, driven: bool) -> list[float]:
-        """See `Firmware.command`."""
+    def drive(self, row: list[float], reading: float) -> None:
+        """See `Firmware.drive`."""
         table, units, mode = self.table, self.units, self.mode
         most = min(table[self.profile.names.torque] / units.full_scale, _MOST_DUTY)
         if self.alarms.tripped & _OVERLOAD:
             most = min(most, table["protective_torque"] / 100)
         top = table["max_velocity"] * table.get("velocity_unit", 50)
         speed, duty = table["goal_velocity"], table["goal_time"]
-        row = [0.0] * len(Command)
-        row[Command.TORQUE] = float(driven)
         row[Command.TORQUE_LIMIT] = most
         row[Command.GOAL] = self._goal(reading)
         row[Command.SPEED] = min(abs(speed) or top, top) * units.speed
         if self._pace:
             row[Command.SPEED] = min(row[Command.SPEED], self._pace)
         row[Command.ACCELERATION] = table["acceleration"] * _ACCELERATION * units.position
-        row[Command.MARGIN_CW] = table["cw_dead_zone"] * units.position
-        row[Command.MARGIN_CCW] = table["ccw_dead_zone"] * units.position
-        row[Command.PUNCH] = table["minimum_startup_force"] / units.full_scale
-        for column, name in ((Command.P_GAIN, "p_gain"), (Command.I_GAIN, "i_gain"), (Command.D_GAIN, "d_gain")):
-            row[column] = float(table[name])
         if mode == _VELOCITY:
             row[Command.MODE] = float(Mode.WHEEL_SPEED)
             row[Command.SPEED] = math.copysign(min(abs(speed), top), speed) * units.speed
@@ -254,4 +224,3 @@ class FeetechFirmware(Firmware):
         elif self.stuck is not None:  # it pushes for ever
             row[Command.MODE] = float(Mode.WHEEL_DUTY)
             row[Command.DUTY] = math.copysign(1.0, table["goal_position"] - self.stuck)
-        return row

@@ -1,20 +1,66 @@
 """What a family of servos makes of its registers: what a write does, what a read gives, what the motor gets.
 
 Where the registers are, how large, who may write them, what they hold from the factory and which values they take, the
-profile says. A firmware adds named effects of writes (`EFFECTS`), the readings, and the row of the motor's loop.
+profile says. A firmware adds named effects of writes (`EFFECTS`), what is no plain copy of the motor's state among its
+readings, and what is no plain copy of a register in the row of the motor's loop (`_COPIES`).
 """
 
 from __future__ import annotations
 
+import math
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.register_units import compliance_slope
+from axbridge.servo.columns import Command, State
+from axbridge.units import Units
 from axbridge.virtual.alarms import Alarms
 from axbridge.virtual.control_table import ControlTable
 
-SetGoal = Callable[[float, float, float], None]  # goal (rad), speed limit (rad/s), time (s)
+_READING, _SPEED, _DUTY = int(State.READING), int(State.SPEED), int(State.DUTY)
+_VOLTAGE, _TEMPERATURE = int(State.VOLTAGE), int(State.TEMPERATURE)
+_FORMS = {(1, False): "B", (2, False): "H", (2, True): "h", (4, True): "i"}  # by bytes, and whether signed
+_ANYWHERE = (-math.inf, math.inf)
+
+Convert = Callable[[int, Units], float]
+
+
+def _number(value: int, _units: Units) -> float:
+    return float(value)
+
+
+def _angle(value: int, units: Units) -> float:
+    return value * units.position
+
+
+def _slope(value: int, units: Units) -> float:
+    return compliance_slope(value) * units.position
+
+
+def _share(value: int, units: Units) -> float:
+    return value / units.full_scale
+
+
+_COPIES: Mapping[str, tuple[Command, Convert]] = {  # by register, whatever family has it
+    "cw_compliance_margin": (Command.MARGIN_CW, _angle),
+    "cw_dead_zone": (Command.MARGIN_CW, _angle),
+    "ccw_compliance_margin": (Command.MARGIN_CCW, _angle),
+    "ccw_dead_zone": (Command.MARGIN_CCW, _angle),
+    "cw_compliance_slope": (Command.SLOPE_CW, _slope),
+    "ccw_compliance_slope": (Command.SLOPE_CCW, _slope),
+    "punch": (Command.PUNCH, _share),
+    "minimum_startup_force": (Command.PUNCH, _share),
+    "p_gain": (Command.P_GAIN, _number),
+    "i_gain": (Command.I_GAIN, _number),
+    "d_gain": (Command.D_GAIN, _number),
+    "position_p_gain": (Command.P_GAIN, _number),
+    "position_i_gain": (Command.I_GAIN, _number),
+    "position_d_gain": (Command.D_GAIN, _number),
+}
 
 
 class Written(NamedTuple):
@@ -23,6 +69,16 @@ class Written(NamedTuple):
     values: Mapping[str, int]
     before: Mapping[str, int]
     time: float
+
+
+class Seen(NamedTuple):
+    """What the sensors say, in counts with their signs."""
+
+    position: int
+    speed: int
+    load: int
+    voltage: int
+    temperature: int
 
 
 class Firmware(ABC):
@@ -36,20 +92,23 @@ class Firmware(ABC):
 
     Attributes:
         EFFECTS: By register, the method that lets a write take effect, in the order in which they do.
-        refreshed: Addresses that follow the motor: the first, the last that is always renewed, and the end.
+        BLOCK: First and last of the registers that follow the motor and are renewed together.
+        REST: Those that stand elsewhere.
+        ALARMS: What it watches.
+        refreshed: Addresses of all of them: the first, the first of the block, its end, and the end.
         alarms: What it watches.
         powered: Whether it runs.
         stuck: Position count that the sensor reports whatever the shaft does (a fault); None = it works.
         hot: Temperature reported instead of the simulated one, degC (a fault); None = none.
-        shown: The registers of `present`.
         ranges: Lowest and highest values that replace the table's for some registers: they depend on the mode.
+        goal_range: Lowest and highest goal that its own limits let pass.
     """
 
     EFFECTS: ClassVar[Mapping[str, str]]
-    refreshed: ClassVar[tuple[int, int, int]] = 0, 0, 1 << 16
-    shown: tuple[str, ...] = (
-        "present_position", "present_velocity", "present_load", "present_voltage", "present_temperature",
-    )  # fmt: skip
+    BLOCK: ClassVar[tuple[str, str]] = "present_position", "present_temperature"
+    REST: ClassVar[tuple[str, ...]]
+    ALARMS: ClassVar[type[Alarms]] = Alarms
+    goal_range: tuple[float, float] = _ANYWHERE
 
     def __init__(
         self, table: ControlTable, profile: FirmwareProfile, zero: int, state_at: Callable[[float], list[float]]
@@ -59,15 +118,27 @@ class Firmware(ABC):
         self.zero = zero
         self.state_at = state_at
         self.units = profile.units
+        self.protocol = PROTOCOLS[profile.protocol]
         self.powered = False
         self.stuck: int | None = None
         self.hot: float | None = None
         self.ranges: dict[str, tuple[int, int]] = {}
-        self.alarms = Alarms(profile, table)
+        self.alarms = self.ALARMS(profile, table)
+        registers = profile.registers
+        start, end = registers[self.BLOCK[0]].address, registers[self.BLOCK[1]].end
+        block = {one.address: one for one in registers.values() if start <= one.address < end}
+        forms = [_FORMS[one.size, one.signed] for _, one in sorted(block.items())]
+        self._block = struct.Struct(("<" if self.protocol.byteorder == "little" else ">") + "".join(forms))
+        self._sign_bits = [self.protocol.sign_bits.get(name, 0) for name in ("position", "speed", "load")]
+        rest = [registers[name] for name in self.REST if name in registers]
+        whole = min(start, *(one.address for one in rest)), max(end, *(one.end for one in rest))
+        self.refreshed = whole[0], start, end, whole[1]
+        self._copies = [(int(to), name, convert) for name, (to, convert) in _COPIES.items() if name in registers]
+        self.configure()
 
-    @abstractmethod
     def begin(self, time: float) -> None:
-        """Fill the RAM area that depends on more than the table, after power-on."""
+        """Fill the RAM area that depends on more than the table, after power-on: the goal is where the shaft is."""
+        self.copy_present(time)
 
     def forget_turns(self, time: float) -> None:  # noqa: B027 - not all count them
         """Let the position be the absolute one within a turn, and the goal be there."""
@@ -79,6 +150,8 @@ class Firmware(ABC):
     def configure(self) -> None:
         """Take over what the EEPROM area says of modes and limits."""
 
+    # -- writes ------------------------------------------------------------------------------------------------------
+
     def locked(self, address: int, length: int, *, own: bool) -> bool:  # noqa: ARG002 - by the second id some are
         """Whether this range may not be written now; `own`: to its own id."""
         return False
@@ -88,21 +161,53 @@ class Firmware(ABC):
         return 0
 
     def settle(self, values: dict[str, int]) -> tuple[int, dict[str, int] | None]:
-        """Error bits of values that are to be set together, and what is set in the end (None: nothing)."""
-        return 0, values
+        """Error bits of values that are to be set together, and what is set in the end (None: nothing).
 
-    def steer(self, address: int, data: bytes, time: float, set_goal: SetGoal) -> bool:  # noqa: ARG002
-        """Take goal and speed as a write would, but quickly: a control cycle writes nothing else.
-
-        False, and nothing is done, for anything out of the ordinary.
+        A goal outside its own limits is clipped, or refused with all else.
         """
-        return False
+        goal, (low, high) = values.get("goal_position"), self.goal_range
+        if goal is None or low <= goal <= high:
+            return 0, values
+        error = self.protocol.refusals.goal
+        if self.profile.behaviour.goal_outside_limits == "reject":
+            return error, None
+        return error, {**values, "goal_position": int(min(max(goal, low), high))}
 
     def take(self, written: Written) -> None:
         """Let a write take effect, register by register."""
         for name, effect in self.EFFECTS.items():
             if name in written.values:
                 getattr(self, effect)(name, written)
+
+    def aim(self, written: Written) -> tuple[float, float] | None:  # noqa: ARG002 - for those whose cycle is short
+        """Goal, rad, and speed limit, rad/s, of a write after which the motor is to do nothing else but that.
+
+        None, also where that is not quick to say: then the motor gets a whole row.
+        """
+        return None
+
+    def switches_on(self, written: Written) -> bool:
+        """Whether a write to Torque Enable has brought the torque on."""
+        return bool(self.table["torque_enable"] and not written.before["torque_enable"])
+
+    def copy_present(self, time: float) -> None:
+        """Make the goal where the shaft is."""
+        self.refresh(time)
+        self.table["goal_position"] = self.table["present_position"]
+
+    def shut_down(self, flags: int) -> None:
+        """Take the torque away for these alarms."""
+        self.alarms.shut_down(flags)
+
+    def feed(self, time: float) -> bool:  # noqa: ARG002 - only a watchdog cares
+        """A packet for it, or for all, has come; whether that has changed what the motor is to do."""
+        return False
+
+    def watch(self, time: float) -> bool:  # noqa: ARG002 - only a watchdog cares
+        """Look at the time; whether that has changed what the motor is to do."""
+        return False
+
+    # -- readings ----------------------------------------------------------------------------------------------------
 
     @property
     def driven(self) -> bool:
@@ -113,35 +218,55 @@ class Firmware(ABC):
     def position(self, state: list[float]) -> int:
         """Present Position of a row of the state array."""
 
-    @abstractmethod
     def refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:
         """Write the present registers, from a row of the state array: that of `time` (s) when it is not given.
 
-        Without `all_`, those behind Present Temperature may be left as they are.
+        Without `all_`, `REST` is left as it is.
         """
+        state, units = self.state_at(time) if state is None else state, self.units
+        heat = state[_TEMPERATURE] if self.hot is None else self.hot
+        seen = Seen(
+            self.position(state),
+            round(state[_SPEED] / units.speed),
+            self.load(state) if self.driven else 0,
+            max(0, min(255, round(state[_VOLTAGE] / units.voltage))),
+            max(0, min(255, round(heat))),
+        )
+        self._block.pack_into(self.table.data, self.refreshed[1], *self.block(seen, state, time))
+        if all_:
+            self.refresh_rest(seen, state, time)
+
+    def load(self, state: list[float]) -> int:
+        """Present Load of a driven motor: its duty."""
+        return round(state[_DUTY] * self.units.full_load)
+
+    def block(self, seen: Seen, state: list[float], time: float) -> tuple[int, ...]:  # noqa: ARG002
+        """What stands in the registers of `BLOCK`."""
+        position, speed, load = map(_coded, seen[:3], self._sign_bits)
+        return position, speed, load, seen.voltage, seen.temperature
 
     @abstractmethod
+    def refresh_rest(self, seen: Seen, state: list[float], time: float) -> None:
+        """Write the registers of `REST`."""
+
+    # -- the motor ---------------------------------------------------------------------------------------------------
+
     def command(self, reading: float, *, driven: bool) -> list[float]:
         """The row of `Command` for a shaft that the sensor sees at `reading` (rad)."""
+        row = [0.0] * len(Command)
+        row[Command.TORQUE] = float(driven)
+        for column, name, convert in self._copies:
+            row[column] = convert(self.table[name], self.units)
+        self.drive(row, reading)
+        return row
 
-    def present(self) -> tuple[int, int, int, int, int]:
-        """Position, speed, load, voltage and temperature as they were refreshed last: counts, speed and load signed."""
-        position, speed, load, voltage, temperature = (self.table[name] for name in self.shown)
-        return position, speed, load, voltage, temperature
+    @abstractmethod
+    def drive(self, row: list[float], reading: float) -> None:
+        """Fill in what is no plain copy of a register."""
 
-    def feed(self, time: float) -> bool:  # noqa: ARG002 - only a watchdog cares
-        """A packet for it, or for all, has come; whether that has changed what the motor is to do."""
-        return False
 
-    def watch(self, time: float) -> bool:  # noqa: ARG002 - only a watchdog cares
-        """Look at the time; whether that has changed what the motor is to do."""
-        return False
-
-    def shut_down(self, flags: int) -> None:
-        """Take the torque away for these alarms."""
-        self.alarms.shut_down(flags)
-
-    def copy_present(self, time: float) -> None:
-        """Make the goal where the shaft is."""
-        self.refresh(time)
-        self.table["goal_position"] = self.table["present_position"]
+def _coded(value: int, sign_bit: int) -> int:
+    """What a word holds: a magnitude below the bit that is its sign; where there is none, the number itself."""
+    if not sign_bit:
+        return value
+    return min(abs(value), (1 << sign_bit) - 1) | (value < 0) << sign_bit

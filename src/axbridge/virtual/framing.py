@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 from axbridge.bus.protocols import v1, v2
 from axbridge.bus.protocols.packet import Packet
-from axbridge.config.instructions import Instruction
 
 _ALIKE = 2  # bytes with which headers of both protocols begin
-FAST_READS = {Instruction.FAST_SYNC_READ, Instruction.FAST_BULK_READ}
 
 
 class Heard(NamedTuple):
@@ -81,29 +79,3 @@ class Framing:
             Heard(1, packet, len(packet.params) + v1.OVERHEAD, max(end + place, 0))
             for packet, end in zip(packets, self._one.ends, strict=True)
         ]
-
-
-def blocks_of(protocol: int, packet: Packet) -> list[tuple[int, dict[int, bytes]]] | None:
-    """Addresses, and what each servo is to have there by id, of a write to several; None for any other packet."""
-    params = packet.params
-    if protocol == 1:
-        return [(params[0], v1.sync_write_blocks(params))] if packet.code == Instruction.SYNC_WRITE else None
-    if packet.code == Instruction.SYNC_WRITE:
-        return [(int.from_bytes(params[:2], "little"), v2.sync_write_blocks(params))]
-    if packet.code == Instruction.BULK_WRITE:
-        return [(address, {id_: data}) for id_, address, data in v2.bulk_write_blocks(params)]
-    return None
-
-
-def reads_of(protocol: int, packet: Packet) -> list[tuple[int, int, int]]:
-    """``(id, address, length)`` of a read of several servos, in the order asked; none if malformed."""
-    if protocol == 1 and packet.code == Instruction.SYNC_READ:  # ``address, length, id …``: Feetech's
-        return [(id_, *packet.params[:2]) for id_ in packet.params[2:]]
-    if protocol == 1:  # ``00, (length, id, address) …``
-        listed = (packet.params[place : place + 3] for place in range(1, len(packet.params) - 2, 3))
-        return [(id_, address, length) for length, id_, address in listed]
-    if packet.code in {Instruction.BULK_READ, Instruction.FAST_BULK_READ}:
-        return v2.bulk_read_requests(packet.params)
-    params = packet.params
-    address, length = (int.from_bytes(params[place : place + 2], "little") for place in (0, 2))
-    return [(id_, address, length) for id_ in params[4:]]

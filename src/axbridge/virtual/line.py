@@ -14,14 +14,17 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from axbridge.bus.protocols import v2
-from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST
+from axbridge.bus.protocols.dynamixel import SECOND
+from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
 from axbridge.bus.protocols.v1 import OVERHEAD
+from axbridge.config.instructions import Instruction
 from axbridge.virtual.collision import Transmission, overlay
 from axbridge.virtual.faults import Mishaps
-from axbridge.virtual.framing import FAST_READS, Framing, Heard, blocks_of, reads_of
+from axbridge.virtual.framing import Framing, Heard
 from axbridge.virtual.reply_timing import Forecast, Interrupts, PlainRead
 from axbridge.virtual.servo import Status, VirtualServo
 
+_FAST_READS = {Instruction.FAST_SYNC_READ, Instruction.FAST_BULK_READ}
 _READ_FRAME = 2 + OVERHEAD  # bytes of a READ
 
 
@@ -74,13 +77,13 @@ class Line:
         self.plugged: bool = True
         self._rng = random.Random(seed)
         self._interrupts = {id(servo): Interrupts(servo, self._rng) for servo in self.servos}
-        self._framing = Framing(servo.protocol for servo in self.servos)
+        self._framing = Framing(servo.protocol.version for servo in self.servos)
         self._inbox: deque[tuple[float, float, Heard]] = deque()  # start and end on the line
         self._outbox: list[Delivery] = []  # by due time
         self._speaking: list[tuple[float, float]] = []  # start and end of replies on the line
         self.host_free: float = 0.0  # when the host's last byte has left
         self._pause = min((s.profile.timing.inter_byte_timeout_ms for s in self.servos), default=100.0) * 1e-3
-        self._by_id: dict[tuple[int, int], list[VirtualServo]] = {}  # by protocol and id
+        self._by_id: dict[tuple[int, int], list[VirtualServo]] = {}  # by version of the packets and id
         self._plans: dict[tuple[int, int, int], PlainRead | None] = {}
         self._planned_at = self.baud
         for servo in self.servos:
@@ -237,26 +240,18 @@ class Line:
         self._by_id = {}
         for servo in self.servos:
             for id_ in servo.ids:
-                self._by_id.setdefault((servo.protocol, id_), []).append(servo)
-            self._by_id.setdefault((servo.protocol, BROADCAST), []).append(servo)
+                self._by_id.setdefault((servo.protocol.version, id_), []).append(servo)
+            self._by_id.setdefault((servo.protocol.version, BROADCAST), []).append(servo)
 
     def _execute(self, start: float, end: float, heard: Heard) -> None:
         self.counters.packets += 1
-        protocol, packet, size, _ = heard
-        servos = self._by_id.get((protocol, packet.id), ())
-        if packet.id == BROADCAST and packet.intact:
-            if (blocks := blocks_of(protocol, packet)) is not None:
-                self._write_blocks([servo for servo in servos if self._hears(servo, start, size)], blocks, end)
-                return
-            if protocol == 2 and packet.code in FAST_READS:
-                self._fast_read(
-                    [servo for servo in servos if self._hears(servo, start, size)], reads_of(protocol, packet), end
-                )
-                return
+        version, packet, size, _ = heard
+        servos = [servo for servo in self._by_id.get((version, packet.id), ()) if self._hears(servo, start, size)]
+        if version == 2 and packet.code in _FAST_READS and packet.id == BROADCAST and packet.intact:
+            self._fast_read(servos, packet, end)
+            return
         replies: list[tuple[VirtualServo, Status, float]] = []
         for servo in servos:
-            if not self._hears(servo, start, size):
-                continue
             baud = servo.baud  # its answer still has this rate, whatever the packet changes
             status = servo.handle(packet, end)
             if status is not None:
@@ -267,37 +262,21 @@ class Line:
         if replies:
             self._answer(replies, end)
 
-    def _write_blocks(
-        self, servos: list[VirtualServo], blocks: Iterable[tuple[int, dict[int, bytes]]], end: float
-    ) -> None:
-        """Each servo takes its block of a write to several."""
-        for servo in servos:
-            if servo.protocol == 2:
-                servo.feed(end)
-        for address, data in blocks:
-            for servo in servos:
-                if servo.id in data:
-                    servo.take_block(address, data[servo.id], end)
-                    if servo.deafness:
-                        self._deafen(servo, end, end)
-
-    def _fast_read(self, servos: list[VirtualServo], reads: list[tuple[int, int, int]], end: float) -> None:
+    def _fast_read(self, servos: list[VirtualServo], packet: Packet, end: float) -> None:
         """One answer of several servos: each adds its block, until one is missing."""
-        asked = {id_ for id_, _, _ in reads}
+        by_id = {servo.id: servo for servo in servos}
+        reads = SECOND.reads(packet)
         blocks: list[v2.Block] = []
         first: tuple[VirtualServo, float] | None = None
-        by_id = {servo.id: servo for servo in servos}
         for servo in servos:
             servo.feed(end)
         for id_, address, length in reads:
-            answering = by_id.get(id_)
-            part = None if answering is None else answering.fast_block(address, length, end)
-            if answering is None or part is None:
+            part = by_id[id_].fast_block(address, length, end) if id_ in by_id else None
+            if part is None:
                 break
-            block, delay = part
-            first = first or (answering, delay)
-            blocks.append(block)
-        if first is None or len(asked) < len(reads):
+            first = first or (by_id[id_], part[1])
+            blocks.append(part[0])
+        if first is None or len({id_ for id_, _, _ in reads}) < len(reads):
             return
         missing = [v2.Block(id_, 0, bytes(length)) for id_, _, length in reads[len(blocks) :]]
         frame = v2.encode_fast_status(blocks + missing)

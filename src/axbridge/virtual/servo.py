@@ -1,25 +1,27 @@
 """The virtual servo: packets, power, one way into its registers and one out of them.
 
 It knows nothing of lines, and of time only how long its own firmware takes to answer. It owns a control table and one
-row of a bank of motors. What a protocol calls an error is a row of `_CODES`; what a register does is its `Firmware`'s.
+row of a bank of motors. What a packet looks like, and what is said to one that cannot be obeyed, its protocol knows;
+what a register does is its `Firmware`'s.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from axbridge.bus.protocols import v1, v2
+from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
-from axbridge.config.instructions import INSTRUCTIONS, Instruction, Version
+from axbridge.bus.protocols.protocol import Protocol
+from axbridge.config.instructions import INSTRUCTIONS, Instruction
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import ADDRESSES
-from axbridge.errors import ErrorFlag, StatusError
 from axbridge.servo.columns import State
 from axbridge.sim.bank import Motors
 from axbridge.units import baud_of
@@ -27,7 +29,6 @@ from axbridge.virtual.ax_firmware import AxFirmware
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.feetech_firmware import FeetechFirmware
 from axbridge.virtual.firmware import Firmware, Written
-from axbridge.virtual.framing import reads_of
 from axbridge.virtual.x_firmware import XFirmware
 
 FIRMWARES: Mapping[str, type[Firmware]] = {  # by family of units
@@ -39,6 +40,7 @@ _STORE, _RESTORE = b"\x01CTRL", b"\x02CTRL"
 _HOTTER = 10.0  # degC above the limit that an overheated servo reads
 _GAP = 3  # bytes of silence for each id that does not answer a broadcast ping
 _GROUP_READS = {Instruction.SYNC_READ, Instruction.BULK_READ}
+_GROUP_WRITES = {Instruction.SYNC_WRITE, Instruction.BULK_WRITE}
 
 
 class Status(NamedTuple):
@@ -57,29 +59,10 @@ class Status(NamedTuple):
     gap: float = math.inf
 
 
-class _Codes(NamedTuple):
-    """What a protocol answers to what cannot be done, and how."""
-
-    encode: Callable[[int, int, bytes], bytes]
-    width: int  # bytes of an address
-    refused: int  # not to be done now
-    unknown: int | None  # no such instruction; None: silence
-    value: int
-    length: int
-    access: int
-
-
-_FEETECH = _Codes(v1.encode, 1, 0, None, 0, 0, 0)  # it says nothing of an instruction, only of itself
-_CODES: Mapping[Version, _Codes] = {
-    1: _Codes(
-        v1.encode, 1, int(ErrorFlag.INSTRUCTION), int(ErrorFlag.INSTRUCTION), *(int(ErrorFlag.RANGE),) * 3
-    ),
-    2: _Codes(
-        v2.encode_status, 2, StatusError.RESULT, StatusError.INSTRUCTION, StatusError.RANGE, StatusError.LENGTH,
-        StatusError.ACCESS,
-    ),
-    "sts": _FEETECH, "scs": _FEETECH,
-}  # fmt: skip
+@lru_cache(maxsize=16)
+def _blocks(protocol: Protocol, packet: Packet) -> Sequence[tuple[int, Mapping[int, bytes]]]:
+    """See `Protocol.blocks`: each servo on a line asks for those of the same packet."""
+    return protocol.blocks(packet) or ()
 
 
 class VirtualServo:
@@ -99,7 +82,7 @@ class VirtualServo:
         table: The control table.
         firmware: What it makes of its registers.
         alarms: The state bits of its error byte, or its Hardware Error Status.
-        protocol: Version of Dynamixel's protocol whose packets it has.
+        protocol: What it speaks.
         id: Id it answers to.
         baud: Bits per second it hears and speaks.
         deafness: How long the last packet makes it deaf, s, after its answer. The line takes it over and sets 0.
@@ -123,8 +106,7 @@ class VirtualServo:
         time: float = 0.0,
     ) -> None:
         self.profile = profile
-        self._speaks = PROTOCOLS[profile.protocol]
-        self.protocol: int = self._speaks.version
+        self.protocol: Protocol = PROTOCOLS[profile.protocol]
         self.table: ControlTable = ControlTable(profile)
         self.changed: Callable[[], None] = lambda: None
         self.deafness: float = 0.0
@@ -134,7 +116,6 @@ class VirtualServo:
         self.zero = zero
         self._motors = motors
         self._rows = np.array([index])
-        self._codes = _CODES[profile.protocol]
         self._level = int(ADDRESSES[profile.protocol].STATUS_RETURN_LEVEL)
         self._registered: tuple[int, bytes] | None = None
         self._backup = b""
@@ -168,7 +149,7 @@ class VirtualServo:
     @property
     def _answering(self) -> int:
         """What it answers, by Dynamixel's levels: 0 a PING alone, 1 reads, too, 2 everything."""
-        return self.table.data[self._level] + 2 - self._speaks.full_level
+        return self.table.data[self._level] + 2 - self.protocol.full_level
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -224,9 +205,15 @@ class VirtualServo:
             return None
         code, params, level = packet.code, packet.params, self._answering
         if not packet.intact:
-            silent = broadcast or level < 2 or self.protocol == 2 or self.profile.behaviour.bad_checksum == "silent"
-            return None if silent else self._status(int(ErrorFlag.CHECKSUM), b"", Instruction.PING)
+            damaged = self.protocol.refusals.damaged
+            silent = broadcast or level < 2 or damaged is None or self.profile.behaviour.bad_checksum == "silent"
+            return None if silent else self._status(damaged or 0, b"", Instruction.PING)
         self.feed(time)
+        if broadcast and code in _GROUP_WRITES:
+            for address, data in _blocks(self.protocol, packet) if code in self._known else ():
+                if self.id in data:
+                    self.write(address, data[self.id], time)
+            return None
         if code == Instruction.PING:
             return self._ping(broadcast=broadcast) if broadcast or own else None
         if code == Instruction.READ:
@@ -235,18 +222,13 @@ class VirtualServo:
         if code in _GROUP_READS and broadcast and code in self._known:
             return self._answer_in_turn(packet, time) if level else None
         written = code in {Instruction.WRITE, Instruction.REG_WRITE}
-        delay = self._delays.get(code, self._delays[Instruction.WRITE]) + self._return_delay
+        delay = self._delay(code)
         delay += written * max(len(params) - 1, 0) * self.profile.timing.reply_us_per_byte * 1e-6
         bits = self._state_bits
         error = self._execute(code, params, time, broadcast=broadcast, own=own)
         if error is None or not own or level < 2:
             return None
-        return Status(self._codes.encode(packet.id, error | bits, b""), delay)
-
-    def take_block(self, address: int, data: bytes, time: float) -> None:
-        """Carry out its part of a write to several servos that ended at `time` (s); never answered."""
-        if self.listens and not self.firmware.steer(address, data, time, self._set_goal):
-            self.write(address, data, time)
+        return Status(self.protocol.encode_status(packet.id, error | bits), delay)
 
     def feed(self, time: float) -> None:
         """A packet for it, or for all, has come at `time` (s)."""
@@ -258,8 +240,7 @@ class VirtualServo:
         if not self.listens or not self._answering or Instruction.FAST_SYNC_READ not in self._known:
             return None
         error, data = self._data(address, length, time) or (0, b"")
-        delay = self._delays[Instruction.READ] + self._return_delay
-        return v2.Block(self.id, error | self._state_bits, data.ljust(length, b"\0")), delay
+        return v2.Block(self.id, error | self._state_bits, data.ljust(length, b"\0")), self._delay(Instruction.READ)
 
     def peek(self, address: int, length: int, time: float, state: list[float] | None = None) -> bytes:
         """Register bytes as they are at `time` (s); fewer past the end of the table.
@@ -267,9 +248,9 @@ class VirtualServo:
         Indirect data is what it points to. `state` is the row of the state array at that time, where it is known.
         """
         firmware, registers, end = self.firmware, self.table.data, address + length
-        first, last, whole = firmware.refreshed
+        first, begin, last, whole = firmware.refreshed
         if self._pointers or (address < whole and end > first):
-            firmware.refresh(time, state, all_=end > last)
+            firmware.refresh(time, state, all_=end > last or address < begin)
         data = registers[address:end]
         if self._pointers:
             for place in self._pointers.keys() & range(address, end):
@@ -280,59 +261,56 @@ class VirtualServo:
         """Delay of the answer to a READ of these registers, as in `Status`; None where they cannot be read just so."""
         if self._answering < 1 or address < 0 or length < 0 or address + length > self.table.size:
             return None
-        return self._delays[Instruction.READ] + self._return_delay
+        return self._delay(Instruction.READ)
 
-    def present(self, time: float) -> tuple[int, int, int, int, int]:
-        """Present position, speed, load, voltage and temperature at `time` (s): signed counts."""
-        self.firmware.refresh(time)
-        return self.firmware.present()
+    def _delay(self, code: int) -> float:
+        return self._delays.get(code, self._delays[Instruction.WRITE]) + self._return_delay
 
     @property
     def listens(self) -> bool:
         """Whether it hears packets: with power, and unless Protocol Type says otherwise."""
-        return self.firmware.powered and self.table.get("protocol_type", self.protocol) == self.protocol
+        return self.firmware.powered and self.table.get("protocol_type", version := self.protocol.version) == version
 
     @property
     def _state_bits(self) -> int:
-        """What each answer says beside its error: what is wrong, or, in Protocol 2.0, that something is."""
-        bits = self.alarms.bits
-        return bits if self.protocol == 1 else v2.ALERT if bits else 0
+        """What each answer says beside its error: what is wrong, or that something is."""
+        bits, alert = self.alarms.bits, self.protocol.alert
+        return alert if bits and alert else bits
 
     def _status(self, error: int, params: bytes, code: Instruction) -> Status:
-        frame = self._codes.encode(self.id, error | self._state_bits, params)
-        return Status(frame, self._delays[code] + self._return_delay)
+        return Status(self.protocol.encode_status(self.id, error | self._state_bits, params), self._delay(code))
 
     def _ping(self, *, broadcast: bool) -> Status | None:
         table, about = self.table, b""
-        if self.protocol == 2:
-            about = table["model_number"].to_bytes(2, "little") + bytes((table["firmware_version"],))
-        elif broadcast and self.profile.behaviour.broadcast_ping == "ignore":
+        if broadcast and self.profile.behaviour.broadcast_ping == "ignore":
             return None
+        if self.protocol.ping_length:
+            about = table["model_number"].to_bytes(2, "little") + bytes((table["firmware_version"],))
         status = self._status(0, about, Instruction.PING)
-        if not (broadcast and self._speaks.ping_slots):
+        if not (broadcast and self.protocol.ping_slots):
             return status
         return status._replace(turn=tuple(range(self.id)), gap=_GAP * BITS_PER_BYTE / self.baud)
 
     def _read(self, params: bytes, time: float) -> tuple[int, bytes] | None:
-        width = self._codes.width
+        width = self.protocol.address_size
         if len(params) != 2 * width:
             return self._short, b""
         return self._data(int.from_bytes(params[:width], "little"), int.from_bytes(params[width:], "little"), time)
 
     def _data(self, address: int, length: int, time: float) -> tuple[int, bytes] | None:
-        """Error and register bytes; None for silence. Between registers of Protocol 2.0 there are zeros."""
-        beyond = self.profile.behaviour.out_of_table
-        inside = address + length <= self.table.size
-        if self.protocol == 2:
-            inside = inside and any(share.name for share in self.table.shares(address, length))
+        """Error and register bytes; None for silence. Between registers there are zeros."""
+        beyond, table = self.profile.behaviour.out_of_table, self.table
+        inside = address + length <= table.size
+        if not self.protocol.gaps:
+            inside = inside and any(share.register for share in table.shares(address, length))
         if inside or beyond == "zeros":
             return 0, self.peek(address, length, time).ljust(length, b"\0")
-        return None if beyond == "silent" else (self._codes.access, b"")
+        return None if beyond == "silent" else (self.protocol.refusals.access, b"")
 
     def _answer_in_turn(self, packet: Packet, time: float) -> Status | None:
         """Each servo answers after those listed before it."""
         before: list[int] = []
-        for id_, address, length in reads_of(self.protocol, packet):
+        for id_, address, length in self.protocol.reads(packet):
             if id_ == self.id:
                 answer = self._data(address, length, time)
                 return answer and self._status(*answer, Instruction.READ)._replace(turn=tuple(before))
@@ -341,10 +319,11 @@ class VirtualServo:
 
     def _execute(self, code: int, params: bytes, time: float, *, broadcast: bool, own: bool) -> int | None:
         """Carry out an instruction that is answered without data; return its error, None for silence."""
+        protocol = self.protocol
         if code not in self._known:
-            return self._codes.unknown
+            return protocol.refusals.unknown
         if code in {Instruction.WRITE, Instruction.REG_WRITE}:
-            width = self._codes.width
+            width = protocol.address_size
             address, data = int.from_bytes(params[:width], "little"), params[width:]
             if not data:
                 return self._short
@@ -353,23 +332,22 @@ class VirtualServo:
             return self._register(address, data)
         if code == Instruction.ACTION:
             return self._action(time)
-        if broadcast and self.protocol == 1:
-            return None  # nobody resets or reboots on a broadcast
         if code == Instruction.REBOOT:
+            if broadcast and not protocol.reboots_all:
+                return None
             self._restart(time, self.profile.timing.boot_ms * 1e-3)
             return 0
         if code == Instruction.FACTORY_RESET:
             return self._factory_reset(params, time, broadcast=broadcast)
         if code == Instruction.CLEAR:
             return self._clear(params, time)
-        return self._keep(params, time) if code == Instruction.BACKUP else self._codes.unknown
+        return self._keep(params, time) if code == Instruction.BACKUP else protocol.refusals.unknown
 
     @property
     def _short(self) -> int:
         """The error for parameters of another length than the instruction has."""
-        codes = self._codes
-        short = self.protocol == 1 and self.profile.behaviour.short_instruction == "reply_0x40"
-        return (codes.unknown or 0) if short else codes.length
+        refusals = self.protocol.refusals
+        return refusals.short if self.profile.behaviour.short_instruction == "reply_0x40" else refusals.length
 
     def _register(self, address: int, data: bytes) -> int | None:
         error, values = self._checked(address, data, own=True)
@@ -381,41 +359,33 @@ class VirtualServo:
     def _action(self, time: float) -> int | None:
         registered, self._registered = self._registered, None
         if registered is None:
-            return self._codes.unknown
+            return self.protocol.refusals.unknown
         self.table["registered_instruction"] = 0
-        error = self.write(*registered, time)
-        return 0 if self.protocol == 1 else error
+        return self.write(*registered, time)
 
     def _factory_reset(self, params: bytes, time: float, *, broadcast: bool) -> int | None:
-        timing = self.profile.timing
-        kept: tuple[str, ...] = ()
-        if self.protocol == 1:
-            if self.profile.behaviour.reset_0x06 == "ignore":
-                return None
-            deafness = self.profile.eeprom_end * timing.eeprom_deaf_us_per_byte * 1e-6
-        else:
-            scope = params[0] if len(params) == 1 else 0
-            if scope not in set(v2.Scope):
-                return self._codes.value
-            if broadcast and scope == v2.Scope.ALL:
-                return None  # all would have the same id
-            kept = _KEPT[v2.Scope(scope)]
-            deafness = timing.boot_ms * 1e-3
-        values = {name: self.table[name] for name in kept}
-        self.table.factory_reset()
+        table, kept = self.table, self.protocol.resets.get(params)
+        if self.profile.behaviour.reset_0x06 == "ignore" or (broadcast and not kept):
+            return None  # all would have the same id
+        if kept is None:
+            return self.protocol.refusals.value
+        values = {name: table[name] for name in kept}
+        table.factory_reset()
         for name, value in values.items():
-            self.table[name] = value
+            table[name] = value
         self.firmware.keep()
-        self._restart(time, deafness)
+        timing = self.profile.timing
+        burning = self.profile.eeprom_end * timing.eeprom_deaf_us_per_byte * 1e-6
+        self._restart(time, burning or timing.boot_ms * 1e-3)
         return 0
 
     def _clear(self, params: bytes, time: float) -> int:
         """Forget the turns; the goal is where the shaft is, else it would turn them back."""
         if params != v2.CLEAR_TURNS:
-            return self._codes.value
+            return self.protocol.refusals.value
         self.firmware.refresh(time)
         if self.table["moving"]:
-            return self._codes.refused
+            return self.protocol.refusals.now
         self.firmware.forget_turns(time)
         self.push(time)
         return 0
@@ -423,9 +393,9 @@ class VirtualServo:
     def _keep(self, params: bytes, time: float) -> int:
         """Control Table Backup: keep all registers, or take them back and restart."""
         if params not in {_STORE, _RESTORE}:
-            return self._codes.value
+            return self.protocol.refusals.value
         if self.table["torque_enable"] or (params == _RESTORE and not self._backup):
-            return self._codes.refused
+            return self.protocol.refusals.now
         if params == _STORE:
             self._backup = bytes(self.table.data)
             self.table["backup_ready"] = 1
@@ -457,7 +427,7 @@ class VirtualServo:
 
     def _checked(self, address: int, data: bytes, *, own: bool) -> tuple[int | None, dict[str, int] | None]:
         """The error (None: silence), and the values to set (None: nothing is set)."""
-        codes, behaviour, firmware = self._codes, self.profile.behaviour, self.firmware
+        codes, behaviour, firmware = self.protocol.refusals, self.profile.behaviour, self.firmware
         if address + len(data) > self.table.size:
             return (None if behaviour.out_of_table == "silent" else codes.access), None
         if firmware.locked(address, len(data), own=own):
@@ -495,8 +465,13 @@ class VirtualServo:
             now = table.data[address : min(address + len(data), eeprom)]
             burnt = len(now) if self.burns_all else sum(map(int.__ne__, old, now))
             self.deafness += burnt * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6
-        self.firmware.take(Written(values, before, time))
-        self.push(time)
+        written, driven = Written(values, before, time), self.driven
+        self.firmware.take(written)
+        aim = self.firmware.aim(written) if driven and not old else None
+        if aim is None:
+            self.push(time)
+        elif values != before:  # else the motor has this goal already, or will have it first
+            self._motors.set_goal(self.row, *aim, time)
         return error
 
     def configure(self) -> None:
@@ -515,9 +490,6 @@ class VirtualServo:
         """Hand the registers to the motor."""
         reading = float(self._motors.state[self.row, _READING])
         self._motors.set_command(self.row, self.firmware.command(reading, driven=self.driven), time)
-
-    def _set_goal(self, goal: float, speed: float, time: float) -> None:
-        self._motors.set_goal(self.row, goal, speed, time)
 
     def _state_at(self, time: float) -> list[float]:
         """Its row of the state array at `time` (s)."""
@@ -577,13 +549,6 @@ class VirtualServo:
     def _shut_down(self, flags: int, time: float) -> None:
         self.firmware.shut_down(flags)
         self.push(time)
-
-
-_KEPT: Mapping[v2.Scope, tuple[str, ...]] = {  # by a factory reset
-    v2.Scope.ALL: (),
-    v2.Scope.KEEP_ID: ("id",),
-    v2.Scope.KEEP_ID_AND_BAUD: ("id", "baud_rate"),
-}
 
 
 def loop_row(profile: FirmwareProfile, zero: int, written: Mapping[str, int]) -> list[float]:

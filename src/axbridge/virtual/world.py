@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.bus.cycle import RawState
+from axbridge.bus.cycle import RawState, columns
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import BusConfig, ServoConfig
@@ -161,7 +161,9 @@ class World:
         No packet is sent, which would take time.
         """
         read, when = self.servos[servo], self._now if time is None else time
-        return RawState(when, *read.present(when), read.alarms.bits)
+        data = read.peek(*read.protocol.usual, when)
+        seen = {name: int(column[0]) for name, column in columns(read.protocol, data)}
+        return RawState(when, **seen, error=read.alarms.bits)
 
     def energy(self) -> float:
         """What the motors have drawn since the start, J: the integral of U·i."""

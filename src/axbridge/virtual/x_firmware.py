@@ -8,21 +8,17 @@ loop knows the shaft's own angle.
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Callable
 from enum import IntFlag
 from typing import ClassVar, NamedTuple
 
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import POSITION_MODES, OperatingMode, XAddress
+from axbridge.config.registers import POSITION_MODES, OperatingMode
 from axbridge.errors import StatusError
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.units import RPM
 from axbridge.virtual.control_table import ControlTable
-from axbridge.virtual.firmware import Firmware, Written
+from axbridge.virtual.firmware import Firmware, Seen, Written
 
-_BLOCK = struct.Struct("<HBBhhiiiiHB")  # Realtime Tick to Present Temperature
-_FIRST = int(XAddress.REALTIME_TICK)
 _TURN = 4096  # counts
 _SMALL_OFFSET = 1024  # Position Control Mode ignores a homing offset beyond it
 _ACCELERATION = 214.577 * RPM / 60  # rad/s² per count of Profile Acceleration
@@ -109,7 +105,6 @@ class XFirmware(Firmware):
 
     Attributes:
         mode: Operating mode.
-        ranges: Empty: what a mode and a limit leave of a goal is refused with an error of its own.
     """
 
     EFFECTS: ClassVar = {
@@ -117,20 +112,12 @@ class XFirmware(Firmware):
         "torque_enable": "_switch",
         **dict.fromkeys(("goal_pwm", "goal_current", "goal_velocity", "goal_position"), "_new_goal"),
     }
-
-    def __init__(
-        self, table: ControlTable, profile: FirmwareProfile, zero: int, state_at: Callable[[float], list[float]]
-    ) -> None:
-        super().__init__(table, profile, zero, state_at)
-        self._forgotten = 0  # counts: whole turns
-        self._has_load = "present_load" in table
-        load = "present_load" if self._has_load else "present_current"
-        self.shown = (*self.shown[:2], load, "present_input_voltage", "present_temperature")
-        self._approach = Approach()
-        self._fed = 0.0  # when the latest packet came
-        self.configure()
-        self._mounted = self._side  # the shaft's angle grows with the position as the registers are now
-        self._encoder_zero = self._side * (zero - self._shift)
+    BLOCK: ClassVar = "realtime_tick", "present_temperature"
+    REST: ClassVar = ("hardware_error_status",)
+    _forgotten = 0  # counts: whole turns
+    _approach = Approach()
+    _fed = 0.0  # when the latest packet came
+    _mounted = 0  # side on which the shaft's angle grows with the position, as the registers were at first
 
     def begin(self, time: float) -> None:
         """See `Firmware.begin`: the position is within a turn, and the goal is there."""
@@ -149,6 +136,10 @@ class XFirmware(Firmware):
             offset = 0
         reverse = table["drive_mode"] & DriveMode.REVERSE
         self._side, self._shift = (-1, offset + _TURN - 1) if reverse else (1, offset)
+        if not self._mounted:
+            self._mounted, self._encoder_zero = self._side, self._side * (self.zero - self._shift)
+        limits = table["min_position_limit"], table["max_position_limit"]
+        self.goal_range = limits if self.mode is OperatingMode.POSITION else (-math.inf, math.inf)
 
     # -- writes ------------------------------------------------------------------------------------------------------
 
@@ -165,11 +156,7 @@ class XFirmware(Firmware):
             return StatusError.RESULT  # nothing but a reboot brings it back
         if (name in _GOALS or (name == "bus_watchdog" and value)) and self._expired:
             return StatusError.RANGE  # until 0 is written to the watchdog
-        if name == "goal_position" and self.mode is OperatingMode.POSITION:
-            inside = table["min_position_limit"] <= value <= table["max_position_limit"]
-        else:
-            inside = name not in _LIMITS or abs(value) <= table[_LIMITS[name]]
-        return 0 if inside else StatusError.LIMIT
+        return 0 if name not in _LIMITS or abs(value) <= table[_LIMITS[name]] else StatusError.LIMIT
 
     def _new_mode(self, _: str, written: Written) -> None:
         """Another operating mode: what was set for the old one is reset."""
@@ -182,7 +169,7 @@ class XFirmware(Firmware):
         self.forget_turns(written.time)
 
     def _switch(self, _: str, written: Written) -> None:
-        if self.table["torque_enable"] and not written.before["torque_enable"]:
+        if self.switches_on(written):
             self._switch_on(written)
 
     def _switch_on(self, written: Written) -> None:
@@ -263,11 +250,16 @@ class XFirmware(Firmware):
     def _count(self, angle: float) -> int:
         return self._side * (self._raw(angle) - self._forgotten) + self._shift
 
-    def refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:  # noqa: ARG002
-        """See `Firmware.refresh`."""
-        state, driven, approach = self.state_at(time) if state is None else state, self.driven, self._approach
-        table, units, side = self.table, self.units, self.side
-        position, speed = self.position(state), side * round(state[State.SPEED] / units.speed)
+    def load(self, state: list[float]) -> int:
+        """See `Firmware.load`: else the supply's current, which flows during the on-time of the PWM alone, mA."""
+        if "present_load" in self.table:
+            return super().load(state)
+        return round(state[State.CURRENT] * abs(state[State.DUTY]) * 1e3)
+
+    def block(self, seen: Seen, state: list[float], time: float) -> tuple[int, ...]:
+        """See `Firmware.block`."""
+        driven, approach, table, units, side = self.driven, self._approach, self.table, self.units, self.side
+        speed, position = side * seen.speed, seen.position
         steers = driven and self.mode in POSITION_MODES
         planned = self._count(state[State.REFERENCE]) if steers else position
         ongoing = steers and planned != table["goal_position"]
@@ -279,34 +271,31 @@ class XFirmware(Firmware):
         ramp = state[State.REFERENCE_SPEED] if follows else 0.0
         if ongoing and approach.acceleration == 0.0:  # then the loop keeps no speed of its own
             ramp = math.copysign(approach.speed, self._angle(table["goal_position"]) - state[State.REFERENCE])
-        load = state[State.DUTY] * units.full_load
-        if not self._has_load:  # the supply's current, which flows during the on-time of the PWM alone, mA
-            load = state[State.CURRENT] * abs(state[State.DUTY]) * 1e3
-        temperature = state[State.TEMPERATURE] if self.hot is None else self.hot
-        table.data[_FIRST : _FIRST + _BLOCK.size] = _BLOCK.pack(
+        return (
             int(time * 1000) & 0x7FFF,
             ongoing or abs(speed) > table["moving_threshold"],
             status,
             side * round(state[State.DUTY] * units.full_scale) if driven else 0,
-            side * round(load) if driven else 0,
+            side * seen.load,
             speed,
             position,
             side * round(ramp / units.speed),
             planned,
-            round(state[State.VOLTAGE] / units.voltage),
-            max(0, min(255, round(temperature))),
+            seen.voltage,
+            seen.temperature,
         )
-        table["hardware_error_status"] = self.alarms.bits
+
+    def refresh_rest(self, seen: Seen, state: list[float], time: float) -> None:  # noqa: ARG002
+        """See `Firmware.refresh_rest`."""
+        self.table["hardware_error_status"] = self.alarms.bits
 
     # -- the motor ---------------------------------------------------------------------------------------------------
 
-    def command(self, reading: float, *, driven: bool) -> list[float]:  # noqa: ARG002
-        """See `Firmware.command`."""
+    def drive(self, row: list[float], reading: float) -> None:  # noqa: ARG002
+        """See `Firmware.drive`."""
         table, approach, stopped = self.table, self._approach, self._expired
         units, mode, side = self.units, self.mode, self.side
         most, pwm = table["pwm_limit"], table["goal_pwm"]
-        row = [0.0] * len(Command)
-        row[Command.TORQUE] = float(driven)
         row[Command.MODE] = float(_MODES[mode])
         row[Command.TORQUE_LIMIT] = (most if mode is OperatingMode.PWM else min(abs(pwm), most)) / units.full_scale
         row[Command.DUTY] = 0.0 if stopped else side * pwm / units.full_scale
@@ -320,9 +309,6 @@ class XFirmware(Firmware):
         elif mode in POSITION_MODES:
             row[Command.GOAL] = self._angle(table["goal_position"])
             row[Command.SPEED] = approach.speed
-            row[Command.P_GAIN] = float(table["position_p_gain"])
-            row[Command.I_GAIN] = float(table["position_i_gain"])
-            row[Command.D_GAIN] = float(table["position_d_gain"])
             row[Command.CURRENT] = abs(row[Command.CURRENT])
             row[Command.FULL_CURRENT] = units.full_scale * 1e-3  # a count of what the law asks for is 1 mA (assumed)
         else:
@@ -331,4 +317,3 @@ class XFirmware(Firmware):
             ahead = math.copysign(1.0, row[Command.GOAL] - self._angle(self.stuck))
             row[Command.MODE] = float(Mode.CURRENT if mode is OperatingMode.CURRENT_BASED_POSITION else Mode.WHEEL_DUTY)
             row[Command.DUTY], row[Command.CURRENT] = ahead, ahead * row[Command.CURRENT]
-        return row

@@ -9,7 +9,7 @@ from typing import Literal
 
 from axbridge.bus.protocols import v1, v2
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
-from axbridge.bus.protocols.protocol import PlainRead, Protocol, Span
+from axbridge.bus.protocols.protocol import PlainRead, Protocol, Refusals, Span
 from axbridge.config.instructions import Instruction, Version
 from axbridge.config.registers import (
     CALIBRATION,
@@ -24,6 +24,7 @@ from axbridge.config.registers import (
 )
 from axbridge.errors import ErrorFlag, HardwareError, ServoFlags, StatusError
 
+_RANGE, _INSTRUCTION = int(ErrorFlag.RANGE), int(ErrorFlag.INSTRUCTION)
 _REFUSED = int(ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION)
 _X_PRESENT = int(XAddress.PRESENT_PWM), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.PRESENT_PWM
 _X_GOAL = struct.Struct("<Ii")  # Profile Velocity, Goal Position
@@ -35,6 +36,10 @@ class _First(Protocol):
     title = "Protocol 1.0"
     version: Literal[1, 2] = 1
     max_id = v1.MAX_ID
+    refusals = Refusals(
+        _INSTRUCTION, _INSTRUCTION, _RANGE, _RANGE, short=_INSTRUCTION, access=_RANGE, damaged=int(ErrorFlag.CHECKSUM),
+        goal=int(ErrorFlag.ANGLE_LIMIT),
+    )  # fmt: skip
     ping_length = 0
     names = NAMES[1]
     usual_profile = "ax-12a"
@@ -84,6 +89,15 @@ class _First(Protocol):
     def sync_write_params(self, address: int, data: Mapping[int, bytes]) -> bytes:
         return v1.sync_write_params(address, data)
 
+    def blocks(self, packet: Packet) -> list[tuple[int, Mapping[int, bytes]]] | None:
+        params = packet.params
+        return [(params[0], v1.sync_write_blocks(params))] if packet.code == Instruction.SYNC_WRITE and params else None
+
+    def reads(self, packet: Packet) -> list[tuple[int, int, int]]:
+        """See `Protocol.reads`; ``00, (length, id, address) …``."""
+        listed = (packet.params[place : place + 3] for place in range(1, len(packet.params) - 2, 3))
+        return [(id_, address, length) for length, id_, address in listed]
+
     def longest(self, length: int) -> int:
         return length + v1.OVERHEAD
 
@@ -126,6 +140,14 @@ class _Second(Protocol):
     title = "Protocol 2.0"
     version: Literal[1, 2] = 2
     max_id = v2.MAX_ID
+    address_size = 2
+    refusals = Refusals(
+        StatusError.RESULT, StatusError.INSTRUCTION, StatusError.RANGE, StatusError.LENGTH, StatusError.LENGTH,
+        StatusError.ACCESS, goal=StatusError.LIMIT,
+    )  # fmt: skip
+    resets: Mapping[bytes, tuple[str, ...]] = {b"\xff": (), b"\x01": ("id",), b"\x02": ("id", "baud_rate")}
+    reboots_all = True
+    gaps = False
     ping_length = 3
     ping_slots = True
     group_reads = int(Instruction.FAST_SYNC_READ), int(Instruction.SYNC_READ)
@@ -172,6 +194,21 @@ class _Second(Protocol):
 
     def sync_write_params(self, address: int, data: Mapping[int, bytes]) -> bytes:
         return v2.sync_write_params(address, data)
+
+    def blocks(self, packet: Packet) -> list[tuple[int, Mapping[int, bytes]]] | None:
+        params = packet.params
+        if packet.code == Instruction.SYNC_WRITE:
+            return [(int.from_bytes(params[:2], "little"), v2.sync_write_blocks(params))]
+        if packet.code == Instruction.BULK_WRITE:
+            return [(address, {id_: data}) for id_, address, data in v2.bulk_write_blocks(params)]
+        return None
+
+    def reads(self, packet: Packet) -> list[tuple[int, int, int]]:
+        params = packet.params
+        if packet.code in {Instruction.BULK_READ, Instruction.FAST_BULK_READ}:
+            return v2.bulk_read_requests(params)
+        address, length = (int.from_bytes(params[place : place + 2], "little") for place in (0, 2))
+        return [(id_, address, length) for id_ in params[4:]]
 
     def longest(self, length: int) -> int:
         return length + length // 3 + v2.OVERHEAD + 1  # stuffing; the error byte

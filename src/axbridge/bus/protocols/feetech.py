@@ -11,8 +11,8 @@ from typing import Literal
 
 from axbridge.bus.protocols import v1
 from axbridge.bus.protocols.dynamixel import FIRST, _First
-from axbridge.bus.protocols.packet import BROADCAST, Search
-from axbridge.bus.protocols.protocol import Protocol, Span
+from axbridge.bus.protocols.packet import BROADCAST, Packet, Search
+from axbridge.bus.protocols.protocol import Protocol, Refusals, Span
 from axbridge.config.instructions import Instruction, Version
 from axbridge.config.registers import NAMES, FeetechAddress
 from axbridge.errors import FeetechError, ServoFlags
@@ -29,6 +29,7 @@ _SIGNS = {_VELOCITY[0]: 15, _TIME[0]: 10}
 class _Sts(_First):
     name: Version = "sts"
     title = "Feetech STS"
+    refusals = Refusals()  # it says nothing of an instruction, only of itself
     group_reads: tuple[int, ...] = (int(Instruction.SYNC_READ),)
     ping_slots = True
     full_level = 1
@@ -63,6 +64,10 @@ class _Sts(_First):
 
     def find_answer(self, heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:  # noqa: ARG002 - it refuses nothing
         return v1.find_answer(heard, frame, id, length, echo=echo, refusable=False)
+
+    def reads(self, packet: Packet) -> list[tuple[int, int, int]]:
+        """See `Protocol.reads`; ``address, length, id …``."""
+        return [(id_, *packet.params[:2]) for id_ in packet.params[2:]]
 
     def read_room(self, address: int, length: int) -> tuple[int, int]:  # noqa: ARG002 - it has no gaps
         return 0, self._room

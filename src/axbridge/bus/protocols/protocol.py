@@ -33,6 +33,30 @@ class PlainRead(NamedTuple):
     size: int
 
 
+class Refusals(NamedTuple):
+    """What a servo puts into the error byte of an answer to what it does not do; 0 where it says nothing of it.
+
+    Attributes:
+        now: It cannot be done now.
+        unknown: There is no such instruction, or nothing to carry out; None: it is silent.
+        value: A value, or what stands for one, is outside its range.
+        length: The data do not fill registers.
+        short: The instruction has too many parameters, or too few.
+        access: There is no such register, or it must not be written.
+        damaged: The checksum is wrong; None: it is silent.
+        goal: A goal is outside the servo's own limits.
+    """
+
+    now: int = 0
+    unknown: int | None = None
+    value: int = 0
+    length: int = 0
+    short: int = 0
+    access: int = 0
+    damaged: int | None = None
+    goal: int = 0
+
+
 class Protocol(ABC):
     """One of them; instruction codes are the same in all (`axbridge.config.instructions`).
 
@@ -42,6 +66,11 @@ class Protocol(ABC):
         version: Of Dynamixel's protocol, whose packets it has.
         max_id: Highest id of a servo.
         longest_packet: Bytes of the longest packet that a servo takes.
+        address_size: Bytes of an address in a packet.
+        refusals: What a servo says to what it does not do.
+        resets: By the parameters of a FACTORY_RESET, the registers that it keeps.
+        reboots_all: Whether servos obey a REBOOT to all.
+        gaps: Whether a READ may ask for addresses of which none has a register.
         ping_length: Parameter bytes of the answer to a PING.
         ping_slots: Whether servos answer a PING to all in turn; else they answer at once.
         group_reads: Instructions that ask several servos at once, best first; a servo may know the last ones alone.
@@ -79,6 +108,11 @@ class Protocol(ABC):
     version: Literal[1, 2]
     max_id: int
     longest_packet = 143  # receive buffer of a servo (RX-64 manual p. 37; assumed for all)
+    address_size = 1
+    refusals = Refusals()
+    resets: Mapping[bytes, tuple[str, ...]] = {b"": ()}
+    reboots_all = False
+    gaps = True
     ping_length: int
     ping_slots = False
     group_reads: tuple[int, ...] = ()
@@ -145,6 +179,14 @@ class Protocol(ABC):
         Raises:
             UsageError: no data, or data of different lengths.
         """
+
+    @abstractmethod
+    def blocks(self, packet: Packet) -> list[tuple[int, Mapping[int, bytes]]] | None:
+        """Addresses, and the data for each id there, of a write to several servos; None for any other packet."""
+
+    @abstractmethod
+    def reads(self, packet: Packet) -> list[tuple[int, int, int]]:
+        """``(id, address, length)`` of a read of several servos, in the order asked; none if malformed."""
 
     @abstractmethod
     def longest(self, length: int) -> int:

@@ -141,7 +141,7 @@ class Onlooker:
         if name not in self._modes:
             self._modes |= (found := self._read([name], lambda commands: (commands.mode,)))
             for mode in found.values():
-                twin.take_block(commands.mode[0], mode, now)
+                twin.write(commands.mode[0], mode, now)
         before = self._commands.get(name, bytes(len(block)))
         if block != before:
             self._commands[name] = block
@@ -149,7 +149,7 @@ class Onlooker:
                 self._shadow.place(drive, drive.calibration.angle(state.position))
             always = commands.loop, commands.torque, commands.on
             for part, address in (*always, commands.goal) if block[0] else always:  # a goal switches an AX-12 on
-                twin.take_block(address, block[part], now)
+                twin.write(address, block[part], now)
         protocol, registers = PROTOCOLS[drive.profile.protocol], drive.profile.registers
         weak = protocol.number(block[commands.torque[0]]) < drive.profile.units.full_scale
         mode = self._modes.get(name, b"")[-protocol.mode[1] :]
