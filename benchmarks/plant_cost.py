@@ -144,7 +144,7 @@ def without(action, turns):
     """How many times as long `action` takes without each of the short cuts."""
     short_cuts = {
         "reading_ahead": [patch.object(Line, "foresee", lambda *_: Forecast([], [], []))],
-        "goals_straight_to_the_motors": [patch.object(AxFirmware, "steer", lambda *_: False)],
+        "goals_straight_to_the_motors": [patch.object(AxFirmware, "aim", lambda *_: None)],
     }
     ratios = {name: [] for name in short_cuts}
     for _ in range(turns):

@@ -208,6 +208,15 @@ def test_mx_multi_turn_takes_signed_goals_beyond_a_turn(mx):
     assert write(mx, 30, *word(28673)) == 0x08
 
 
+def test_mx_divider_and_offset_count_within_the_first_turn_too(mx):
+    write(mx, 6, *word(4095), *word(4095))
+    mx.wait(0.1)
+    before = read(mx, 36, 2)
+    write(mx, 20, *word(100), 2)  # Multi Turn Offset and Resolution Divider
+    mx.wait(0.1)
+    assert read(mx, 36, 2) == before // 2 + 100
+
+
 @pytest.mark.slow
 @pytest.mark.ci
 def test_mx_tick_counts_milliseconds_and_wraps(mx):

@@ -9,7 +9,7 @@ from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.config.instructions import Instruction
 from axbridge.config.profile import Area, FirmwareProfile
-from axbridge.servo.columns import Command, Mode
+from axbridge.servo.columns import Command, Mode, State
 from tests.support.virtual_rig import Host, make_x_world
 
 RESULT, INSTRUCTION, RANGE, LENGTH, LIMIT, ACCESS = 1, 2, 4, 5, 6, 7
@@ -269,6 +269,12 @@ def test_moving_and_its_status_follow_the_profile(host):
     host.write("goal_position", 3000)
     host.wait(0.01)
     assert host.read("moving_status") & 0x39 == 0x18  # rectangular, not where the trajectory is, not arrived
+
+
+def test_the_load_that_a_simulation_tells_is_what_a_cycle_reads(host):
+    host.write("torque_enable", 1)
+    host.world.bank.state[0, [State.DUTY, State.CURRENT]] = 0.5, 0.3
+    assert host.world.sample("s1").load == round(0.5 * 885)  # Present PWM, not Present Current
 
 
 def test_the_realtime_tick_counts_milliseconds(host):
