@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from axbridge.robot.drives.drive import EMULATION
@@ -98,8 +99,28 @@ class _JointDevice(Device):
         return Brake(name) if kind == "brake" else PositionSensor(name, found=True)
 
 
+def _getter(reading: str, missing: float = 0.0) -> Callable[[Any], float]:
+    """A method that gives a figure of the servo."""
+    return lambda device: float(device._ask(reading, missing))  # noqa: SLF001 - a method of the class above
+
+
 class Motor(_JointDevice):
     """RotationalMotor or LinearMotor."""
+
+    getAcceleration, getMultiplier = _getter("acceleration"), _getter("multiplier", 1.0)
+    getAvailableTorque, getMaxTorque, getMaxVelocity = map(_getter, ("available_torque", "max_torque", "max_velocity"))
+
+    def getMinPosition(self) -> float:
+        """Lowest target; 0 with getMaxPosition 0 = unlimited."""
+        return self._end("min_position")
+
+    def getMaxPosition(self) -> float:
+        """Highest target; 0 with getMinPosition 0 = unlimited."""
+        return self._end("max_position")
+
+    def _end(self, which: str) -> float:
+        value = float(self._ask(which))
+        return 0.0 if math.isinf(value) else value
 
     def getNodeType(self) -> int:
         self._node = "LINEAR_MOTOR" if self.getType() == self.LINEAR else "ROTATIONAL_MOTOR"
@@ -122,38 +143,14 @@ class Motor(_JointDevice):
     def setAcceleration(self, acceleration: float) -> None:
         self._tell("set_acceleration", acceleration)
 
-    def getAcceleration(self) -> float:
-        return float(self._ask("acceleration"))
-
     def setAvailableTorque(self, torque: float) -> None:
         self._tell("set_available_torque", torque)
-
-    def getAvailableTorque(self) -> float:
-        return float(self._ask("available_torque"))
 
     def setTorque(self, torque: float) -> None:
         self._tell("set_torque", torque)
 
     def setControlPID(self, p: float, i: float, d: float) -> None:
         self._tell("set_control_pid", p, i, d)
-
-    def getMinPosition(self) -> float:
-        """Lowest target; 0 with getMaxPosition 0 = unlimited."""
-        return self._end("min_position")
-
-    def getMaxPosition(self) -> float:
-        """Highest target; 0 with getMinPosition 0 = unlimited."""
-        return self._end("max_position")
-
-    def getMaxVelocity(self) -> float:
-        """Highest velocity it may be given, rad/s or m/s."""
-        return float(self._ask("max_velocity"))
-
-    def getMaxTorque(self) -> float:
-        return float(self._ask("max_torque"))
-
-    def getMultiplier(self) -> float:
-        return float(self._ask("multiplier", 1.0))
 
     def enableTorqueFeedback(self, samplingPeriod: int) -> None:
         self._sample_every("torque", int(samplingPeriod))
@@ -175,10 +172,6 @@ class Motor(_JointDevice):
     def getPositionSensor(self) -> Any:
         """The joint's position sensor, a new object each time, not enabled."""
         return self._other("sensor")
-
-    def _end(self, which: str) -> float:
-        value = float(self._ask(which))
-        return 0.0 if math.isinf(value) else value
 
     setForce = setTorque
     setAvailableForce, getAvailableForce, getMaxForce = setAvailableTorque, getAvailableTorque, getMaxTorque

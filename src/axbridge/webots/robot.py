@@ -14,32 +14,10 @@ from axbridge.webots.sampling import Sampler
 from axbridge.webots.sensors import DEVICES
 from axbridge.webots.session import current, say
 
-DEPRECATED_GETTERS = [
-    "Motor",
-    "PositionSensor",
-    "Brake",
-    "LED",
-    "Accelerometer",
-    "Gyro",
-    "InertialUnit",
-    "TouchSensor",
-    "Altimeter",
-    "Camera",
-    "Compass",
-    "Connector",
-    "Display",
-    "DistanceSensor",
-    "Emitter",
-    "GPS",
-    "Lidar",
-    "LightSensor",
-    "Pen",
-    "Radar",
-    "RangeFinder",
-    "Receiver",
-    "Skin",
-    "Speaker",
-]
+_DEPRECATED = (  # robot.getMotor(name), and so on
+    "Motor PositionSensor Brake LED Accelerometer Gyro InertialUnit TouchSensor Altimeter Camera Compass Connector"
+    " Display DistanceSensor Emitter GPS Lidar LightSensor Pen Radar RangeFinder Receiver Skin Speaker"
+)
 
 
 class Robot:
@@ -288,7 +266,7 @@ def _deprecated(kind: str) -> Any:
     return getter
 
 
-for _kind in DEPRECATED_GETTERS:
+for _kind in _DEPRECATED.split():
     setattr(Robot, f"get{_kind}", _deprecated(_kind))
 
 

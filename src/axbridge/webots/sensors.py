@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from axbridge.webots import catalogue
-from axbridge.webots.absent import ABSENT, AbsentDevice
-from axbridge.webots.absent_values import absent_value
+from axbridge.webots.absent import ABSENT, AbsentDevice, absent_value
 from axbridge.webots.device import Sensor
 from axbridge.webots.session import current
 
@@ -49,16 +49,17 @@ class _BodySensor(AbsentDevice):
     lookup_table = property(getLookupTable)
 
 
+def _vector(method: str, field: str) -> Callable[[Any], list[float]]:
+    """A method of Webots that gives a vector of the sample."""
+    return lambda sensor: list(sensor._read(method, attrgetter(field)))  # noqa: SLF001 - a method of the class below
+
+
 class InertialUnit(_BodySensor):
     """How an IMU is turned."""
 
     _node = "INERTIAL_UNIT"
-
-    def getRollPitchYaw(self) -> list[float]:
-        return list(self._read("getRollPitchYaw", lambda sample: sample.roll_pitch_yaw))
-
-    def getQuaternion(self) -> list[float]:
-        return list(self._read("getQuaternion", lambda sample: sample.orientation))
+    getRollPitchYaw = _vector("getRollPitchYaw", "roll_pitch_yaw")
+    getQuaternion = _vector("getQuaternion", "orientation")
 
     def getNoise(self) -> float:
         return math.nan if self._config is None else self._config.orientation_noise
@@ -72,22 +73,15 @@ class Gyro(_BodySensor):
     """How fast an IMU turns."""
 
     _node = "GYRO"
-
-    def getValues(self) -> list[float]:
-        return list(self._read("getValues", lambda sample: sample.rates))
-
+    getValues = _vector("getValues", "rates")
     value = property(getValues)
 
 
 class Accelerometer(_BodySensor):
-    """What an IMU is pushed with."""
+    """What an IMU is pushed with, along its x, y and z, m/s²; at rest 9.81 upwards."""
 
     _node = "ACCELEROMETER"
-
-    def getValues(self) -> list[float]:
-        """Along its x, y and z, m/s²; at rest 9.81 upwards."""
-        return list(self._read("getValues", lambda sample: sample.acceleration))
-
+    getValues = _vector("getValues", "acceleration")
     value = property(getValues)
 
 
@@ -96,12 +90,8 @@ class GPS(_BodySensor):
 
     _node = "GPS"
     LOCAL, WGS84 = 0, 1
-
-    def getValues(self) -> list[float]:
-        return list(self._read("getValues", lambda sample: sample.position))
-
-    def getSpeedVector(self) -> list[float]:
-        return list(self._read("getSpeedVector", lambda sample: sample.speed))
+    getValues = _vector("getValues", "position")
+    getSpeedVector = _vector("getSpeedVector", "speed")
 
     def getSpeed(self) -> float:
         return float(self._read("getSpeed", lambda sample: math.hypot(*sample.speed)))
@@ -121,18 +111,15 @@ class TouchSensor(_BodySensor):
     _node = "TOUCH_SENSOR"
     BUMPER, FORCE, FORCE3D = 0, 1, 2
     _types: ClassVar = {"bumper": BUMPER, "force": FORCE, "force-3d": FORCE3D}
+    getValues = _vector("getValues", "force")
 
     def getType(self) -> int:
         return self.BUMPER if self._config is None else self._types[self._config.kind]
 
     def getValue(self) -> float:
         """A bumper: 1 while anything touches its link, else 0. Force: what presses on its face, N."""
-        if self._config is not None and self._config.kind == "bumper":
-            return float(self._read("getValue", lambda sample: sample.touched))
-        return float(self._read("getValue", lambda sample: sample.pressed))
-
-    def getValues(self) -> list[float]:
-        return list(self._read("getValues", lambda sample: sample.force))
+        bumper = self._config is not None and self._config.kind == "bumper"
+        return float(self._read("getValue", attrgetter("touched" if bumper else "pressed")))
 
     type = property(getType)
     value = property(getValue)
@@ -140,7 +127,7 @@ class TouchSensor(_BodySensor):
 
 
 class DistanceSensor(_BodySensor):
-    """How far the floor is."""
+    """How far the floor is, along its x axis, m; its range where there is none."""
 
     _node = "DISTANCE_SENSOR"
     GENERIC, INFRA_RED, SONAR, LASER = 0, 1, 2, 3
@@ -149,8 +136,7 @@ class DistanceSensor(_BodySensor):
         return self.GENERIC
 
     def getValue(self) -> float:
-        """Along its x axis, m; its range where there is none."""
-        return float(self._read("getValue", lambda sample: sample.distance))
+        return float(self._read("getValue", attrgetter("distance")))
 
     def getMaxValue(self) -> float:
         return math.nan if self._config is None else self._config.range
@@ -158,14 +144,11 @@ class DistanceSensor(_BodySensor):
     def getMinValue(self) -> float:
         return math.nan if self._config is None else 0.0
 
-    def getAperture(self) -> float:
-        return math.nan if self._config is None else 0.0
-
+    getAperture = getMinValue
     type = property(getType)
     value = property(getValue)
     max_value = property(getMaxValue)
-    min_value = property(getMinValue)
-    aperture = property(getAperture)
+    min_value = aperture = property(getMinValue)
 
 
 _BODY = (Accelerometer, DistanceSensor, GPS, Gyro, InertialUnit, TouchSensor)
