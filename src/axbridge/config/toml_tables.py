@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from axbridge.errors import ProfileError, RigError, nearest
+from axbridge.errors import MoveError, ProfileError, RigError, nearest
 from axbridge.file_reading import check_format, controls, printable, reading, regular
 
 if sys.version_info >= (3, 11):
@@ -25,7 +25,7 @@ else:
     import tomli as tomllib
 
 
-FileError = type[ProfileError] | type[RigError]
+FileError = type[ProfileError] | type[RigError] | type[MoveError]
 
 _OWN = ("path", "bases")
 _CORRECT = "correct the file, or begin with a shipped one"
@@ -198,7 +198,7 @@ def load_table(path: Path, folder: str, error: FileError) -> dict[str, Any]:
     return result
 
 
-def validate(schema: type[T], table: Mapping[str, Any], path: Path, error: FileError) -> T:
+def validate(schema: type[T], table: Mapping[str, Any], path: Path, error: FileError, hint: str = "") -> T:
     """Build a `schema` object from a TOML table."""
     with reading(partial(error, path, ""), _CORRECT):
         try:
@@ -212,7 +212,8 @@ def validate(schema: type[T], table: Mapping[str, Any], path: Path, error: FileE
                 raise error(path, key, str(cause), cause.hint) from None
             if first["type"] == "missing" and isinstance(first["loc"][-1], int):
                 where.pop()
-            raise error(path, _by_name(table, where), *_explain(schema, first)) from None
+            why, correction = _explain(schema, first)
+            raise error(path, _by_name(table, where), why, hint or correction) from None
 
 
 def _by_name(table: Any, where: Sequence[str | int]) -> str:

@@ -23,6 +23,8 @@ PATIENCE = 600.0  # s
 _NEAR = math.radians(1.0)  # of where an experiment begins: no way to go
 EEPROM_PAUSE_MS = 60.0  # a servo that becomes a wheel is deaf meanwhile
 
+_AMPLITUDE = 60.0  # degrees
+
 Progress = Callable[[str, float], None]  # what is under way, and the share of it that is done, 0..1
 
 
@@ -69,7 +71,7 @@ class Driven:
 
     def __init__(self, run: ExperimentRun, name: str) -> None:
         self._run, self.name, self.servo = run, name, run.robot[name]
-        self.driven = self._turning = False
+        self.driven = self.turning = False
 
     def goal(self, position: float) -> None:
         """Set the goal, rad; switches the motor on when it is off."""
@@ -78,18 +80,9 @@ class Driven:
             self.driven = True
         self.servo.set_position(position)
 
-    def limit_speed(self, speed: float) -> None:
-        """Limit the speed of the approach, rad/s, from now on."""
-        self.servo.set_velocity(speed)
-
     def limit_torque(self, share: float) -> None:
         """Limit the torque to a share of the servo's largest, from now on."""
         self.servo.set_available_torque(self.servo.max_torque * share)
-
-    def set_register(self, register: str, value: int) -> None:
-        """Write a register that shapes the motion, and record that it was."""
-        self.servo.write(register, value)
-        self._run.log.event("register", servo=self.name, name=register, value=value)
 
     def let_go(self) -> None:
         """Switch the servo's motor off: what follows is free motion."""
@@ -98,18 +91,12 @@ class Driven:
 
     def turn(self, duty: float) -> None:
         """Turn endlessly at a duty of -1..1, open loop."""
-        if not self._turning:
-            self._turning = True
+        if not self.turning:
+            self.turning = True
             self.servo.set_duty(0.0)
             self._run.step(EEPROM_PAUSE_MS)
         self.servo.set_duty(duty)
         self.driven = True
-
-    def end_turning(self) -> None:
-        """Back to joint mode, limp."""
-        if self._turning:
-            self.servo.restore()
-            self._turning = self.driven = False
 
     def cool(self) -> None:
         """Wait, limp, when the servo has become warm; give up waiting after `PATIENCE`."""
@@ -200,9 +187,6 @@ class ExperimentRun:
     def outcome(self, *, whole: bool) -> Conducted:
         """How it went so far."""
         return Conducted(whole, self.log.steps, self.log.late, self.log.slipped)
-
-
-_AMPLITUDE = 60.0  # degrees
 
 
 def unseen(_what: str, _share: float) -> None:
@@ -300,7 +284,9 @@ def conduct(
         return run.outcome(whole=False)
     finally:
         for driven in run.servos.values():
-            driven.end_turning()
+            if driven.turning:  # back to joint mode, limp
+                driven.servo.restore()
+                driven.turning = driven.driven = False
     for driven in run.servos.values():
         driven.let_go()
     return run.outcome(whole=True)
@@ -335,9 +321,10 @@ def _step(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Rest at 0, step to each angle, and back."""
     run.approach({arm.name: 0.0})
     for register in _slopes(options):
-        arm.set_register(register, options.slope)
+        arm.servo.write(register, options.slope)
+        run.log.event("register", servo=arm.name, name=register, value=options.slope)
     if options.speed:
-        arm.limit_speed(options.speed)
+        arm.servo.set_velocity(options.speed)
     arm.goal(0.0)
     run.segment("rest", 1.0, kind="rest")
     for angle in _angles(options):
@@ -361,33 +348,37 @@ def _fall(run: ExperimentRun, arm: Driven, options: Options) -> None:
 
 def _sine(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Swing to both sides, with one period."""
-    run.approach({arm.name: 0.0})
-    duration, size = max(options.duration, 2 * options.period), options.swing(arm.servo)
-    run.segment(
-        "sine",
-        duration,
-        lambda t: arm.goal(size * math.sin(2 * math.pi * t / options.period)),
-        kind="sine",
-    )
+    duration = max(options.duration, 2 * options.period)
+    _swing(run, arm, options, "sine", duration, lambda t: 2 * math.pi * t / options.period, kind="sine")
 
 
 def _chirp(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Frequency rises evenly from `low` to `high` Hz."""
-    run.approach({arm.name: 0.0})
-    duration = max(options.duration, 4 / options.low)
-    rate, size = (options.high - options.low) / duration, options.swing(arm.servo)
-
-    def motion(t: float) -> None:
-        arm.goal(size * math.sin(2 * math.pi * (options.low * t + rate * t * t / 2)))
-
-    run.segment("chirp", duration, motion, kind="chirp", low=options.low, high=options.high)
+    duration, low, high = max(options.duration, 4 / options.low), options.low, options.high
+    rate = (high - low) / duration
+    _swing(
+        run, arm, options, "chirp", duration, lambda t: 2 * math.pi * (low * t + rate * t * t / 2), kind="chirp",
+        low=low, high=high,
+    )  # fmt: skip
 
 
 def _sin_time_square(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Swing to both sides ever faster, as sin(t²)."""
+    _swing(run, arm, options, "sin t²", max(options.duration, 6.0), lambda t: t * t, kind="sine")
+
+
+def _swing(
+    run: ExperimentRun,
+    arm: Driven,
+    options: Options,
+    name: str,
+    duration: float,
+    phase: Callable[[float], float],
+    **facts: Any,
+) -> None:
     run.approach({arm.name: 0.0})
     size = options.swing(arm.servo)
-    run.segment("sin t²", max(options.duration, 6.0), lambda t: arm.goal(size * math.sin(t * t)), kind="sine")
+    run.segment(name, duration, lambda t: arm.goal(size * math.sin(phase(t))), **facts)
 
 
 def _lift_and_drop(run: ExperimentRun, arm: Driven, options: Options) -> None:
@@ -486,7 +477,7 @@ def _replay(run: ExperimentRun, tracks: Mapping[str, Track], options: Options) -
     """Repeat what a recording commanded, in its own time, after a gentle approach to where it began."""
     assert options.source is not None  # `_sources` saw to it
     plans = [_Repeated(run.servos[name], track) for name, track in tracks.items()]
-    run.approach({plan.driven.name: plan.first for plan in plans if plan.starts_driven})
+    run.approach({plan.driven.name: plan.first for plan in plans if tracks[plan.driven.name].enabled[0]})
     start = min(float(track.time[0]) for track in tracks.values())
     end = max(float(track.time[-1]) for track in tracks.values())
     half = run.tick_ms * 0.5e-3  # what is due within half a period is done now
@@ -518,33 +509,26 @@ def _parts(source: Recording, names: Mapping[str, str]) -> list[Segment]:
 
 
 class _Repeated:
-    """A servo that repeats a track.
-
-    Attributes:
-        driven: The servo.
-        first: Goal to begin with, rad.
-        starts_driven: Whether its motor is on then.
-    """
+    """A servo that repeats a track; `first` is its first goal, rad."""
 
     def __init__(self, driven: Driven, track: Track) -> None:
-        self.driven = driven
+        self.driven, self._track = driven, track
         known = np.flatnonzero(~np.isnan(track.command))
-        self.first = float(track.command[known[0]])
         latest = known[np.clip(np.searchsorted(known, np.arange(len(track)), side="right") - 1, 0, None)]
-        self._time, self._enabled, self._goals = track.time, track.enabled, track.command[latest]  # blanks: as before
-        self._speed, self._torque = track.speed_limit, track.torque_limit
+        self._goals = track.command[latest]  # blanks: as before
+        self.first = float(self._goals[0])
         self._limits = (math.nan, math.nan)
-        self.starts_driven = bool(self._enabled[0])
 
     def command(self, time: float) -> None:
         """Set what the track had at `time`, s on its clock."""
-        index = max(int(np.searchsorted(self._time, time, side="right")) - 1, 0)
-        if not self._enabled[index]:
+        track = self._track
+        index = max(int(np.searchsorted(track.time, time, side="right")) - 1, 0)
+        if not track.enabled[index]:
             if self.driven.driven:
                 self.driven.let_go()
             return
-        limits = float(self._speed[index]), float(self._torque[index])
-        setters = (self.driven.limit_speed, self.driven.limit_torque)
+        limits = float(track.speed_limit[index]), float(track.torque_limit[index])
+        setters = (self.driven.servo.set_velocity, self.driven.limit_torque)
         for value, before, limit in zip(limits, self._limits, setters, strict=True):
             if not math.isnan(value) and value != before:
                 limit(value)
@@ -553,13 +537,7 @@ class _Repeated:
 
 
 class Experiment(NamedTuple):
-    """One experiment.
-
-    Attributes:
-        motion: What it does with one servo.
-        angles: Goals that it needs, rad.
-        registers: Registers that it needs.
-    """
+    """One experiment: what it does with one servo, the goals that it needs, rad, and the registers."""
 
     motion: Callable[[ExperimentRun, Driven, Options], None]
     angles: Callable[[Options, Servo], tuple[float, ...]]
@@ -568,10 +546,6 @@ class Experiment(NamedTuple):
 
 def _both_ways(options: Options, servo: Servo) -> tuple[float, ...]:
     return options.swing(servo), -options.swing(servo)
-
-
-def _no_angles(_options: Options, _servo: Servo) -> tuple[float, ...]:
-    return ()
 
 
 def _wheel(_options: Options) -> tuple[str, ...]:
@@ -585,15 +559,15 @@ EXPERIMENTS: dict[str, Experiment] = {
     "chirp": Experiment(_chirp, _both_ways),
     "sin-time-square": Experiment(_sin_time_square, _both_ways),
     "lift-and-drop": Experiment(_lift_and_drop, _angles),
-    "duty": Experiment(_duty, _no_angles, _wheel),
+    "duty": Experiment(_duty, lambda _options, _servo: (), _wheel),
     "stall": Experiment(_stall, lambda options, _servo: _angles(options)[:1]),
-    "torque-speed": Experiment(_torque_speed, _no_angles, _wheel),
+    "torque-speed": Experiment(_torque_speed, lambda _options, _servo: (), _wheel),
 }
 NAMES = (*EXPERIMENTS, "replay")  # a replay may drive several servos
 
 
 def _degrees(*angles: float) -> tuple[float, ...]:
-    return tuple(math.radians(angle) for angle in angles)
+    return tuple(map(math.radians, angles))
 
 
 PROTOCOL: Sequence[tuple[str, str, Options]] = (

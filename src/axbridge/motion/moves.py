@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from axbridge.config.toml_tables import Misfit, TomlTable
+from axbridge.config.toml_tables import Misfit, TomlTable, validate
 from axbridge.errors import MoveError, UsageError
 from axbridge.file_reading import check_format, reading, regular
 from axbridge.files import write_whole, writing
@@ -158,17 +158,7 @@ class Move(TomlTable):
                 raise MoveError(path, "", "holds no move", _SCHEMA)
             if newer := _FORMAT.fullmatch(str(document.get("format"))):
                 check_format(int(newer[1]), partial(MoveError, path, "format"))
-            try:
-                return cls.model_validate(document)
-            except ValidationError as failure:
-                first = failure.errors()[0]
-                where = [str(part) for part in first["loc"]]
-                cause = first.get("ctx", {}).get("error")
-                if isinstance(cause, Misfit):
-                    raise MoveError(path, ".".join([*where, cause.key]), str(cause), cause.hint) from None
-                message = str(first["msg"])
-                said = f"{message[0].lower()}{message[1:]}"
-                raise MoveError(path, ".".join(where), said, _SCHEMA) from None
+            return validate(cls, document, Path(path), MoveError, _SCHEMA)
 
     @classmethod
     def load(cls, path: str | Path) -> Move:
