@@ -61,7 +61,7 @@ def row(name: str, comparison: Comparison, again: Recording | None = None) -> st
             rest = float(np.degrees(np.nanmean(np.abs(track.command - track.position))))
             figures = [rest, np.nan, pair.plain.mae]
         else:
-            figures = [known.perfect.mae, known.lag.mae, known.models[0].mae]
+            figures = [*(error.mae for error in known[:3])]
         figures += [apart(track, again)[1]] if again is not None else []
         means.append(figures)
         cells.append(" / ".join("-" if np.isnan(one) else f"{one:.2f}" for one in figures))

@@ -42,17 +42,11 @@ _FEWEST = 3  # samples
 
 
 class Drawn(NamedTuple):
-    """Electrical power of all servos together.
+    """Electrical power of all servos together."""
 
-    Attributes:
-        time: Every millisecond, s on the recording's clock, (n,).
-        watt: (n,).
-        age: How old the loads were that servos reported, s; NaN where no servo's loop could be run.
-    """
-
-    time: FloatArray
-    watt: FloatArray
-    age: float
+    time: FloatArray  # every millisecond, s on the recording's clock, (n,)
+    watt: FloatArray  # (n,)
+    age: float  # how old the loads were that servos reported, s; NaN where no servo's loop could be run
 
     def mean(self, start: FloatArray, length: float) -> FloatArray:
         """Mean power in the spans (m,) that begin at `start` (s) and last `length` (s), W."""
@@ -119,27 +113,16 @@ def _modelled(recording: Recording, tracks: Sequence[Track]) -> dict[str, tuple[
 
 @dataclass(frozen=True)
 class _DrawnServo:
-    """One servo; its duty by the model every millisecond, (n,), and what it reported at its samples, (l,).
+    """One servo; its duty by the model every millisecond, (n,), and what it reported at its samples, (l,)."""
 
-    Attributes:
-        servo: Its motor's equations.
-        time: Of the duty, s.
-        duty: What its loop asked for, if that answers at once, (n,).
-        speed: rad/s, (n,).
-        volts: Of the supply, V, (n,).
-        driven: Whether its motor was on, (n,).
-        sampled: Times of the loads, s.
-        load: What it reported, servo side, (l,).
-    """
-
-    servo: SteadyServo
-    time: FloatArray
-    duty: FloatArray
-    speed: FloatArray
-    volts: FloatArray
-    driven: BoolArray
-    sampled: FloatArray
-    load: FloatArray
+    servo: SteadyServo  # its motor's equations
+    time: FloatArray  # of the duty, s
+    duty: FloatArray  # what its loop asked for, if that answers at once, (n,)
+    speed: FloatArray  # rad/s, (n,)
+    volts: FloatArray  # of the supply, V, (n,)
+    driven: BoolArray  # whether its motor was on, (n,)
+    sampled: FloatArray  # times of the loads, s
+    load: FloatArray  # what it reported, servo side, (l,)
 
     @classmethod
     def of(cls, recording: Recording, rig: Rig, servo: ServoConfig, model: ServoModel, time: FloatArray) -> _DrawnServo:

@@ -30,39 +30,24 @@ _SUBJECTS = {
 
 @dataclass(frozen=True)
 class Findings:
-    """How one servo's motions differ; None = there is none of that kind, or it is not known.
+    """How one servo's motions differ; None = there is none of that kind, or it is not known."""
 
-    Attributes:
-        rmse: Of all, degrees.
-        worst: Largest error, degrees.
-        shift: How much later the other is, s.
-        aligned: RMSE with the shift taken out, degrees.
-        falls: How much later the other has fallen, s: the median.
-        falling: How long the reference falls, s: the median.
-        hangs: How much further from hanging down the other comes to rest after a fall, degrees: the median; None
-            where an arm swings past the bottom.
-        never: Which side does not fall all the way where the other one does: ``reference``, ``other``, or neither.
-        step_shift: How much later the other is in the steps alone, s.
-        steps: RMSE in the steps, degrees.
-        steps_aligned: RMSE in the steps with `step_shift` taken out, degrees.
-        rises: How much longer the other takes to rise, s: the median.
-        rising: How long the reference takes, s: the median.
-        unjudged: Steps and falls that are left out, as samples are missing in them: name and longest gap, s.
-    """
-
-    rmse: float
-    worst: float
-    shift: float | None = None
-    aligned: float | None = None
-    falls: float | None = None
-    falling: float | None = None
+    rmse: float  # of all, degrees
+    worst: float  # largest error, degrees
+    shift: float | None = None  # how much later the other is, s
+    aligned: float | None = None  # RMSE with the shift taken out, degrees
+    falls: float | None = None  # how much later the other has fallen, s: the median
+    falling: float | None = None  # how long the reference falls, s: the median
+    # how much further from hanging down the other comes to rest after a fall, degrees: the median; None where an arm
+    # swings past the bottom
     hangs: float | None = None
-    never: str = ""
-    step_shift: float | None = None
-    steps: float | None = None
-    steps_aligned: float | None = None
-    rises: float | None = None
-    rising: float | None = None
+    never: str = ""  # which side does not fall all the way where the other one does: `reference`, `other`, or neither
+    step_shift: float | None = None  # how much later the other is in the steps alone, s
+    steps: float | None = None  # RMSE in the steps, degrees
+    steps_aligned: float | None = None  # RMSE in the steps with `step_shift` taken out, degrees
+    rises: float | None = None  # how much longer the other takes to rise, s: the median
+    rising: float | None = None  # how long the reference takes, s: the median
+    # steps and falls that are left out, as samples are missing in them: name and longest gap, s
     unjudged: tuple[tuple[str, float], ...] = ()
 
 

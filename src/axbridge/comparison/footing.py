@@ -39,19 +39,12 @@ CLEAR = 0.005  # m: a foot so high above the other carries nothing
 
 @dataclass(frozen=True)
 class Standing:
-    """A robot on two feet, as a recording knows it.
+    """A robot on two feet, as a recording knows it."""
 
-    Attributes:
-        rig: Its rig.
-        tree: Its links; the first is its base.
-        shapes: What they look like.
-        soles: Of its two feet, the left one first.
-    """
-
-    rig: Rig
-    tree: Tree
-    shapes: tuple[Shape, ...]
-    soles: tuple[Sole, Sole]
+    rig: Rig  # its rig
+    tree: Tree  # its links; the first is its base
+    shapes: tuple[Shape, ...]  # what they look like
+    soles: tuple[Sole, Sole]  # of its two feet, the left one first
 
 
 def standing_robot(recording: Recording) -> Standing | None:
@@ -75,39 +68,24 @@ def on_two_feet(rig: Rig) -> Standing | None:
 
 @dataclass(frozen=True)
 class Footing:
-    """How a robot stood and walked at n moments; in axes of the middle between both feet, on the floor.
+    """How a robot stood and walked at n moments; in axes of the middle between both feet, on the floor."""
 
-    Attributes:
-        time: s, on the recording's clock, (n,).
-        place: Of the base link's frame, m, (n, 3).
-        turn: Its axes, (n, 3, 3).
-        positions: Of the tree's joints, rad, (n, joints).
-        lifted: Height of the left sole's middle above the right one's, m, (n,).
-        zmp: The zero-moment point, m, (n, 2).
-        margin: From there to the nearest edge of the soles that stand, m, (n,); below 0 outside.
-    """
-
-    time: FloatArray
-    place: FloatArray
-    turn: FloatArray
-    positions: FloatArray
-    lifted: FloatArray
-    zmp: FloatArray
-    margin: FloatArray
+    time: FloatArray  # s, on the recording's clock, (n,)
+    place: FloatArray  # of the base link's frame, m, (n, 3)
+    turn: FloatArray  # its axes, (n, 3, 3)
+    positions: FloatArray  # of the tree's joints, rad, (n, joints)
+    lifted: FloatArray  # height of the left sole's middle above the right one's, m, (n,)
+    zmp: FloatArray  # the zero-moment point, m, (n, 2)
+    margin: FloatArray  # from there to the nearest edge of the soles that stand, m, (n,); below 0 outside
 
 
 class Rooted(NamedTuple):
-    """How a robot moved at n moments, as seen from a foot of it that stands flat and does not move.
+    """How a robot moved at n moments, as seen from a foot of it that stands flat and does not move."""
 
-    Attributes:
-        tree: The robot with that foot as its base.
-        motion: Positions, speeds and accelerations of the tree's joints, (n, joints) each.
-        gravity: In the foot's axes, m/s², (n, 3).
-    """
-
-    tree: Tree
+    tree: Tree  # the robot with that foot as its base
+    # positions, speeds and accelerations of the tree's joints, (n, joints) each
     motion: tuple[FloatArray, FloatArray, FloatArray]
-    gravity: FloatArray
+    gravity: FloatArray  # in the foot's axes, m/s², (n, 3)
 
 
 def rooted_motion(
@@ -161,19 +139,12 @@ def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, Flo
 
 @dataclass(frozen=True)
 class _Seen:
-    """The walk as if one foot stood flat all the time.
+    """The walk as if one foot stood flat all the time."""
 
-    Attributes:
-        place: Of the base, m, (n, 3), in axes of the middle between the feet.
-        turn: Its axes, (n, 3, 3).
-        zmp: m, (n, 2), likewise.
-        other_height: Of the other sole's middle above this one's, m, (n,).
-    """
-
-    place: FloatArray
-    turn: FloatArray
-    zmp: FloatArray
-    other_height: FloatArray
+    place: FloatArray  # of the base, m, (n, 3), in axes of the middle between the feet
+    turn: FloatArray  # its axes, (n, 3, 3)
+    zmp: FloatArray  # m, (n, 2), likewise
+    other_height: FloatArray  # of the other sole's middle above this one's, m, (n,)
 
 
 def _from_foot(

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from axbridge.comparison.comparison import Comparison, lacks, shift_text
 from axbridge.comparison.findings import headline
+from axbridge.comparison.metrics import Deviation
 from axbridge.comparison.page import Table, table_html, write_page
 from axbridge.comparison.plots import POINTS, fewer, figure_html, numbers
 from axbridge.comparison.regimes import Stretch, errors_by_regime, worst_seconds, worst_segments
 from axbridge.comparison.tables import (
-    ModelErrors,
     acts_table,
     beside_table,
     deviation_table,
@@ -94,15 +94,16 @@ def write_html(
     write_page(path, title or title_of(comparison), parts)
 
 
-def _large_figures(comparison: Comparison, beside: Comparison | None, beaten: Mapping[str, ModelErrors]) -> str:
+def _large_figures(comparison: Comparison, beside: Comparison | None, beaten: Mapping[str, Sequence[Deviation]]) -> str:
     """The two figures that matter, large: of two candidates their errors, else the usual and the largest error."""
     worst = comparison.pairs[0]
     which = f"{worst.name}, the worst of {len(comparison.pairs)} servos" if len(comparison.pairs) > 1 else worst.name
     lead = f"{which}: {worst.seconds:.1f} s, mean absolute error {worst.plain.mae:.2f}°, {worst.plain.mse:.2f} deg²."
     if (known := beaten.get(worst.name)) is not None:
-        lead += f" While driven: perfect servo {known.perfect.rmse:.2f}°, delay and lag {known.lag.rmse:.2f}°"
-        models = zip((comparison, beside), known.models, strict=False)
-        lead += "".join(f", {one.labels[1]} {error.rmse:.2f}°" for one, error in models if one is not None) + " (RMSE)."
+        perfect, late, *models = (f"{error.rmse:.2f}°" for error in known)
+        lead += f" While driven: perfect servo {perfect}, delay and lag {late}"
+        two = zip((comparison, beside), models, strict=False)
+        lead += "".join(f", {one.labels[1]} {error}" for one, error in two if one is not None) + " (RMSE)."
     if beside is not None:
         shown = [(one.pairs[0].plain.rmse, f"RMSE, {one.labels[1]}") for one in (comparison, beside)]
     else:

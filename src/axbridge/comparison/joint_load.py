@@ -42,16 +42,11 @@ Motion = tuple[FloatArray, FloatArray, FloatArray]  # positions, speeds, acceler
 
 @dataclass(frozen=True)
 class CarriedRecording(Recording):
-    """A recording of one servo, with what it carried.
+    """A recording of one servo, with what it carried."""
 
-    Attributes:
-        at: Times of `load`, s, (l,).
-        load: (l, CARRIED), about the joint.
-        known: When that is known, (l,). Else it is as if the robot stood on its lower foot.
-    """
-
-    at: FloatArray = field(default_factory=lambda: np.zeros(0))
-    load: FloatArray = field(default_factory=lambda: np.zeros((0, CARRIED)))
+    at: FloatArray = field(default_factory=lambda: np.zeros(0))  # times of `load`, s, (l,)
+    load: FloatArray = field(default_factory=lambda: np.zeros((0, CARRIED)))  # (l, CARRIED), about the joint
+    # when that is known, (l,). Else it is as if the robot stood on its lower foot.
     known: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
     def load_at(self, time: FloatArray) -> FloatArray:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.metrics import between
+from axbridge.comparison.metrics import Deviation, between, deviation
 from axbridge.errors import RecordingError, UsageError
 from axbridge.recording.recording import Recording, Track
 
@@ -28,28 +28,13 @@ _GRID = 7
 
 
 @dataclass(frozen=True)
-class Errors:
-    """Differences to what was measured, degrees."""
-
-    mae: float
-    rmse: float
-
-
-@dataclass(frozen=True)
 class Lag:
-    """How a joint follows its goals.
+    """How a joint follows its goals."""
 
-    Attributes:
-        delay: s.
-        lag: τ, s.
-        offset: How far the joint is off at rest, rad.
-        ramped: Whether goals are taken to lie on lines from one to the next.
-    """
-
-    delay: float
-    lag: float
-    offset: float
-    ramped: bool
+    delay: float  # s
+    lag: float  # τ, s
+    offset: float  # how far the joint is off at rest, rad
+    ramped: bool  # whether goals are taken to lie on lines from one to the next
 
     @property
     def total(self) -> float:
@@ -57,20 +42,7 @@ class Lag:
         return self.delay + self.lag
 
 
-@dataclass(frozen=True)
-class Baseline:
-    """How far off simpler models are.
-
-    Attributes:
-        perfect: A servo that is where its goal is.
-        lagging: A joint with a delay and a first-order lag.
-    """
-
-    perfect: Errors
-    lagging: Errors
-
-
-def baselines(recording: Recording) -> dict[str, Baseline]:
+def baselines(recording: Recording) -> dict[str, tuple[Deviation, Deviation]]:
     """The baselines of each joint that had goals, with delays and lags as suit this recording."""
     try:
         found = lags(recording)
@@ -79,11 +51,11 @@ def baselines(recording: Recording) -> dict[str, Baseline]:
     return {name: baseline(recording[name], lag) for name, lag in found.items()}
 
 
-def baseline(track: Track, lag: Lag) -> Baseline:
+def baseline(track: Track, lag: Lag) -> tuple[Deviation, Deviation]:
     """How far off a perfect servo, and a joint with this delay and lag, are over a track with goals."""
     known = _known(track)
-    off = _Goals(known, ramped=lag.ramped).followed(lag.delay, lag.lag) + lag.offset - known.position
-    return Baseline(_errors(known.command - known.position), _errors(off))
+    late = _Goals(known, ramped=lag.ramped).followed(lag.delay, lag.lag) + lag.offset
+    return deviation(known.position, known.command), deviation(known.position, late)
 
 
 def lags(recording: Recording) -> dict[str, Lag]:
@@ -137,11 +109,7 @@ def _best(joints: Mapping[str, Sequence[Track]]) -> dict[str, Lag]:
 
 def _known(track: Track) -> Track:
     """The samples with a position and with a goal in force, while the torque is on."""
-    which = ~np.isnan(track.position) & ~np.isnan(track.command) & track.enabled
-    if which.all():
-        return track
-    columns = {key: column[which] for key, column in vars(track).items() if isinstance(column, np.ndarray)}
-    return Track(name=track.name, **columns)
+    return track.rows(np.flatnonzero(~np.isnan(track.position) & ~np.isnan(track.command) & track.enabled))
 
 
 def _fitted(tracks: Sequence[Track], *, ramped: bool) -> tuple[Lag, float]:
@@ -168,11 +136,6 @@ def _fitted(tracks: Sequence[Track], *, ramped: bool) -> tuple[Lag, float]:
     error = np.concatenate([one.followed(*point) for one in goals]) - position
     offset = float(np.median(error))
     return Lag(float(point[0]), float(point[1]), -offset, ramped), float(np.degrees(np.abs(error - offset).mean()))
-
-
-def _errors(off: FloatArray) -> Errors:
-    degrees = np.degrees(off)
-    return Errors(float(np.abs(degrees).mean()), float(np.sqrt(np.mean(degrees**2))))
 
 
 class _Goals:

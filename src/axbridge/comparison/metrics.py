@@ -204,73 +204,36 @@ def fall_time(time: FloatArray, position: FloatArray, released: float) -> float:
 
 @dataclass(frozen=True)
 class SegmentMotion:
-    """One servo in one segment of an experiment, from half a second before it.
+    """One servo in one segment of an experiment, from half a second before it."""
 
-    Attributes:
-        time: s, (n,).
-        command: Position goal in force, rad, (n,).
-        position: rad, (n,).
-        sent: When the segment's command was sent, s.
-        facts: What the experiment said about the segment.
-    """
-
-    time: FloatArray
-    command: FloatArray
-    position: FloatArray
-    sent: float
-    facts: Mapping[str, Any]
+    time: FloatArray  # s, (n,)
+    command: FloatArray  # position goal in force, rad, (n,)
+    position: FloatArray  # rad, (n,)
+    sent: float  # when the segment's command was sent, s
+    facts: Mapping[str, Any]  # what the experiment said about the segment
 
 
 @dataclass(frozen=True)
 class MetricRow:
-    """One figure of a result, for a table.
+    """One figure of a result, for a table."""
 
-    Attributes:
-        text: What it is.
-        unit: What it is given in.
-        value: The figure of a result and of the reference's result, in SI or degrees; NaN = not known.
-        factor: From there to the unit.
-        digits: Behind the point.
-    """
-
-    text: str
-    unit: str
+    text: str  # what it is
+    unit: str  # what it is given in
+    # the figure of a result and of the reference's result, in SI or degrees; NaN = not known
     value: Callable[[Any, Any], float]
-    factor: float = 1.0
-    digits: int = 2
+    factor: float = 1.0  # from there to the unit
+    digits: int = 2  # behind the point
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What is measured of one kind of segment.
+    """What is measured of one kind of segment."""
 
-    Attributes:
-        key: Its name in JSON.
-        needs: Facts that the segment must have.
-        of: The result.
-        rows: What a table shows of it.
-        document: The result as JSON.
-    """
-
-    key: str
-    needs: tuple[str, ...]
-    of: Callable[[SegmentMotion], Any]
-    rows: tuple[MetricRow, ...]
-    document: Callable[[Any], Any]
-
-
-def _step(motion: SegmentMotion) -> StepResponse:
-    return step_response(motion.time, motion.position, float(motion.facts["target"]), motion.sent)
-
-
-def _fall(motion: SegmentMotion) -> float:
-    return fall_time(motion.time, motion.position, motion.sent)
-
-
-def _chirp(motion: SegmentMotion) -> FrequencyResponse:
-    return frequency_response(
-        motion.time, motion.command, motion.position, float(motion.facts["low"]), float(motion.facts["high"])
-    )
+    key: str  # its name in JSON
+    needs: tuple[str, ...]  # facts that the segment must have
+    of: Callable[[SegmentMotion], Any]  # the result
+    rows: tuple[MetricRow, ...]  # what a table shows of it
+    document: Callable[[Any], Any]  # the result as JSON
 
 
 def _middle_phase(result: FrequencyResponse, reference: FrequencyResponse) -> float:
@@ -279,20 +242,11 @@ def _middle_phase(result: FrequencyResponse, reference: FrequencyResponse) -> fl
     return float(np.interp(middle, result.frequency, result.phase))
 
 
-def _chirp_document(result: FrequencyResponse) -> dict[str, Any]:
-    return {
-        "bandwidth_hz": result.bandwidth,
-        "frequency_hz": result.frequency.tolist(),
-        "gain": result.gain.tolist(),
-        "phase_deg": result.phase.tolist(),
-    }
-
-
 MEASURES: Mapping[str, Measure] = {
     "step": Measure(
         "step",
         ("target",),
-        _step,
+        lambda motion: step_response(motion.time, motion.position, float(motion.facts["target"]), motion.sent),
         (
             MetricRow("delay", "ms", lambda step, _: step.delay, 1e3, 0),
             MetricRow("rise time 10-90 %", "ms", lambda step, _: step.rise, 1e3, 0),
@@ -302,16 +256,29 @@ MEASURES: Mapping[str, Measure] = {
         ),
         asdict,
     ),
-    "fall": Measure("fall_time_s", (), _fall, (MetricRow("fall to 5°", "ms", lambda fall, _: fall, 1e3, 0),), float),
+    "fall": Measure(
+        "fall_time_s",
+        (),
+        lambda motion: fall_time(motion.time, motion.position, motion.sent),
+        (MetricRow("fall to 5°", "ms", lambda fall, _: fall, 1e3, 0),),
+        float,
+    ),
     "chirp": Measure(
         "chirp",
         ("low", "high"),
-        _chirp,
+        lambda motion: frequency_response(
+            motion.time, motion.command, motion.position, float(motion.facts["low"]), float(motion.facts["high"])
+        ),
         (
             MetricRow("bandwidth (-3 dB)", "Hz", lambda chirp, _: chirp.bandwidth),
             MetricRow("phase in the middle of its range", "°", _middle_phase, digits=1),
         ),
-        _chirp_document,
+        lambda chirp: {
+            "bandwidth_hz": chirp.bandwidth,
+            "frequency_hz": chirp.frequency.tolist(),
+            "gain": chirp.gain.tolist(),
+            "phase_deg": chirp.phase.tolist(),
+        },
     ),
 }  # by the kind that an experiment gives its segments
 

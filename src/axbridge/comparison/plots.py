@@ -43,46 +43,27 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class Curve:
-    """Values over a horizontal axis.
+    """Values over a horizontal axis."""
 
-    Attributes:
-        x: (n,), ascending.
-        y: (n,); NaN leaves a gap.
-        label: What it is; empty where the panel's own name says it.
-        colour: A key of `COLOURS`.
-        width: Points.
-        held: Whether each value holds until the next, like a goal.
-        points: Whether the samples are marked, and not joined.
-    """
-
-    x: FloatArray
-    y: FloatArray
-    label: str
-    colour: str
-    width: float = 1.7
-    held: bool = False
-    points: bool = False
+    x: FloatArray  # (n,), ascending
+    y: FloatArray  # (n,); NaN leaves a gap
+    label: str  # what it is; empty where the panel's own name says it
+    colour: str  # a key of `COLOURS`
+    width: float = 1.7  # points
+    held: bool = False  # whether each value holds until the next, like a goal
+    points: bool = False  # whether the samples are marked, and not joined
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes.
+    """One pair of axes."""
 
-    Attributes:
-        curves: What is drawn, in this order.
-        x: Name of the horizontal axis.
-        y: Of the vertical one.
-        title: Above it.
-        share: Its height beside that of other panels.
-        marks: Where parts begin: (x, name).
-    """
-
-    curves: tuple[Curve, ...]
-    x: str
-    y: str
-    title: str = ""
-    share: float = 1.0
-    marks: tuple[tuple[float, str], ...] = ()
+    curves: tuple[Curve, ...]  # what is drawn, in this order
+    x: str  # name of the horizontal axis
+    y: str  # of the vertical one
+    title: str = ""  # above it
+    share: float = 1.0  # its height beside that of other panels
+    marks: tuple[tuple[float, str], ...] = ()  # where parts begin: (x, name)
 
 
 def fewer(panels: Sequence[Panel], points: int = POINTS, whole: Sequence[tuple[float, float]] = ()) -> list[Panel]:

@@ -31,19 +31,13 @@ _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
 
 @dataclass(frozen=True)
 class Arm:
-    """A rigid body on a fixed hinge.
+    """A rigid body on a fixed hinge."""
 
-    Attributes:
-        inertia: About the hinge, kg·m².
-        gravity: Largest torque of its weight, m·g·l, N·m.
-        phase: The weight's torque at joint angle θ is `-gravity·sin(θ + phase)`; 0 where 0 rad hangs down, rad.
-        stops: Ends of its travel, rad; ±inf = none.
-    """
-
-    inertia: float
-    gravity: float
+    inertia: float  # about the hinge, kg·m²
+    gravity: float  # largest torque of its weight, m·g·l, N·m
+    # the weight's torque at joint angle θ is `-gravity·sin(θ + phase)`; 0 where 0 rad hangs down, rad
     phase: float = 0.0
-    stops: tuple[float, float] = (-math.inf, math.inf)
+    stops: tuple[float, float] = (-math.inf, math.inf)  # ends of its travel, rad; ±inf = none
 
 
 def arm_of(rig: Rig, servo: ServoConfig) -> Arm:

@@ -24,41 +24,24 @@ _LOADED = 0.05  # of its largest duty
 
 
 class Stretch(NamedTuple):
-    """A second or a segment of a servo's motion.
+    """A second or a segment of a servo's motion."""
 
-    Attributes:
-        servo: Its name.
-        start: s, on the comparison's clock.
-        end: Likewise.
-        rmse: Degrees.
-        name: Of the segment; empty of a second.
-    """
-
-    servo: str
-    start: float
-    end: float
-    rmse: float
-    name: str = ""
+    servo: str  # its name
+    start: float  # s, on the comparison's clock
+    end: float  # likewise
+    rmse: float  # degrees
+    name: str = ""  # of the segment; empty of a second
 
 
 class RegimeError(NamedTuple):
-    """How far off all servos are in one regime.
+    """How far off all servos are in one regime."""
 
-    Attributes:
-        regime: Which.
-        seconds: Of all servos.
-        rmse: Degrees.
-        worst: Largest error, degrees.
-        servo: Whose that is.
-        at: When, s on the comparison's clock.
-    """
-
-    regime: str
-    seconds: float
-    rmse: float
-    worst: float
-    servo: str
-    at: float
+    regime: str  # which
+    seconds: float  # of all servos
+    rmse: float  # degrees
+    worst: float  # largest error, degrees
+    servo: str  # whose that is
+    at: float  # when, s on the comparison's clock
 
 
 def worst_seconds(comparison: Comparison) -> list[Stretch]:

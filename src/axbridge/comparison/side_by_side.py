@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -25,27 +24,18 @@ from axbridge.recording.recording import Recording, Segment, Track
 SHARE = 0.98  # of the samples have to be compared ...
 EDGE = 2  # ... but for so many: one at either end
 HOLE = 0.25  # s: nor may a longer stretch be missing
-_KEPT = 16 * 2**20  # bytes of motions that a comparison keeps; others are set side by side again when asked for
 
 
 @dataclass(frozen=True)
 class ComparedSegment:
-    """One segment of an experiment on one servo.
+    """One segment of an experiment on one servo."""
 
-    Attributes:
-        name: The segment's name.
-        kind: What kind of motion, a key of `axbridge.comparison.metrics.MEASURES`, or anything else.
-        start: s, on the comparison's clock.
-        end: s.
-        deviation: Errors in it.
-        results: What its kind's measure tells of both sides, reference first; None when the kind has no measure.
-    """
-
-    name: str
-    kind: str
-    start: float
-    end: float
-    deviation: Deviation
+    name: str  # the segment's name
+    kind: str  # what kind of motion, a key of `axbridge.comparison.metrics.MEASURES`, or anything else
+    start: float  # s, on the comparison's clock
+    end: float  # s
+    deviation: Deviation  # errors in it
+    # what its kind's measure tells of both sides, reference first; None when the kind has no measure
     results: tuple[Any, Any] | None = None
 
     @property
@@ -60,14 +50,10 @@ class TimeMap:
 
     Late control cycles make one recording longer than the other. So the clocks are set again where each segment's first
     command was sent, and in walks of one gait at every control period.
-
-    Attributes:
-        since: From these times of the reference on, s, (k,), ascending ...
-        ahead: ... the other's clock is so much ahead of it, s, (k,).
     """
 
-    since: FloatArray
-    ahead: FloatArray
+    since: FloatArray  # from these times of the reference on, s, (k,), ascending ...
+    ahead: FloatArray  # ... the other's clock is so much ahead of it, s, (k,)
 
     def other(self, time: FloatArray) -> FloatArray:
         """Times of the other recording, s, (n,), for times of the reference (n,)."""
@@ -78,19 +64,12 @@ class TimeMap:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of one servo's recording was compared.
+    """How much of one servo's recording was compared."""
 
-    Attributes:
-        share: Of the reference's samples with a position, 0..1.
-        hole: Longest stretch of the reference that the other does not cover, s.
-        beyond: How long the other goes on where there is no reference, s.
-        lacking: Samples of the reference that could not be compared.
-    """
-
-    share: float
-    hole: float
-    beyond: float
-    lacking: int
+    share: float  # of the reference's samples with a position, 0..1
+    hole: float  # longest stretch of the reference that the other does not cover, s
+    beyond: float  # how long the other goes on where there is no reference, s
+    lacking: int  # samples of the reference that could not be compared
 
     @property
     def whole(self) -> bool:
@@ -99,23 +78,14 @@ class Coverage:
 
 
 class Motions(NamedTuple):
-    """One servo of both recordings, on common times.
+    """One servo of both recordings, on common times."""
 
-    Attributes:
-        time: s, (n,), on the comparison's clock.
-        reference_time: The same on the reference's clock, s, (n,).
-        other_time: The same on the other's clock, s, (n,).
-        reference: Position, rad, (n,).
-        other: Position, rad, (n,).
-        command: Position goal, rad, (n,); NaN where unknown.
-    """
-
-    time: FloatArray
-    reference_time: FloatArray
-    other_time: FloatArray
-    reference: FloatArray
-    other: FloatArray
-    command: FloatArray
+    time: FloatArray  # s, (n,), on the comparison's clock
+    reference_time: FloatArray  # the same on the reference's clock, s, (n,)
+    other_time: FloatArray  # the same on the other's clock, s, (n,)
+    reference: FloatArray  # position, rad, (n,)
+    other: FloatArray  # position, rad, (n,)
+    command: FloatArray  # position goal, rad, (n,); NaN where unknown
 
 
 @dataclass(frozen=True)
@@ -156,29 +126,9 @@ class Pair:
         """Both motions and the goal, all their samples."""
         return self._sides.motions(self.name, self.other_name)
 
-    @property
-    def time(self) -> FloatArray:
-        """See `Motions`, as for the others."""
-        return self.motions.time
-
-    @property
-    def reference(self) -> FloatArray:
-        """Position, rad, (n,)."""
-        return self.motions.reference
-
-    @property
-    def other(self) -> FloatArray:
-        """Position, rad, (n,)."""
-        return self.motions.other
-
-    @property
-    def command(self) -> FloatArray:
-        """Position goal, rad, (n,); NaN where unknown."""
-        return self.motions.command
-
 
 class Sides:
-    """Two recordings, whose servos are put on common times; the latest are kept, as far as `_KEPT` goes.
+    """Two recordings, whose servos are put on common times; the latest is kept.
 
     Attributes:
         reference: Measured against.
@@ -193,7 +143,7 @@ class Sides:
         self._matched = _matched(self.segments, other.segments)
         self.zero = self._matched[0][0].start if self._matched else reference.start
         self._periods = shared_periods(reference, other) if self._matched and not same_clock else None
-        self._kept: OrderedDict[tuple[str, str], Motions] = OrderedDict()
+        self._kept: tuple[tuple[str, str], Motions] | None = None
 
     def tracks(self, mine: str, theirs: str) -> tuple[Track, Track]:
         """Both sides of a servo."""
@@ -224,15 +174,11 @@ class Sides:
 
     def motions(self, mine: str, theirs: str) -> Motions:
         """See `Motions`."""
-        found = self._kept.pop((mine, theirs), None)
-        if found is None:
+        if self._kept is None or self._kept[0] != (mine, theirs):
             a, b = map(_finite, self.tracks(mine, theirs))
             times = self.clock(a, b).other(a.time)
-            found = self.together(a, b, times, _seen(b.time, b.position, times))
-        self._kept[mine, theirs] = found
-        while len(self._kept) > 1 and sum(column.nbytes for kept in self._kept.values() for column in kept) > _KEPT:
-            self._kept.popitem(last=False)
-        return found
+            self._kept = (mine, theirs), self.together(a, b, times, _seen(b.time, b.position, times))
+        return self._kept[1]
 
     def together(self, a: Track, b: Track, times: FloatArray, found: FloatArray) -> Motions:
         """Both where they overlap."""
@@ -325,14 +271,7 @@ def _seen(time: FloatArray, position: FloatArray, at: FloatArray) -> FloatArray:
     return values
 
 
-def _part(
-    a: Track,
-    b: Track,
-    segment: Segment,
-    clock: TimeMap,
-    sides: Sides,
-    both: Motions,
-) -> ComparedSegment:
+def _part(a: Track, b: Track, segment: Segment, clock: TimeMap, sides: Sides, both: Motions) -> ComparedSegment:
     start, end = segment.start - sides.zero, segment.end - sides.zero
     inside = slice(*np.searchsorted(both.time, (start, end)))
     kind = str(segment.data.get("kind", ""))

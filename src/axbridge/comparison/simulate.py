@@ -235,17 +235,11 @@ def _metadata(recording: Recording, rig: Rig, model: ServoModel, engine: str) ->
 
 
 class Span(NamedTuple):
-    """A span of time.
+    """A span of time."""
 
-    Attributes:
-        begin: s.
-        end: s.
-        goals: Whether goals had been sent at its beginning, or it is the first.
-    """
-
-    begin: float
-    end: float
-    goals: bool
+    begin: float  # s
+    end: float  # s
+    goals: bool  # whether goals had been sent at its beginning, or it is the first
 
 
 def spans(tracks: Iterable[Track], together: float, past: float) -> list[Span]:

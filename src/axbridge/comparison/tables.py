@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.comparison import Comparison, shift_text
-from axbridge.comparison.lag import Errors, baselines
-from axbridge.comparison.metrics import deviation, resample
+from axbridge.comparison.lag import baselines
+from axbridge.comparison.metrics import Deviation, deviation, resample
 from axbridge.comparison.page import Table
 from axbridge.comparison.plots import Curve, Panel
 from axbridge.comparison.side_by_side import ComparedSegment, Pair
@@ -105,46 +105,35 @@ def acts_table(comparisons: Sequence[Comparison]) -> Table:
     return Table(f"{pairs[0].name}: figures of each", header, tuple(rows))
 
 
-class ModelErrors(NamedTuple):
-    """Errors of one servo while it is driven: of a perfect servo, of a delay and a lag, and of each model."""
+def errors_beside(*comparisons: Comparison) -> dict[str, tuple[Deviation, ...]]:
+    """Errors while a servo is driven, by servo: of a perfect servo, of a delay and a lag, and of each model.
 
-    perfect: Errors
-    lag: Errors
-    models: tuple[Errors, ...]
-
-
-def errors_beside(*comparisons: Comparison) -> dict[str, ModelErrors]:
-    """What models have to beat, beside what they reach, by servo; empty where goals are what is compared with."""
+    Empty where goals are what is compared with.
+    """
     if comparisons[0].labels[0] == "goal":
         return {}
     simpler = baselines(comparisons[0].reference)
     found = {}
     for pair in comparisons[0].pairs:
-        models = [next((one for one in other.pairs if one.name == pair.name), None) for other in comparisons]
-        if pair.name in simpler and None not in models:
+        models = [one for other in comparisons for one in other.pairs if one.name == pair.name]
+        if pair.name in simpler and len(models) == len(comparisons):
             errors = []
-            for motions in (model.motions for model in models if model is not None):
+            for motions in (model.motions for model in models):
                 driven = np.where(np.isnan(motions.command), np.nan, motions.reference)
-                off = deviation(driven, motions.other)
-                errors.append(Errors(off.mae, off.rmse))
-            known = simpler[pair.name]
-            found[pair.name] = ModelErrors(known.perfect, known.lagging, tuple(errors))
+                errors.append(deviation(driven, motions.other))
+            found[pair.name] = (*simpler[pair.name], *errors)
     return found
 
 
-def errors_document(errors: ModelErrors) -> dict[str, dict[str, float]]:
+def errors_document(errors: Sequence[Deviation]) -> dict[str, dict[str, float]]:
     """Those of one servo as JSON has them, degrees."""
     names = ("perfect_servo", "delay_and_lag", "model", "repeat")
-    sides = (errors.perfect, errors.lag, *errors.models)
-    return {name: {"mae": one.mae, "rmse": one.rmse} for name, one in zip(names, sides, strict=False)}
+    return {name: {"mae": one.mae, "rmse": one.rmse} for name, one in zip(names, errors, strict=False)}
 
 
-def beside_table(errors: Mapping[str, ModelErrors], *comparisons: Comparison) -> Table | None:
+def beside_table(errors: Mapping[str, Sequence[Deviation]], *comparisons: Comparison) -> Table | None:
     """`errors_beside` as a table; None where nothing is known."""
-    rows = tuple(
-        (servo, *(f"{off.mae:.2f} / {off.rmse:.2f}" for off in (one.perfect, one.lag, *one.models)))
-        for servo, one in errors.items()
-    )
+    rows = tuple((servo, *(f"{off.mae:.2f} / {off.rmse:.2f}" for off in every)) for servo, every in errors.items())
     header = ("servo", "perfect servo", "delay and lag", *(one.labels[1] for one in comparisons))
     return Table("MAE / RMSE while driven, °, beside simpler models", header, rows) if rows else None
 

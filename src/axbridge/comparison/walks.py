@@ -32,52 +32,32 @@ _FEWEST = 0.5  # of the walk that a simulation must have measured to be taken at
 
 
 class Power(NamedTuple):
-    """What all servos together drew.
+    """What all servos together drew."""
 
-    Attributes:
-        time: Of the reference, s from the walk's start, (n,).
-        watt: The mean of the 20 ms from then on, (n,).
-        joules: Of each step, (steps,).
-        volts: Instead of both where no motor model is known: load times voltage, the mean over all servos, V, (n,);
-            empty where the model is known.
-    """
-
-    time: FloatArray
-    watt: FloatArray
-    joules: FloatArray
+    time: FloatArray  # of the reference, s from the walk's start, (n,)
+    watt: FloatArray  # the mean of the 20 ms from then on, (n,)
+    joules: FloatArray  # of each step, (steps,)
+    # instead of both where no motor model is known: load times voltage, the mean over all servos, V, (n,); empty
+    # where the model is known
     volts: FloatArray
 
 
 class Zmp(NamedTuple):
-    """The zero-moment point as seen from the middle between the feet.
+    """The zero-moment point as seen from the middle between the feet."""
 
-    Attributes:
-        time: Of the reference, s from the walk's start, (n,).
-        place: Ahead and to the left, m, (n, 2).
-        planned: Likewise, where the gait wanted it; NaN where that is not recorded.
-        margin: To the nearest edge of the soles that stand, m, (n,).
-        measured: Whether a simulation measured it; else it is worked out from the joints' angles.
-    """
-
-    time: FloatArray
-    place: FloatArray
-    planned: FloatArray
-    margin: FloatArray
-    measured: bool
+    time: FloatArray  # of the reference, s from the walk's start, (n,)
+    place: FloatArray  # ahead and to the left, m, (n, 2)
+    planned: FloatArray  # likewise, where the gait wanted it; NaN where that is not recorded
+    margin: FloatArray  # to the nearest edge of the soles that stand, m, (n,)
+    measured: bool  # whether a simulation measured it; else it is worked out from the joints' angles
 
 
 class Knee(NamedTuple):
-    """One knee of two walks.
+    """One knee of two walks."""
 
-    Attributes:
-        name: Its servo.
-        rmse: Between both, degrees.
-        reach: How far the reference's knee moves, degrees.
-    """
-
-    name: str
-    rmse: float
-    reach: float
+    name: str  # its servo
+    rmse: float  # between both, degrees
+    reach: float  # how far the reference's knee moves, degrees
 
     @property
     def share(self) -> float:
@@ -92,22 +72,15 @@ class Knee(NamedTuple):
 
 @dataclass(frozen=True)
 class WalkSide:
-    """One of the walks.
+    """One of the walks."""
 
-    Attributes:
-        label: What to call it.
-        colour: A key of `axbridge.comparison.plots.COLOURS`.
-        recording: It.
-        beat: Times of the reference and of this walk, s from their starts, (2, n), at which both got the same goals;
-            between them lie straight lines. None where both have one clock.
-        leader: The walk whose clock it has; None where it has its own.
-    """
-
-    label: str
-    colour: str
-    recording: Recording
+    label: str  # what to call it
+    colour: str  # a key of `axbridge.comparison.plots.COLOURS`
+    recording: Recording  # it
+    # times of the reference and of this walk, s from their starts, (2, n), at which both got the same goals; between
+    # them lie straight lines. None where both have one clock.
     beat: FloatArray | None = None
-    leader: WalkSide | None = None
+    leader: WalkSide | None = None  # the walk whose clock it has; None where it has its own
 
     @cached_property
     def span(self) -> tuple[float, float]:

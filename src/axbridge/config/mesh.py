@@ -26,15 +26,11 @@ _AGAIN = "export the mesh again, as STL or OBJ"
 
 @dataclass(frozen=True)
 class Mesh:
-    """Triangles.
+    """Triangles."""
 
-    Attributes:
-        corners: (n, 3), in the file's unit.
-        parts: Corners of each triangle, (m, 3): the objects of an OBJ file one by one, of each of which Bullet makes a
-            convex body.
-    """
-
-    corners: FloatArray
+    corners: FloatArray  # (n, 3), in the file's unit
+    # corners of each triangle, (m, 3): the objects of an OBJ file one by one, of each of which Bullet makes a convex
+    # body
     parts: tuple[IntArray, ...]
 
     @property

@@ -153,22 +153,14 @@ X_BLOCKS = (  # where the X series has register after register, as begin and end
 
 
 class Names(NamedTuple):
-    """What the servos of a protocol call the registers that all have.
+    """What the servos of a protocol call the registers that all have."""
 
-    Attributes:
-        low, high: Their own limits of the position.
-        speed: Limit of the speed of a goal.
-        torque: Limit of the torque until the supply is switched off.
-        most_torque: The highest that this may be.
-        voltage: Of the supply, as measured.
-    """
-
-    low: str
-    high: str
-    speed: str
-    torque: str
-    most_torque: str
-    voltage: str
+    low: str  # their own limits of the position
+    high: str  # their own limits of the position
+    speed: str  # limit of the speed of a goal
+    torque: str  # limit of the torque until the supply is switched off
+    most_torque: str  # the highest that this may be
+    voltage: str  # of the supply, as measured
 
 
 _FEETECH = Names(

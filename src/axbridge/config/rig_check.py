@@ -28,15 +28,10 @@ _NEAR = 0.94  # cosine of 20°: so near to a side an axis points there
 
 @dataclass(frozen=True)
 class RigSummary:
-    """What a sound rig looks like.
+    """What a sound rig looks like."""
 
-    Attributes:
-        tree: The links and joints, drawn; one line each. Empty without a world.
-        assumed: What was taken for granted, a sentence each.
-    """
-
-    tree: tuple[str, ...]
-    assumed: tuple[str, ...]
+    tree: tuple[str, ...]  # the links and joints, drawn; one line each. Empty without a world.
+    assumed: tuple[str, ...]  # what was taken for granted, a sentence each
 
 
 def check_rig(rig: Rig) -> RigSummary:

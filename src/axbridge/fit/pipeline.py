@@ -252,8 +252,8 @@ def beside_others(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...
         if lag is None or not driven.any():  # a limp joint goes nowhere by a goal
             found.append(replace(score, floor=floor))
         else:
-            errors = baseline(track, lag)
-            found.append(replace(score, perfect=errors.perfect.mae, lagging=errors.lagging.mae, floor=floor))
+            perfect, lagging = baseline(track, lag)
+            found.append(replace(score, perfect=perfect.mae, lagging=lagging.mae, floor=floor))
     return tuple(found)
 
 

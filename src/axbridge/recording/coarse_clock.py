@@ -30,17 +30,11 @@ _WITHIN = np.arange(0.5e-3, GRID, 1e-3)  # s: where in its step a sample may be
 
 @dataclass(frozen=True)
 class Stamps:
-    """What is known of the stamps of a recording.
+    """What is known of the stamps of a recording."""
 
-    Attributes:
-        time: When the samples were taken, s, (n,); strictly increasing.
-        poll: Seconds between two of them; NaN = not even, then `time` is the middle of each stamp's step.
-        spread: Standard deviation of what is left of the error of `time`, s.
-    """
-
-    time: FloatArray
-    poll: float
-    spread: float
+    time: FloatArray  # when the samples were taken, s, (n,); strictly increasing
+    poll: float  # seconds between two of them; NaN = not even, then `time` is the middle of each stamp's step
+    spread: float  # standard deviation of what is left of the error of `time`, s
 
 
 def on_grid(time: FloatArray) -> bool:

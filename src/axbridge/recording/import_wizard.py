@@ -38,15 +38,10 @@ _UNSURE = 0.030  # s: how far off that may be, with what the stamps add
 
 
 class GivenGoal(NamedTuple):
-    """A goal that the servo got and nobody wrote down.
+    """A goal that the servo got and nobody wrote down."""
 
-    Attributes:
-        counts: Goal Position; None = where it came to rest.
-        time: On the export's clock, s; None = shortly before the first motion.
-    """
-
-    counts: int | None = None
-    time: float | None = None
+    counts: int | None = None  # Goal Position; None = where it came to rest
+    time: float | None = None  # on the export's clock, s; None = shortly before the first motion
 
 
 @dataclass(frozen=True)

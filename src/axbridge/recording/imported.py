@@ -17,15 +17,10 @@ Warned = Callable[[Oddity], None]  # called with everything odd that can be used
 
 
 class Columns(NamedTuple):
-    """One servo's samples in the order of the log.
+    """One servo's samples in the order of the log."""
 
-    Attributes:
-        values: By name, in SI units, (n,) each; ``time`` is one of them; NaN = unknown.
-        places: What to call each sample, for the reader to find it.
-    """
-
-    values: Mapping[str, FloatArray]
-    places: Sequence[str]
+    values: Mapping[str, FloatArray]  # by name, in SI units, (n,) each; `time` is one of them; NaN = unknown
+    places: Sequence[str]  # what to call each sample, for the reader to find it
 
 
 def recording_of(

@@ -55,19 +55,12 @@ class FormatError(Exception):
 
 
 class Message(NamedTuple):
-    """What is written.
+    """What is written."""
 
-    Attributes:
-        topic: `STEP`, `CYCLE` or `EVENTS`.
-        data: By `axbridge.recording.step_format`.
-        logged: UTC in ns.
-        servos: Of a step: whose.
-    """
-
-    topic: str
-    data: bytes
-    logged: int
-    servos: tuple[str, ...] = ()
+    topic: str  # `STEP`, `CYCLE` or `EVENTS`
+    data: bytes  # by `axbridge.recording.step_format`
+    logged: int  # UTC in ns
+    servos: tuple[str, ...] = ()  # of a step: whose
 
 
 class MessageWriter:
@@ -127,23 +120,14 @@ def compressed(source: IO[bytes], target: IO[bytes], metadata: Mapping[str, Any]
 
 @dataclass
 class Found:
-    """What a file holds beside the samples.
+    """What a file holds beside the samples."""
 
-    Attributes:
-        metadata: JSON values; None: it holds nothing of ours.
-        events: As they were written.
-        cycles: (n,), in parts.
-        whole: Whether its end is there.
-        chunks: How many it has.
-        lost: How many of them are damaged, and left out.
-    """
-
-    metadata: dict[str, Any] | None = None
-    events: list[dict[str, Any]] = field(default_factory=list)
-    cycles: list[Table] = field(default_factory=list)
-    whole: bool = False
-    chunks: int = 0
-    lost: int = 0
+    metadata: dict[str, Any] | None = None  # JSON values; None: it holds nothing of ours
+    events: list[dict[str, Any]] = field(default_factory=list)  # as they were written
+    cycles: list[Table] = field(default_factory=list)  # (n,), in parts
+    whole: bool = False  # whether its end is there
+    chunks: int = 0  # how many it has
+    lost: int = 0  # how many of them are damaged, and left out
 
 
 class _Channel(NamedTuple):

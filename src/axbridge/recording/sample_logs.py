@@ -21,19 +21,12 @@ from axbridge.recording.recording import Recording
 
 @dataclass(frozen=True)
 class Sample:
-    """One log.
+    """One log."""
 
-    Attributes:
-        file: Its name in the folder of samples.
-        servo: What to call its servo: the name in the rig below.
-        rig: The rig that it was recorded on.
-        about: What it shows, who recorded it, and its licence.
-    """
-
-    file: str
-    servo: str
-    rig: str
-    about: str
+    file: str  # its name in the folder of samples
+    servo: str  # what to call its servo: the name in the rig below
+    rig: str  # the rig that it was recorded on
+    about: str  # what it shows, who recorded it, and its licence
 
 
 SAMPLES = {

@@ -32,33 +32,19 @@ _LIMITS = {
 
 @dataclass(frozen=True)
 class SampleFacts:
-    """What a servo's samples are like.
+    """What a servo's samples are like."""
 
-    Attributes:
-        samples: How many.
-        start: Time of the first, s; NaN without samples.
-        end: Of the last, s.
-        columns: Those with a value somewhere.
-        lowest: Smallest position, rad; NaN when none is known.
-        highest: Largest position, rad.
-        gaps: Spacings longer than 2.5 times the usual one.
-        longest_gap: Longest spacing, s; 0 with fewer than two samples.
-        longest_gap_at: When it began, s.
-        jumps: Times the position changed faster than any servo turns.
-        first_jump_at: When the first of these was, s.
-    """
-
-    samples: int
-    start: float
-    end: float
-    columns: tuple[str, ...]
-    lowest: float
-    highest: float
-    gaps: int
-    longest_gap: float
-    longest_gap_at: float
-    jumps: int
-    first_jump_at: float
+    samples: int  # how many
+    start: float  # time of the first, s; NaN without samples
+    end: float  # of the last, s
+    columns: tuple[str, ...]  # those with a value somewhere
+    lowest: float  # smallest position, rad; NaN when none is known
+    highest: float  # largest position, rad
+    gaps: int  # spacings longer than 2.5 times the usual one
+    longest_gap: float  # longest spacing, s; 0 with fewer than two samples
+    longest_gap_at: float  # when it began, s
+    jumps: int  # times the position changed faster than any servo turns
+    first_jump_at: float  # when the first of these was, s
 
     @property
     def rate(self) -> float:
@@ -91,21 +77,13 @@ def sample_facts(time: FloatArray, columns: Mapping[str, FloatArray]) -> SampleF
 
 @dataclass(frozen=True)
 class Oddity:
-    """Something odd.
+    """Something odd."""
 
-    Attributes:
-        servo: Whose samples.
-        what: What is odd, and where.
-        cause: What probably led to it.
-        remedy: What to do.
-        severity: ``error`` where the samples cannot be used as they are, else ``warning``.
-    """
-
-    servo: str
-    what: str
-    cause: str
-    remedy: str
-    severity: Literal["error", "warning"]
+    servo: str  # whose samples
+    what: str  # what is odd, and where
+    cause: str  # what probably led to it
+    remedy: str  # what to do
+    severity: Literal["error", "warning"]  # `error` where the samples cannot be used as they are, else `warning`
 
     def __str__(self) -> str:
         return f"{self.servo}: {self.what} (probably {self.cause})"
