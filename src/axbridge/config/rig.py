@@ -7,11 +7,11 @@ unit the key says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from pydantic import Field, model_validator
 
@@ -173,35 +173,24 @@ class Rig(toml_tables.TomlTable):
 
     @model_validator(mode="after")
     def _check_names(self) -> Rig:
-        _unique("bus", "name", ((bus.name, index) for index, bus in enumerate(self.buses)))
-        _unique("bus", "port", ((bus.port, index) for index, bus in enumerate(self.buses) if bus.port != "auto"))
-        numbered = [(servo, index) for index, servo in enumerate(self.servos)]
-        _unique("servo", "name", ((servo.name, index) for servo, index in numbered))
-        _unique("servo", "joint", ((servo.joint, index) for servo, index in numbered))
-        _unique("sensor", "name", ((sensor.name, index) for index, sensor in enumerate(self.sensors)))
-        known = ", ".join(servo.name for servo in self.servos)
-        for stranger in sorted(set(self.safety.park) - {servo.name for servo in self.servos}):
-            raise toml_tables.Misfit(
-                f"safety.park.{stranger}", f"no servo of that name; the rig has {known}", "correct it"
-            )
+        _unique("bus", "name", self.buses)
+        _unique("bus", "port", self.buses, lambda bus: bus.port != "auto")
+        _unique("servo", "name", self.servos)
+        _unique("servo", "joint", self.servos)
+        _unique("sensor", "name", self.sensors)
+        servos, buses = [servo.name for servo in self.servos], [bus.name for bus in self.buses]
+        for stranger in sorted(set(self.safety.park) - set(servos)):
+            why = f"no servo of that name; the rig has {', '.join(servos)}"
+            raise toml_tables.Misfit(f"safety.park.{stranger}", why, "correct it")
         for index, sensor in enumerate(self.sensors):
-            if sensor.name in {servo.name for servo in self.servos}:
+            if sensor.name in servos:
                 why = f"{sensor.name!r} is a servo of this rig"
                 raise toml_tables.Misfit(f"sensor.{index}.name", why, "give the sensor a name of its own")
-        names = [bus.name for bus in self.buses]
-        on_bus = [(servo, index) for servo, index in numbered if servo.drive == "dynamixel"]
-        for servo, index in on_bus:
-            if servo.bus not in names:
-                why = f"servo {servo.name!r} is on bus {servo.bus!r}, but the rig has {', '.join(names)}"
+        for index, servo in enumerate(self.servos):
+            if servo.drive == "dynamixel" and servo.bus not in buses:
+                why = f"servo {servo.name!r} is on bus {servo.bus!r}, but the rig has {', '.join(buses)}"
                 raise toml_tables.Misfit(f"servo.{index}.bus", why, "correct it, or add a [[bus]] of that name")
-        for bus in names:
-            _unique(
-                "servo", "id", ((servo.id, index) for servo, index in on_bus if servo.bus == bus), f" on bus {bus!r}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _check_engine(self) -> Rig:
+        _unique("servo", "id", self.servos, lambda servo: servo.drive == "dynamixel", on_each_bus=True)
         ideal = [servo.name for servo in self.servos if servo.drive == "ideal"]
         if ideal and self.world is not None and self.world.engine == "bullet":
             why = f"PyBullet cannot move {ideal[0]!r}, an ideal joint"
@@ -379,26 +368,23 @@ def _laid_over(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, An
     """A rig's tables on those of its base: buses, servos and sensors are merged by name, new ones come last."""
     lists = {}
     for key, default in (("bus", BusConfig().name), ("servo", None), ("sensor", None)):
-        below, above = (_named_tables(tables.get(key), default) for tables in (base, over))
-        if below is not None and above is not None:
-            lists[key] = _merged_by_name(below, above)
+        below, above = base.get(key), over.get(key)
+        if _is_list_of_tables(below) and _is_list_of_tables(above):  # else its check says so
+            lists[key] = _merged_by_name(below, above, default)
     return toml_tables.merged(base, {**over, **lists})
 
 
-def _named_tables(tables: Any, default: str | None) -> list[tuple[Any, Mapping[str, Any]]] | None:
-    """Tables of a list with the name of each; None for what is no list of tables: its check says so."""
-    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
-        return None
-    return [(table.get("name", default), table) for table in tables]
+def _is_list_of_tables(tables: Any) -> TypeGuard[list[Mapping[str, Any]]]:
+    return isinstance(tables, list) and all(isinstance(table, Mapping) for table in tables)
 
 
 def _merged_by_name(
-    base: Sequence[tuple[Any, Mapping[str, Any]]], over: Sequence[tuple[Any, Mapping[str, Any]]]
+    base: Sequence[Mapping[str, Any]], over: Sequence[Mapping[str, Any]], default: str | None
 ) -> list[Mapping[str, Any]]:
-    result = [table for _, table in base]
-    places = {name: index for index, (name, _) in enumerate(base) if name is not None}
-    for name, table in over:
-        place = places.pop(name, None)  # a second table of one name is a mistake that its check finds
+    result = list(base)
+    places = {name: index for index, table in enumerate(base) if (name := table.get("name", default)) is not None}
+    for table in over:
+        place = places.pop(table.get("name", default), None)  # a second of one name is a mistake: its check finds it
         if place is None:
             result.append(table)
             continue
@@ -409,10 +395,18 @@ def _merged_by_name(
     return result
 
 
-def _unique(table: str, key: str, values: Iterable[tuple[object, int]], where: str = "") -> None:
+def _unique(
+    table: str, key: str, entries: Sequence[Any], counts: Callable[[Any], bool] = lambda _: True, *,
+    on_each_bus: bool = False,
+) -> None:  # fmt: skip
+    """Refuse a value of `key` that two entries of a table have."""
     seen: set[object] = set()
-    for value, index in values:
-        if value in seen:
+    for index, entry in enumerate(entries):
+        value = getattr(entry, key)
+        where = f" on bus {entry.bus!r}" if on_each_bus else ""
+        if not counts(entry):
+            continue
+        if (where, value) in seen:
             why = f"{value!r} appears twice{where}; every {table} needs its own"
             raise toml_tables.Misfit(f"{table}.{index}.{key}", why, f"give one of the two another {key}")
-        seen.add(value)
+        seen.add((where, value))

@@ -14,12 +14,7 @@ from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import FIXED, SLIDES, TURNS, JointFacts, Tree, with_checked_meshes
 from axbridge.errors import RigError
 
-_TELLING = (
-    "profile",
-    "model",
-    "zero",
-    "direction",
-)  # what a simulation and a real robot go by, and a file may leave out
+_TELLING = ("profile", "model", "zero", "direction")  # what robots and simulations go by, and a file may leave out
 _SIDES = ("the front", "the left", "above", "behind", "the right", "below")  # where x, y, z, -x, -y, -z point
 _TOWARDS = ("forward", "to the robot's left", "up", "back", "to the robot's right", "down")  # likewise
 _LEVER = 0.03  # m from a joint's axis: what hangs nearer to it shows no way
@@ -51,7 +46,14 @@ def check_rig(rig: Rig) -> RigSummary:
     with_checked_meshes(path, rig.urdf_text())
     joints = {joint.name: joint for joint in tree.joints}
     for servo in rig.servos:
-        _check_joint(rig, servo, tree, joints)
+        key, joint = f"servo.{servo.name}.joint", joints.get(servo.joint)
+        if joint is None:
+            why = "is fixed" if servo.joint in tree.fixed else f"is not in {path.name}"
+            known = ", ".join(joints) or "none"
+            raise RigError(rig.path, key, f"joint {servo.joint!r} {why}", f"joints that move: {known}")
+        if joint.linear and servo.drive == "dynamixel":
+            hint = 'name a revolute or continuous joint, or write drive = "ideal"'
+            raise RigError(rig.path, key, f"joint {servo.joint!r} is prismatic, and a Dynamixel turns", hint)
     for sensor in rig.sensors:
         if sensor.link is not None and sensor.link not in tree.links:
             why = f"link {sensor.link!r} is not in {path.name}"
@@ -101,18 +103,6 @@ def _side_of(vector: FloatArray) -> tuple[int, float]:
     return side, float(towards[side]) / length if length else 0.0
 
 
-def _check_joint(rig: Rig, servo: ServoConfig, tree: Tree, joints: Mapping[str, JointFacts]) -> None:
-    key = f"servo.{servo.name}.joint"
-    joint = joints.get(servo.joint)
-    if joint is None:
-        why = "is fixed" if servo.joint in tree.fixed else f"is not in {rig.urdf_path().name}"
-        known = ", ".join(joints) or "none"
-        raise RigError(rig.path, key, f"joint {servo.joint!r} {why}", f"joints that move: {known}")
-    if joint.linear and servo.drive == "dynamixel":
-        hint = 'name a revolute or continuous joint, or write drive = "ideal"'
-        raise RigError(rig.path, key, f"joint {servo.joint!r} is prismatic, and a Dynamixel turns", hint)
-
-
 def _drawn(rig: Rig, tree: Tree) -> Iterable[str]:
     """The tree of links, children below their parent."""
     assert rig.world is not None  # `check_rig` has seen to it
@@ -147,9 +137,11 @@ def _branch(servos: Mapping[str, ServoConfig], tree: Tree, link: int) -> str:
 
 def _axis(tree: Tree, link: int) -> str:
     x, y, z = (float(value) for value in tree.axis[link])
-    names: dict[tuple[float, float, float], str]
-    names = {(1, 0, 0): "x", (0, 1, 0): "y", (0, 0, 1): "z", (-1, 0, 0): "-x", (0, -1, 0): "-y", (0, 0, -1): "-z"}
-    return names.get((x, y, z), f"({x:.3g}, {y:.3g}, {z:.3g})")
+    names = {(1.0, 0.0, 0.0): "x", (0.0, 1.0, 0.0): "y", (0.0, 0.0, 1.0): "z"}
+    if name := names.get((x, y, z)):
+        return name
+    turned = names.get((-x, -y, -z))
+    return f"-{turned}" if turned else f"({x:.3g}, {y:.3g}, {z:.3g})"
 
 
 def _reach(servo: ServoConfig | None, joint: JointFacts) -> tuple[float, float]:
@@ -188,7 +180,8 @@ def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
         yield "no [world]: the simulator gives each servo a pendulum of its own"
         return
     joints = {joint.name: joint for joint in tree.joints}
-    if names := [servo.name for servo in rig.servos if _may_hit_its_stops(servo, joints[servo.joint])]:
+    unlimited = [servo for servo in rig.servos if "min_position" not in servo.model_fields_set]
+    if names := [one.name for one in unlimited if all(map(math.isfinite, _reach(one, joints[one.joint])))]:
         yield f"{_listed(names)}: no min_position and max_position: it may be sent as far as its stops"
     if rig.world is not None and "fixed_base" not in rig.world.model_fields_set:
         yield f"{tree.links[0]} is bolted down: fixed_base = true, and no floor"
@@ -216,11 +209,6 @@ def _servo_defaults(rig: Rig) -> Iterable[str]:
                 for key, value in zip(keys, values, strict=True)
             )
             yield f"{_listed(names)}: {text}"
-
-
-def _may_hit_its_stops(servo: ServoConfig, joint: JointFacts) -> bool:
-    low, high = _reach(servo, joint)
-    return "min_position" not in servo.model_fields_set and math.isfinite(low) and math.isfinite(high)
 
 
 def _listed(names: Iterable[str]) -> str:

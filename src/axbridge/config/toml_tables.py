@@ -100,21 +100,25 @@ def shipped_names(folder: str) -> list[str]:
 def find_toml(name: str | Path, folder: str, error: FileError) -> Path:
     """The file meant by a path or by a name in a shipped folder."""
     given = Path(name)
-    root = shipped(folder)
     with reading(partial(error, name, ""), "give a name, or the path of a .toml file"):
         candidates = [given] if given.suffix == ".toml" or given.is_file() else []
         if given.is_dir():
             candidates.append(given / f"{given.resolve().name}.toml")
         if given.parent == Path():
-            candidates += [root / f"{given}.toml", root / given / f"{given}.toml"]
-        for path in candidates:
-            if path.is_file():
-                return path
+            candidates += _shipped_places(str(given), folder)
+        if found := next((path for path in candidates if path.is_file()), None):
+            return found
+    raise error(name, "", "no such file or name", _known(str(name), folder))
+
+
+def _shipped_places(name: str, folder: str) -> list[Path]:
+    root = shipped(folder)
+    return [root / f"{name}.toml", root / name / f"{name}.toml"]
+
+
+def _known(name: str, folder: str) -> str:
     known = shipped_names(folder)
-    hint = nearest(str(name), known)
-    raise error(
-        name, "", "no such file or name", f"{hint}known names: {', '.join(known)}; or give the path of a .toml file"
-    )
+    return f"{nearest(name, known)}known names: {', '.join(known)}; or give the path of a .toml file"
 
 
 def read_toml(path: Path, error: FileError) -> dict[str, Any]:
@@ -174,20 +178,11 @@ def _find_base(base: str, path: Path, folder: str, error: FileError) -> Path:
             candidates = [given]
         else:
             beside = [given.with_name(f"{given.name}.toml"), given / f"{given.name}.toml"]
-            root = shipped(folder)
             candidates = [file for file in beside if file.resolve() != path]  # a copy may have the name of its base
-            candidates += [root / f"{base}.toml", root / base / f"{base}.toml"]
-        for candidate in candidates:
-            if candidate.is_file():
-                return candidate.resolve()
-    known = shipped_names(folder)
-    hint = nearest(base, known)
-    raise error(
-        path,
-        "base",
-        f"no {base!r} beside this file, and none of that name",
-        f"{hint}known names: {', '.join(known)}; or give the path of a .toml file",
-    )
+            candidates += _shipped_places(base, folder)
+        if found := next((file for file in candidates if file.is_file()), None):
+            return found.resolve()
+    raise error(path, "base", f"no {base!r} beside this file, and none of that name", _known(base, folder))
 
 
 def load_table(path: Path, folder: str, error: FileError) -> dict[str, Any]:
