@@ -1,6 +1,6 @@
-"""Addresses of the registers that every servo of a protocol has.
+"""Addresses of the registers that every servo of a protocol has, as far as code names them.
 
-What else a model has, and which values a register takes, is in its profile.
+All registers of a model, and which values they take, are in its profile.
 """
 
 from __future__ import annotations
@@ -18,16 +18,10 @@ class Address(IntEnum):
     MODEL_NUMBER = 0
     FIRMWARE_VERSION = 2
     ID = 3
-    BAUD_RATE = 4
     RETURN_DELAY_TIME = 5
     CW_ANGLE_LIMIT = 6
-    CCW_ANGLE_LIMIT = 8
-    TEMPERATURE_LIMIT = 11
-    MIN_VOLTAGE_LIMIT = 12
-    MAX_VOLTAGE_LIMIT = 13
     MAX_TORQUE = 14
     STATUS_RETURN_LEVEL = 16
-    ALARM_LED = 17
     SHUTDOWN = 18
     TORQUE_ENABLE = 24
     LED = 25
@@ -35,11 +29,7 @@ class Address(IntEnum):
     MOVING_SPEED = 32
     TORQUE_LIMIT = 34
     PRESENT_POSITION = 36
-    PRESENT_SPEED = 38
-    PRESENT_LOAD = 40
-    PRESENT_VOLTAGE = 42
     PRESENT_TEMPERATURE = 43
-    REGISTERED_INSTRUCTION = 44
     MOVING = 46
 
 
@@ -47,52 +37,29 @@ class XAddress(IntEnum):
     """First byte of a register of the X series and MX(2.0); its name in a profile is the same in small letters."""
 
     MODEL_NUMBER = 0
-    MODEL_INFORMATION = 2
     FIRMWARE_VERSION = 6
     ID = 7
-    BAUD_RATE = 8
     RETURN_DELAY_TIME = 9
     DRIVE_MODE = 10
     OPERATING_MODE = 11
-    SECONDARY_SHADOW_ID = 12
     PROTOCOL_TYPE = 13
     HOMING_OFFSET = 20
-    MOVING_THRESHOLD = 24
-    TEMPERATURE_LIMIT = 31
-    MAX_VOLTAGE_LIMIT = 32
-    MIN_VOLTAGE_LIMIT = 34
-    PWM_LIMIT = 36
-    VELOCITY_LIMIT = 44
-    MAX_POSITION_LIMIT = 48
     MIN_POSITION_LIMIT = 52
     SHUTDOWN = 63
     TORQUE_ENABLE = 64
     LED = 65
     STATUS_RETURN_LEVEL = 68
-    REGISTERED_INSTRUCTION = 69
     HARDWARE_ERROR_STATUS = 70
     VELOCITY_I_GAIN = 76
-    VELOCITY_P_GAIN = 78
-    POSITION_D_GAIN = 80
-    POSITION_I_GAIN = 82
-    POSITION_P_GAIN = 84
-    FEEDFORWARD_2ND_GAIN = 88
-    FEEDFORWARD_1ST_GAIN = 90
     BUS_WATCHDOG = 98
     GOAL_PWM = 100
     GOAL_VELOCITY = 104
-    PROFILE_ACCELERATION = 108
     PROFILE_VELOCITY = 112
     GOAL_POSITION = 116
     REALTIME_TICK = 120
     MOVING = 122
-    MOVING_STATUS = 123
     PRESENT_PWM = 124
-    PRESENT_VELOCITY = 128
     PRESENT_POSITION = 132
-    VELOCITY_TRAJECTORY = 136
-    POSITION_TRAJECTORY = 140
-    PRESENT_INPUT_VOLTAGE = 144
     PRESENT_TEMPERATURE = 146
 
 
@@ -100,17 +67,11 @@ class FeetechAddress(IntEnum):
     """First byte of a register of Feetech's servos; its name in a profile is the same in small letters."""
 
     FIRMWARE_VERSION = 0
-    FIRMWARE_MINOR = 1
     MODEL_NUMBER = 3
     ID = 5
-    BAUD_RATE = 6
     RETURN_DELAY_TIME = 7
     STATUS_RETURN_LEVEL = 8
     MIN_POSITION_LIMIT = 9
-    MAX_POSITION_LIMIT = 11
-    TEMPERATURE_LIMIT = 13
-    MAX_VOLTAGE_LIMIT = 14
-    MIN_VOLTAGE_LIMIT = 15
     MAX_TORQUE = 16
     SHUTDOWN = 19
     TORQUE_ENABLE = 40
@@ -118,9 +79,6 @@ class FeetechAddress(IntEnum):
     GOAL_TIME = 44
     GOAL_VELOCITY = 46
     PRESENT_POSITION = 56
-    PRESENT_VELOCITY = 58
-    PRESENT_LOAD = 60
-    PRESENT_VOLTAGE = 62
     PRESENT_TEMPERATURE = 63
     MOVING = 66
 
