@@ -181,13 +181,6 @@ def test_a_log_of_bam_that_makes_no_sense_is_refused(tmp_path, log, said):
     assert said in first
 
 
-@pytest.mark.parametrize("time", ["1e300", "-1e16", "nan", "inf"])
-def test_a_log_whose_clock_no_clock_reads_is_refused_with_its_line(tmp_path, time):
-    (tmp_path / "log.csv").write_text(f"servo,time_s,position_rad\na,0,0\na,{time},1\n")
-    with pytest.raises(RecordingError, match=r"log.csv: a: the time of line 3 is .* s .*\ncorrect or remove that line"):
-        import_log(tmp_path / "log.csv")
-
-
 def test_times_of_a_clock_that_began_in_1970_are_kept_to_the_microsecond(tmp_path):
     time = 1.7e9 + np.arange(5) / 64
     write_recording(Recording(tmp_path, {"a": Track.of("a", time)}), tmp_path / "run.mcap")

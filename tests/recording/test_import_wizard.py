@@ -65,11 +65,6 @@ def test_the_real_exports_are_read(name, samples, dropped):
     assert [segment.name for segment in found.segments] == ["step"]
 
 
-def test_garbled_rows_are_named():
-    notes = import_log(STEPS / "AX12A_NOLOAD_1.csv").metadata["notes"]
-    assert "dropped 2 garbled rows: line 195: '71,498', line 206: '499'" in notes
-
-
 def test_a_stamp_that_gained_a_digit_costs_its_own_row_alone(tmp_path):
     rows = "".join(f"{t},{300}\n" for t in (0, 16, 48, 640, 80, 96))
     found = import_log(written(tmp_path, HEAD + rows + ",499\n"))
@@ -84,9 +79,6 @@ def test_three_items_of_another_servo(tmp_path):
     np.testing.assert_allclose(np.degrees(track.command), [0, 90, 90, math.nan])
     rpm = 2 * math.pi / 60
     np.testing.assert_allclose(track.velocity, np.array([0, 0, 200, -200]) * 0.114 * rpm)
-
-
-def test_a_goal_that_is_in_the_export_is_not_told_again(tmp_path):
     with pytest.raises(UsageError, match="has the Goal Position"):
         import_log(written(tmp_path, THREE), goal=GivenGoal(500))
 

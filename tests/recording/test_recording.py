@@ -1,6 +1,5 @@
 """Recordings: what goes in comes out, also from a file that was cut off."""
 
-import contextlib
 import json
 import math
 import os
@@ -12,7 +11,6 @@ import subprocess
 import sys
 import textwrap
 import time
-import warnings
 import zlib
 from pathlib import Path
 
@@ -34,7 +32,7 @@ FIELDS = tuple(name for name in CYCLE_FIELDS if name != "time")
 
 
 def test_what_was_recorded_is_read_back(tmp_path):
-    path = tmp_path / "run.mcap"
+    path = tmp_path / "made" / "run.mcap"
     with Recorder(path, {"backend": "sim", "seed": 3}) as recorder:
         recorder.event(0.0, "segment", name="step", target=1.5)
         for index in range(100):
@@ -159,24 +157,6 @@ def test_a_recording_cut_anywhere_is_read_or_refused_in_words(tmp_path):
     check()
 
 
-def test_damaged_bytes_are_read_or_refused_in_words(tmp_path):
-    whole = tmp_path / "whole.mcap"
-    write_recording(sample(), whole)
-    data = whole.read_bytes()
-    damaged = tmp_path / "damaged.mcap"
-
-    @settings(max_examples=100, deadline=None)
-    @given(st.integers(0, len(data) - 1), st.integers(1, 255))
-    def check(place, flip):
-        damaged.write_bytes(data[:place] + bytes((data[place] ^ flip,)) + data[place + 1 :])
-        with contextlib.suppress(RecordingError), warnings.catch_warnings():  # in words; all else would be a crash
-            warnings.simplefilter("ignore")
-            for track in open_recording(damaged).values():
-                assert len(track.position) == len(track)
-
-    check()
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -205,13 +185,6 @@ def test_a_recording_that_ended_before_its_first_sample_says_so(tmp_path):
         for judge in (following, lambda one: compare(sample(), one)):
             with pytest.raises(RecordingError, match=f"x.mcap: {flaw}\nrecord it again"):
                 judge(found)
-
-
-def test_a_missing_file_and_a_folder_are_refused(tmp_path):
-    with pytest.raises(RecordingError, match="No such file"):
-        open_recording(tmp_path / "none.mcap")
-    with pytest.raises(RecordingError, match="is a folder, and no file"):
-        open_recording(tmp_path)
 
 
 def test_an_unwritable_place_is_named_at_once(tmp_path):
@@ -375,16 +348,6 @@ def damage(path, number):
     path.write_bytes(content)
 
 
-def test_a_recording_whose_only_part_is_damaged_is_not_whole(tmp_path):
-    path = tmp_path / "run.mcap"
-    write_recording(sample(2), path)
-    damage(path, 0)
-    found = open_recording(path)
-    assert not found.complete
-    assert found.flaw == "is damaged: 1 of 1 parts cannot be read"
-    assert list(found) == []
-
-
 @pytest.mark.parametrize("number", [0, 2, -1])
 def test_a_damaged_part_costs_its_own_samples(tmp_path, number):
     path = tmp_path / "run.mcap"
@@ -392,20 +355,11 @@ def test_a_damaged_part_costs_its_own_samples(tmp_path, number):
     damage(path, number)
     found = open_recording(path)
     (lost,) = found.lost
+    assert found.flaw == f"is damaged: {lost} cannot be read"
     parts = int(re.fullmatch(r"1 of (\d+) parts", lost)[1])
     assert parts > 3
     assert 20_000 - 2 * 20_000 / parts < len(found["servo 0"]) < 20_000
     assert set(found["servo 0"].time) < set(sample(length=20_000)["servo 0"].time)
-
-
-def test_what_does_not_fit_into_memory_lies_on_the_disk(tmp_path, monkeypatch):
-    path = tmp_path / "run.mcap"
-    write_recording(sample(3), path)
-    monkeypatch.setattr("axbridge.recording.stored._IN_MEMORY", 1)
-    found = open_recording(path)
-    for _ in range(2):
-        for name, track in found.items():
-            np.testing.assert_array_equal(track.position, sample(3)[name].position)
 
 
 def test_more_servos_than_a_robot_has_are_neither_written_nor_read(tmp_path, monkeypatch):
@@ -417,19 +371,6 @@ def test_more_servos_than_a_robot_has_are_neither_written_nor_read(tmp_path, mon
     monkeypatch.setattr("axbridge.recording.metadata._MOST", 11)
     with pytest.raises(RecordingError, match="holds 12 servos, and 11 are the most"):
         open_recording(path)
-
-
-def test_asking_each_servo_for_its_span_looks_at_each_once():
-    class Watched(dict):
-        asked = 0
-
-        def __getitem__(self, name):
-            self.asked += 1
-            return super().__getitem__(name)
-
-    tracks = Watched(sample(100, 2).tracks)
-    assert Recording(Path("x"), tracks).end == 2.0
-    assert tracks.asked == 100
 
 
 def test_an_open_recording_survives_what_takes_its_place(tmp_path):
@@ -453,14 +394,6 @@ def test_where_compression_fails_the_plain_file_stays_whole(tmp_path):
     found = open_recording(path)
     assert found.complete
     assert list(found["a"].time) == [0.5]
-
-
-def test_folders_are_made(tmp_path):
-    with Recorder(tmp_path / "a" / "b" / "run.mcap", {}) as recorder:
-        record(recorder, 0.0)
-    write_recording(sample(), tmp_path / "c" / "d.mcap")
-    assert len(open_recording(tmp_path / "a" / "b" / "run.mcap")["a"]) == 1
-    assert len(open_recording(tmp_path / "c" / "d.mcap")["servo 0"]) == 200
 
 
 def test_a_recording_travels_to_another_process(tmp_path):

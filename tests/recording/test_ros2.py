@@ -114,14 +114,6 @@ def test_a_walk_has_its_base_in_the_world(desk):
     assert pose.transform.translation.z == 0.2
 
 
-def test_messages_lie_in_order_of_time(desk):
-    write_recording(recorded(Rig.load("pan_tilt"), events=(Event(0.2, "a"), Event(0.7, "b"))), "head.mcap")
-    assert run(["convert", "head.mcap", "bag", "--ros2"]) == 0
-    with Path("bag/bag.mcap").open("rb") as stream:
-        times = [message.log_time for _, _, message in make_reader(stream).iter_messages(log_time_order=False)]
-    assert times == sorted(times)
-
-
 @pytest.mark.slow
 def test_what_is_there_stays_unless_it_is_a_bag_and_force_is_given(desk, capsys):
     assert run(LIFT) == 0

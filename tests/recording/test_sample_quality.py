@@ -69,11 +69,6 @@ def test_facts_tell_gaps_jumps_and_the_range():
     assert facts.columns == ("position", "load")
 
 
-def test_a_wheel_that_turns_round_does_not_jump():
-    time = np.arange(200) / 50
-    assert sample_facts(time, {"position": (5 * time) % 5.2 - 2.6, "duty": np.full(200, 0.5)}).jumps == 0
-
-
 def test_no_samples_have_no_facts_and_raise_no_word():
     track = Track.of("knee", np.empty(0))
     assert (track.facts().samples, track.facts().columns, track.facts().rate) == (0, (), 0.0)
@@ -115,21 +110,3 @@ def test_a_log_whose_clock_jumps_back_is_refused_by_line_instead_of_being_sorted
     ) as caught:
         import_log(log_of(tmp_path / "log.csv", once + once), columns=COLUMNS)
     assert "split the log there" in str(caught.value)
-
-
-def test_an_infinite_position_is_refused_by_line(tmp_path):
-    with pytest.raises(RecordingError, match="position is infinite, at line 3"):
-        import_log(log_of(tmp_path / "log.csv", [(0, 1, 0), (0.01, "inf", 0), (0.02, 1, 0)]), columns=COLUMNS)
-
-
-def test_an_import_tells_what_is_odd_and_takes_it(tmp_path):
-    rows = [(k * 10, math.degrees(90 * math.sin(k / 50)), 0) for k in range(200)]
-    odd = []
-    import_log(log_of(tmp_path / "log.csv", rows), columns=COLUMNS, warned=odd.append)
-    assert [finding.cause for finding in odd] == ["milliseconds read as seconds", "degrees read as radians"]
-
-
-def test_a_goal_in_a_line_without_a_new_time_is_kept(tmp_path):
-    rows = [(0, 0, 0), (0.1, 0, 0), (0.1, 0, 45), (0.2, 5, 45)]
-    track = import_log(log_of(tmp_path / "log.csv", rows), columns=COLUMNS)["servo"]
-    np.testing.assert_allclose(np.degrees(track.command), [0, 45, 45])

@@ -126,12 +126,6 @@ def test_a_table_in_a_pipe_is_not_mixed_with_what_is_said(two, tmp_path, monkeyp
     assert "2 servos, 100 rows" in said.stderr
 
 
-def test_rows_and_columns_are_counted_as_they_were_written(two, tmp_path):
-    written = write_csv(two, tmp_path / "long.csv")
-    lines = (tmp_path / "long.csv").read_text().splitlines()
-    assert (written.rows, written.columns) == (len(lines) - 1, len(lines[0].split(",")))
-
-
 def test_a_recording_and_a_comparison_are_data_frames_or_pandas_is_asked_for(two):
     recording = samples.load("xl330")
     try:

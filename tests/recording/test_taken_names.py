@@ -10,7 +10,6 @@ import pytest
 
 from axbridge.cli.app import run
 from axbridge.errors import RecordingError
-from axbridge.files import claimed
 from axbridge.recording.csv_parquet import write_csv
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Track
@@ -80,13 +79,6 @@ def test_a_file_that_was_moved_away_while_it_was_recorded_is_whole_where_it_is(t
         recorder.close()
     assert len(open_recording(tmp_path / "moved.mcap")["a"]) == 1
     assert len(open_recording(tmp_path / "run.mcap")["a"]) == 2
-
-
-def test_a_second_demo_in_one_folder_is_refused_before_it_moves_anything(tmp_path, capsys):
-    with claimed(tmp_path / "demo"):
-        assert run(["demo", "--out", str(tmp_path / "demo")]) == 2
-    assert "another program is writing into" in capsys.readouterr().err
-    assert not list((tmp_path / "demo").iterdir())
 
 
 def test_a_disk_that_is_full_from_the_start_leaves_no_empty_file(tmp_path):
