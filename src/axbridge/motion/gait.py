@@ -407,19 +407,12 @@ def can_walk(rig: Rig) -> bool:
 
 @dataclass(frozen=True)
 class _Biped:
-    """A robot with two legs.
-
-    Attributes:
-        tree: Its links.
-        legs: By side.
-        standing: Its pose in the rig, (joints of the tree,).
-        servos: By joint.
-    """
+    """A robot with two legs."""
 
     tree: Tree
     legs: dict[str, Leg]
-    standing: FloatArray
-    servos: dict[str, ServoConfig]
+    standing: FloatArray  # its pose in the rig, (joints of the tree,)
+    servos: dict[str, ServoConfig]  # by joint
 
     @classmethod
     def of(cls, rig: Rig) -> _Biped:
@@ -434,13 +427,7 @@ class _Biped:
 
 
 class _Stepping(NamedTuple):
-    """Joints on their way.
-
-    Attributes:
-        positions: Of the tree's joints, rad, (n, joints).
-        torso: Where its origin is above the floor plan, m, (n, 2).
-        turned: Of the torso to the left, rad, (n,).
-    """
+    """Joints of the tree, rad, (n, joints); the torso's origin above the floor plan, m, (n, 2), turned to the left."""
 
     positions: FloatArray
     torso: FloatArray

@@ -25,50 +25,27 @@ _ROUNDS = 40  # of stretching, then everything is stretched alike
 _EXACT = 1e-9
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """What a joint may do.
-
-    Attributes:
-        low, high: rad.
-        speed: rad/s.
-    """
+class Bounds(NamedTuple):
+    """What a joint may do: rad, rad, rad/s."""
 
     low: float
     high: float
     speed: float
 
 
-@dataclass(frozen=True)
-class PageEnd:
-    """When a round of a page is over.
-
-    Attributes:
-        time: s.
-        page: Its name.
-    """
+class PageEnd(NamedTuple):
+    """When a round of a page is over, s."""
 
     time: float
     page: str
 
 
 class TooFast(NamedTuple):
-    """A joint whose way had to take longer.
-
-    Attributes:
-        joint: Its name.
-        wanted: The speed that it would have needed, rad/s.
-        top: The one that it may have, rad/s.
-    """
+    """A joint whose way had to take longer: the speed that it would have needed, and its highest, rad/s."""
 
     joint: str
     wanted: float
     top: float
-
-    @property
-    def excess(self) -> float:
-        """By how much the way had to be stretched."""
-        return self.wanted / self.top
 
 
 @dataclass(frozen=True)
@@ -151,8 +128,7 @@ class _PathStep:
     pause: float
     law: Law
     ramp: float
-    last: bool
-    """Whether the round of the page ends with it."""
+    last: bool  # the round of the page ends with it
 
 
 def plan(
@@ -194,8 +170,7 @@ def plan(
     eased = 0.0
     for group in groups:
         ways, slow = _stretched(group, pose, bounds, move, time, tick)
-        if slow is not None and (slowest is None or slow.excess > slowest.excess):
-            slowest = slow
+        slowest = max((one for one in (slowest, slow) if one is not None), key=_excess, default=None)
         parts.append((time, ways))
         for step in group:
             time += step.way
@@ -205,6 +180,10 @@ def plan(
             if step.last:
                 rounds.append(PageEnd(time, step.page))
     return Plan(tuple(parts), tuple(rounds), eased, time, dict(steps[0].key.positions), loop, asked, slowest)
+
+
+def _excess(slow: TooFast) -> float:
+    return slow.wanted / slow.top
 
 
 def _steps(name: str, page: Page, bounds: Mapping[str, Bounds], pace: float) -> list[_PathStep]:
@@ -242,7 +221,7 @@ def _stretched(
                     top = min(top, move.pages[step.page].speed.get(joint, math.inf))
                 if peak > top * (1 + 1e-6):
                     factor[first : last + 1] = np.maximum(factor[first : last + 1], peak / top)
-                    if turn == 0 and (slowest is None or peak / top > slowest.excess):
+                    if turn == 0 and (slowest is None or peak / top > _excess(slowest)):
                         slowest = TooFast(joint, peak, top)
         worst = float(factor.max())
         if worst == 1.0 or turn > _ROUNDS:

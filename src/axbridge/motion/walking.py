@@ -26,7 +26,7 @@ from axbridge.robot.robot import Robot
 from axbridge.robot.sensors import ImuSample
 from axbridge.robot.simulation import Simulation, hold_up
 from axbridge.robot.watch import Watch
-from axbridge.rotations import LinkPose, Vector, roll_pitch_yaw, turned
+from axbridge.rotations import Vector, roll_pitch_yaw, turned
 from axbridge.sim.body.soles import Contact, inside, soles_of
 from axbridge.state import ServoState, StepReport
 
@@ -304,7 +304,7 @@ class _Walker:
             self._hold("stand", self._wait)
             energy = _Energy(self._robot)
             observers.callback(self._robot.observe(energy))
-            began, start = self._robot.time, self._place()
+            began, start = self._robot.time, self._base()
             fell = self._walk()
             outcome = self._judge(self._robot.time - began, start, energy.drawn, fell=fell)
             if not fell:
@@ -377,8 +377,8 @@ class _Walker:
             for joint, angle in self._balanced(self._path.angles(self._moment)).items():
                 self._robot[self._names[joint]].set_position(angle)
             self._step("walk", tick / ticks)
-            roll, pitch, _ = self._attitude()
-            self._tilt = max(self._tilt, abs(roll), abs(pitch))
+            if (base := self._base()) is not None:
+                self._tilt = max(self._tilt, *map(abs, base[1][:2]))
             if self._tilt > _TIPPED and self._robot.backend == "sim":
                 return True
         return False
@@ -391,36 +391,18 @@ class _Walker:
         turns = against(felt, share) | self._steering.turns(self._moment, felt.roll_pitch_yaw[2])
         return {joint: angle + turns.get(joint, 0.0) for joint, angle in angles.items()}
 
-    def _judge(
-        self, seconds: float, start: tuple[float, float, float] | None, energy: float, *, fell: bool
-    ) -> WalkOutcome:
-        planned = self._path.gait.distance
-        end = self._place()
+    def _judge(self, seconds: float, start: tuple[Vector, Vector] | None, energy: float, *, fell: bool) -> WalkOutcome:
+        planned, end = self._path.gait.distance, self._base()
         if start is None or end is None:
             return WalkOutcome(planned, seconds, energy)
-        return WalkOutcome(
-            planned,
-            seconds,
-            energy,
-            end[0] - start[0],
-            end[1] - start[1],
-            self._attitude()[2],
-            self._tilt,
-            fell or self._tilt > _TIPPED,
-        )
+        (x, y, _), (a, b, _) = end[0], start[0]
+        fell = fell or self._tilt > _TIPPED
+        return WalkOutcome(planned, seconds, energy, x - a, y - b, end[1][2], self._tilt, fell)
 
-    def _place(self) -> tuple[float, float, float] | None:
-        base = self._base()
-        return None if base is None else base[0]
-
-    def _attitude(self) -> tuple[float, float, float]:
-        """Roll, pitch and yaw of the base, rad; 0 where nobody knows."""
-        base = self._base()
-        return (0.0, 0.0, 0.0) if base is None else roll_pitch_yaw(base[1])
-
-    def _base(self) -> LinkPose | None:
-        simulation = self._robot.simulation
-        return None if simulation is None else simulation.base
+    def _base(self) -> tuple[Vector, Vector] | None:
+        """Where the base is, m, and its roll, pitch and yaw, rad; None where nobody knows."""
+        base = None if self._robot.simulation is None else self._robot.simulation.base
+        return None if base is None else (base[0], roll_pitch_yaw(base[1]))
 
     def _segment(self, name: str) -> None:
         self._progress(name, 0.0)
@@ -439,7 +421,7 @@ class _Walker:
         base = self._base()
         if base is not None:
             names = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
-            found |= dict(zip(names, (*base[0], *roll_pitch_yaw(base[1])), strict=True))
+            found |= dict(zip(names, (*base[0], *base[1]), strict=True))
         if self._soles is not None:
             x, y = self._soles.planned(self._path, self._moment)
             found |= {"planned_zmp_x": x, "planned_zmp_y": y}
