@@ -82,7 +82,10 @@ def test_the_schema_names_every_field():
         ('{"pages": {"1": {"rate": 0}}}', "pages.1.rate: "),
         ('{"pages": {"1": {"keys": [{"positions": {"a": 1e308}, "time": 1}]}}}', "pages.1.keys.#1.positions.a: "),
         ('{"pages": {"1": {"keys": [{"positions": {"a": 0}, "time": 1e9}]}}}', "pages.1.keys.#1.time: "),
-        (f'{{"pages": {{"1": {{"keys": [{{"positions": {{"a": {"9" * 400}}}, "time": 1}}]}}}}}}', "pages.1.keys.#1.pos"),
+        (
+            f'{{"pages": {{"1": {{"keys": [{{"positions": {{"a": {"9" * 400}}}, "time": 1}}]}}}}}}',
+            "pages.1.keys.#1.pos",
+        ),
         (f'{{"pages": {{"1": {{"repeat": {"9" * 5000}}}}}}}', "has a number that is too large"),
         ('{"pages": {"1": {"repeat": 1000000000}}}', "pages.1.repeat: "),
         ('{"pages": {"1": {"name": "\\u001b[31m"}}}', "pages.1.name: has control characters"),
