@@ -165,7 +165,8 @@ class Bus(ABC):
             ids = list(data)
             room = (self.protocol(ids[0]).longest_packet - 8) // (len(data[ids[0]]) + 1)
             for first in range(0, len(ids), room):
-                heard = self.sync_write(address, {id_: data[id_] for id_ in ids[first : first + room]})
+                part = data if len(ids) <= room else {id_: data[id_] for id_ in ids[first : first + room]}
+                heard = self.sync_write(address, part)
         return heard, self.read_many(reads) if reads else []
 
     @cached_property

@@ -57,6 +57,8 @@ RAW_ROW = np.dtype(
     [("time", "<f8")]
     + [(name, "<i8") for name in ("position", "speed", "load", "voltage", "temperature", "error", "torque_limit")]
 )
+_SUPPLY = slice(RAW_ROW.names.index("voltage"), RAW_ROW.names.index("temperature") + 1)  # type: ignore[union-attr]
+_HOT = 1 << 16  # °C: beyond any
 Rows = npt.NDArray[np.void]
 Mask = npt.NDArray[np.bool_]
 
@@ -161,6 +163,7 @@ class _Track:
     servo: CycleServo
     protocol: Protocol
     request: tuple[int, int, int]  # its usual read: id, address, length
+    place: tuple[Protocol, int]  # of its goals, as a rule
     asks: bool  # what is wrong with it, and whether it has torque, is read apart from its samples
     failures: int = 0
     retry_at: float = 0.0
@@ -239,23 +242,22 @@ class Cycle:
         for servo in servos:
             bus.speak(servo.id, servo.protocol)
         self._tracks = {
-            servo.name: _Track(row, servo, servo.protocol, (servo.id, *servo.protocol.usual), servo.protocol.asks)
-            for row, servo in enumerate(servos)
+            servo.name: _Track(row, servo, kind, (servo.id, *kind.usual), (kind, kind.goal), kind.asks)
+            for row, servo, kind in ((row, servo, servo.protocol) for row, servo in enumerate(servos))
         }
         self._all = list(self._tracks.values())
         self._calm = False  # nothing is out of the ordinary with any of them
         self._calm_at = -math.inf  # when all had answered, s on the bus's clock
         self._asking = any(track.asks for track in self._all)
         self._kinds = list(dict.fromkeys(servo.protocol for servo in servos))
+        self._watched = any(protocol.watchdog is not None for protocol in self._kinds)
         self._rows = np.zeros(len(servos), RAW_ROW)
         self._rows["time"] = math.nan
         self._rows["torque_limit"] = _UNREAD
-        self._heard_at = np.full(len(servos), -math.inf)
-        self._bytes = np.zeros(len(servos), dtype=np.int64)  # error bytes as read last
-        self._usual_bytes = self._bytes.copy()  # error bytes that tell nothing new
-        self._heeded = np.array([servo.protocol.heeded for servo in servos], dtype=np.int64)  # their bits that matter
-        self._hottest = np.array([servo.top_temperature for servo in servos])
-        self._volts = np.array([servo.voltage_range for servo in servos]).reshape(-1, 2).T
+        self._usual_bytes = [0] * len(servos)  # error bytes that tell nothing new
+        self._supplies = self._rows.view("<i8").reshape(len(servos), -1)[:, _SUPPLY]  # voltage and temperature
+        self._least = np.array([(servo.voltage_range[0], -_HOT) for servo in servos]).reshape(-1, 2)
+        self._most = np.array([(servo.voltage_range[1], servo.top_temperature) for servo in servos]).reshape(-1, 2)
         self._turn = 0
         self._port_retry = self._port_pause = 0.0
         self._port_error: PortError | None = None
@@ -316,11 +318,11 @@ class Cycle:
         self._read_after_pause(goals, started)
         limits: _Writes = {}
         blocks: _Writes = {}
-        for track in self._all:
+        for track in self._all if len(goals) < len(self._all) else ():
             track.driven = track.told = False
         for name, goal in goals.items():
             track = self._tracks[name]
-            track.driven = True
+            track.driven, track.told = True, False
             if track.failures >= _FORGIVEN or track.limited or track.unsure:
                 continue
             if name in self.dark or name in self.taken:
@@ -329,12 +331,12 @@ class Cycle:
         heard = started
         if self._port_error is None and blocks:
             try:
-                if self.watchdogs.wanted:
+                if self.watchdogs.wanted and self._watched:
                     self.watchdogs.arm([id_ for data in blocks.values() for id_ in data])
                 writes = (*limits.items(), *blocks.items())  # a soft start must not begin with one hard push
                 timely = takewhile(lambda _: monotonic() <= self.expires, writes)  # each is looked at as it goes out
                 heard, _ = self.bus.exchange(((place, data) for (_, place), data in timely), ())
-                if heard > -math.inf and any(protocol.watchdog is not None for protocol, _ in blocks):
+                if heard > -math.inf and self._watched and any(one.watchdog is not None for one, _ in blocks):
                     self.watchdogs.heard()
             except PortError as error:
                 self._lose_port(error)
@@ -351,17 +353,20 @@ class Cycle:
             goal = goal._replace(position=int(self._rows["position"][track.row]))
             track.ramp = (now, now + self.soft_start)
             track.restart = False
-        torque = self._torque_now(track, goal.torque_limit, now)
-        if goal.place:
+        torque = goal.torque_limit
+        if torque != track.written_torque or track.ramp is not None or self._caps:
+            torque = self._torque_now(track, torque, now)
+        key = track.place
+        if goal == track.goal:
+            block = track.block
+        elif goal.place:
             value = goal.speed
             if goal.place == protocol.torque_limit:  # its duty is where the limit is otherwise
                 value, torque = value if torque is None else min(max(value, -torque), torque), None
-            track.goal, place = None, goal.place
-            block = protocol.endless_bytes(place, value)
-        elif goal == track.goal:
-            place, block = protocol.goal, track.block
+            track.goal, key = None, (protocol, goal.place)
+            block = protocol.endless_bytes(goal.place, value)
         else:
-            position, speed, place = goal.position, goal.speed, protocol.goal
+            position, speed = goal.position, goal.speed
             if not goal.wheel:
                 low, high = servo.goal_range
                 position = min(max(position, low), high)
@@ -369,7 +374,10 @@ class Cycle:
                     speed = servo.top_speed
             block = protocol.goal_bytes(position, speed)
             track.goal, track.block = goal, block
-        blocks.setdefault((protocol, place), {})[servo.id] = block
+        into = blocks.get(key)
+        if into is None:
+            into = blocks[key] = {}
+        into[servo.id] = block
         if torque is not None and torque != track.written_torque:
             self._limit(track, torque, limits)
 
@@ -471,7 +479,7 @@ class Cycle:
 
     def _quiet(self, now: float) -> Mask:
         """Which servos were heard, but not for so long that they may have been without power."""
-        quiet: Mask = (now - self._heard_at > _BOOT) & (self._heard_at > -math.inf)
+        quiet: Mask = now - self._rows["time"] > _BOOT  # not before the first sample: that is NaN
         return quiet
 
     def _is_calm(self, now: float) -> bool:
@@ -479,7 +487,7 @@ class Cycle:
         return self._calm and now - self._calm_at < _BOOT / 2 and not self.taken
 
     def _was_quiet(self, track: _Track, now: float) -> bool:
-        return bool(_BOOT < now - self._heard_at[track.row] < math.inf)
+        return bool(self._quiet(now)[track.row])
 
     def _read(self, fresh: Mask, now: float) -> None:
         calm = self._is_calm(now)
@@ -493,6 +501,14 @@ class Cycle:
             _, answers = self.bus.exchange((), requests)
         except PortError as error:
             self._lose_port(error)
+            return
+        if calm and self._take_usual(requests, answers):
+            fresh[:] = True
+            if self._asking:
+                self.watchdogs.heard()
+                self._look_at_torques(due, now)
+            if self._calm:
+                self._calm_at = now
             return
         heard: _Heard = []
         for track, answer, (_, address, length) in zip(due, answers, requests, strict=True):
@@ -541,6 +557,32 @@ class Cycle:
                 requests[place] = track.servo.id, *track.protocol.with_torque
         return requests
 
+    def _take_usual(self, requests: Sequence[tuple[int, int, int]], answers: Sequence[Reply | BusError]) -> bool:
+        """Put all answers into the table, if nothing is out of the ordinary with any."""
+        replies = [answer for answer in answers if isinstance(answer, Reply)]
+        if len(self._kinds) > 1 or len(replies) < len(self._all):
+            return False
+        if [reply.error for reply in replies] != self._usual_bytes:
+            return False
+        turn, asked = self._all[self._turn], replies[self._turn]
+        protocol, address, blocks = turn.protocol, requests[self._turn][1], [reply.data for reply in replies]
+        begin, length = protocol.usual
+        blocks[self._turn] = asked.data[begin - address :]
+        samples = b"".join(blocks)
+        if len(samples) != length * len(replies):
+            return False
+        for name, column in columns(protocol, samples):
+            self._rows[name] = column
+        if ((self._supplies < self._least) | (self._supplies > self._most)).any():
+            return False
+        if address != begin:
+            limit = protocol.number(asked.data[protocol.torque_limit - address :][:2])
+            if address == protocol.torque_enable or limit == 0 or limit != turn.torque_limit:
+                self._examine(turn, asked, address, beyond=False)
+                self._calm = not turn.uneasy
+        self._rows["time"] = [reply.time for reply in replies]
+        return True
+
     def _take(self, heard: _Heard, fresh: Mask, *, calm: bool) -> None:
         """Put answers into the table, a column at a time; look at those one by one that are not as usual."""
         rows = _places(heard, len(self._all))
@@ -554,21 +596,15 @@ class Cycle:
                 own = _places(here, len(self._all))
                 for name, column in columns(protocol, samples):
                     table[name][own] = column
-        errors = np.array([reply.error for _, reply, _ in heard]) & self._heeded[rows]
-        voltages, (lowest, highest) = table["voltage"][rows], self._volts[:, rows]
-        beyond = (table["temperature"][rows] > self._hottest[rows]) | (voltages < lowest) | (voltages > highest)
-        strange = beyond | (errors != self._usual_bytes[rows])
-        if not calm:
-            silence = times - self._heard_at[rows]
-            strange |= (silence > _BOOT) & (silence < math.inf)
-        odd = strange.tolist()
-        table["time"][rows] = times
+        beyond = ((self._supplies[rows] < self._least[rows]) | (self._supplies[rows] > self._most[rows])).any(axis=1)
+        silent = times - table["time"][rows] > _BOOT  # NaN before the first sample
         fresh[rows] = True
-        for place, (track, reply, address) in enumerate(heard):
-            if odd[place] or address != track.request[1] or (not calm and track.uneasy):
-                self._examine(track, reply, address, beyond=bool(beyond[place]))
+        for (track, reply, address), out, away in zip(heard, beyond.tolist(), silent.tolist(), strict=True):
+            strange = out or away or reply.error & track.protocol.heeded != self._usual_bytes[track.row]
+            if strange or address != track.request[1] or (not calm and track.uneasy):
+                self._examine(track, reply, address, beyond=out)
                 self._calm = self._calm and not track.uneasy
-        self._heard_at[rows] = times
+        table["time"][rows] = times
 
     def _note_flags(self, track: _Track, flags: int) -> None:
         """This is wrong with a servo."""
@@ -648,8 +684,8 @@ class Cycle:
     def _examine(self, track: _Track, reply: Reply, address: int, *, beyond: bool) -> None:
         """Look at an answer that is out of the ordinary: an alarm, a return, a limit, or torque registers in front."""
         name, protocol = track.servo.name, track.protocol
-        returned, heard_at = track.missing, float(self._heard_at[track.row])
-        was_quiet = _BOOT < reply.time - heard_at < math.inf
+        returned, heard_at = track.missing, self._rows["time"].item(track.row)  # NaN before the first
+        was_quiet = reply.time - heard_at > _BOOT
         silent = track.driven and was_quiet and not track.asks  # of the others the watchdog tells
         if track.failures:
             track.away = track.away or was_quiet

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from axbridge.bus.adapter import find_port
 from axbridge.bus.base import Reply
@@ -25,10 +27,10 @@ from axbridge.bus.group_reads import SHORTEST_BLOCK, GroupReadingBus
 from axbridge.bus.port import REPLY_DELAY, Port
 from axbridge.bus.protocols.dynamixel import FIRST
 from axbridge.bus.protocols.packet import BROADCAST, Packet, byte_seconds
-from axbridge.bus.protocols.protocol import PlainRead, Protocol
+from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.protocols.v1 import SUM_OK, encode
 from axbridge.bus.replies import LateReplies
-from axbridge.bus.stats import LineStats
+from axbridge.bus.stats import LineStats, ServoStats
 from axbridge.clock import WallClock
 from axbridge.config.instructions import Instruction
 from axbridge.config.registers import Address
@@ -40,9 +42,67 @@ _REMOTE_LATE_WINDOW = 2.0
 TWIN_WINDOW = 0.005  # s: so long may a reply be delivered once more after it came
 _QUIET = 0.001  # s: a pause that ends a damaged reply
 _CLOSING = 2.0  # s to wait for the end of another thread's transaction
-_REMEMBERED = 1  # lengths before the last one that may still be held back: so many answers can overtake a reply
+_READ_SIZE = 300  # bytes: more than any answer has
 _LONGEST_TAG = 24  # bytes a question may be lengthened by; at 1 Mbps that many questions last longer than TWIN_WINDOW
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no servo answers a broadcast READ
+
+
+@dataclass(slots=True, eq=False)
+class _Answered:
+    """A servo's answers of one length: until when the latest may come once more (`time.monotonic`)."""
+
+    again: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class _Speaker:
+    """What was heard of a servo: answers by parameter bytes, and the two lengths that came last."""
+
+    counts: ServoStats
+    answered: dict[int, _Answered] = field(default_factory=lambda: defaultdict(_Answered))
+    last: _Answered | None = None
+    before: _Answered | None = None
+
+    def spoke(self, answered: _Answered) -> None:
+        """An answer of this length has come."""
+        if answered is not self.last:
+            self.before, self.last = self.last, answered
+
+
+@dataclass(slots=True, eq=False)
+class _Question:
+    """A READ as it may be sent for a request, and how its answer is known where that is plain to see.
+
+    Attributes:
+        id: Who is asked.
+        count: Parameter bytes of the answer; those that are wanted are from `begin` to `end`.
+        head: First bytes of the answer.
+        size: Bytes of the answer; 0: it has to be looked for.
+        sending: Time of the frame on the line, s.
+        least: Time of question and answer, s.
+        answered: What is known of such answers.
+    """
+
+    id: int
+    count: int
+    begin: int
+    end: int
+    frame: bytes
+    head: bytes
+    size: int
+    sending: float
+    least: float
+    answered: _Answered
+    speaker: _Speaker
+
+    @property
+    def held_back(self) -> bool:
+        """Whether a line that does so may still have such an answer."""
+        return self.answered is self.speaker.last or self.answered is self.speaker.before
+
+    def reply(self, code: int, params: bytes, sampled: float) -> Reply:
+        """What was wanted of the answer."""
+        return Reply(code, params[self.begin : self.end], sampled)
 
 
 class SerialBus(GroupReadingBus):
@@ -78,8 +138,8 @@ class SerialBus(GroupReadingBus):
         if self.port.adapter.kind == "pty":
             self.more_patience = max(self.more_patience, _BUSY)
         self._late = LateReplies(_REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW)
-        self._twins: dict[tuple[int, int], float] = {}  # until when a reply may come again, by id and length
-        self._given: dict[int, tuple[int, ...]] = {}  # the lengths that an id gave last
+        self._speakers: dict[int, _Speaker] = {}
+        self._questions: dict[Protocol, dict[tuple[int, int, int], list[_Question]]] = defaultdict(dict)  # by request
         try:
             self._start()
         except BaseException:
@@ -147,6 +207,7 @@ class SerialBus(GroupReadingBus):
             self.port.setBaudRate(baud)
             self.baud = baud
             self._byte = byte_seconds(baud)
+            self._questions.clear()
             self._late.forgive()
             self.port.drain(_QUIET)
 
@@ -222,82 +283,117 @@ class SerialBus(GroupReadingBus):
         The next servo is asked as soon as an answer is known to be whole. As little Python as possible runs between the
         two, when the processor has just woken up: the rest is done before and after.
         """
-        fd, byte = self.port.fd, self._byte
-        plans = self._plans(requests) if fd is not None and not self.echo and not self._late else []
+        fd = self.port.fd
+        questions = self._plain_questions(requests) if fd is not None and not self.echo and not self._late else []
         answers: list[Reply | BusError] = []
-        if fd is None or not plans:
+        if fd is None or not questions:
             return answers
         poll, read, write, clock = self.port.poller.poll, os.read, os.write, time.monotonic
         wait = (self.latency * self._patience + REPLY_DELAY) * 1e3
-        heard: list[tuple[float, bytes]] = []  # when each was asked, and the answer
-        broken = b""
-        began = 0.0
+        heard: list[tuple[_Question, float, bytes]] = []  # with when it was asked
+        waiting, answer, now = None, b"", 0.0
+        last = _Answered()
         try:
             if poll(0):
                 self._clear()
-            for _, (frame, head, need), patience, ready in plans:
-                if clock() < ready:
-                    break  # the line is faster than was thought: think again
-                write(fd, frame)
-                began = clock()
-                answer = read(fd, 4096) if poll(patience + wait) else b""
-                whole = len(answer) == need and answer.startswith(head) and sum(answer) & 0xFF == SUM_OK
-                if not whole or answer == frame:
-                    broken = answer
+            for question in questions:
+                now = clock()
+                last.again = now + TWIN_WINDOW
+                if now < question.answered.again:
+                    break  # the line is faster than was thought, or the same is asked twice: think again
+                write(fd, question.frame)
+                waiting = question
+                answer = read(fd, _READ_SIZE) if poll(question.least * 1e3 + wait) else b""
+                if (
+                    len(answer) != question.size
+                    or sum(answer) & 0xFF != SUM_OK
+                    or not answer.startswith(question.head)
+                    or answer == question.frame
+                ):
                     break
-                heard.append((began, answer))
-                began = 0.0
-        except PortError:
-            raise
-        except OSError:  # the port is lost, or its buffer is full: `_read_carefully` finds out which
-            began = 0.0
-        over = clock() + TWIN_WINDOW
-        for (question, (frame, _, _), _, _), (asked, answer), (id_, address, length) in zip(
-            plans, heard, requests, strict=False
-        ):
-            counts = self.stats.of(id_)
-            counts.asked += 1
-            counts.last_seen = sampled = asked + len(frame) * byte
-            self._twins[id_, question[2]] = over
-            self._given[id_] = (*self._given.get(id_, ())[-_REMEMBERED:], question[2])
-            skipped = 5 + address - question[1]
-            answers.append(Reply(answer[4], answer[skipped : skipped + length], sampled))
-        if began:
-            question, (frame, _, _), _, _ = plans[len(heard)]
-            answers.append(self._answer_after(broken, began, frame, question, *requests[len(heard)][1:]))
+                heard.append((question, now, answer))
+                last, waiting = question.answered, None
+        except BaseException as failure:
+            if waiting is not None:
+                self._late.add(waiting.id, waiting.count)
+            if isinstance(failure, PortError) or not isinstance(failure, OSError):
+                raise
+            waiting = None  # the port is lost, or its buffer is full: `_read_carefully` finds out which
+        last.again = clock() + TWIN_WINDOW
+        for question, asked, whole in heard:
+            speaker, sampled = question.speaker, asked + question.sending
+            speaker.counts.asked += 1
+            speaker.counts.last_seen = sampled
+            if speaker.last is not question.answered:
+                speaker.spoke(question.answered)
+            answers.append(Reply(whole[4], whole[5 + question.begin : 5 + question.end], sampled))
+        if waiting is not None:
+            answers.append(self._answer_after(answer, now, waiting))
         return answers
 
-    def _plans(
-        self, requests: Sequence[tuple[int, int, int]]
-    ) -> list[tuple[tuple[int, int, int], PlainRead, float, float]]:
-        """READs to send for these, up to one whose answer is not plain to see.
-
-        Each with the time of its bytes, ms, and when it may be sent, s: a reply may come twice until then.
-        """
-        plans = []
-        now, byte = time.monotonic(), self._byte
+    def _plain_questions(self, requests: Sequence[tuple[int, int, int]]) -> list[_Question]:
+        """READs to send for these, up to one whose answer is not plain to see."""
+        questions: list[_Question] = []
+        due, protocols, unasked = time.monotonic(), self.protocols, self.stats.unasked
+        known = self._questions[FIRST]
         for request in requests:
-            protocol = self.protocols.get(request[0], FIRST)
-            if protocol.plain_read(request) is None:
+            if protocols:
+                known = self._questions[protocols.get(request[0], FIRST)]
+            question: _Question | None
+            for question in known.get(request, ()):
+                if question.answered.again <= due and not (unasked and question.held_back):
+                    break
+            else:
+                question = self._question(request, due)
+            if question is None or not question.size:
                 break
-            question, ready = self._lengthened(*request, now)
-            plain = protocol.plain_read(question)
-            if plain is None:
-                break
-            taken = (len(plain.frame) + plain.size) * byte
-            plans.append((question, plain, 1e3 * taken, ready))
-            now += taken  # the next one is asked when this one has answered, not earlier
-        return plans
+            questions.append(question)
+            due += question.least  # the next one is asked when this one has answered, not earlier
+        return questions
 
-    def _answer_after(
-        self, heard: bytes, started: float, frame: bytes, question: tuple[int, int, int], address: int, length: int
-    ) -> Reply | BusError:
-        """The answer to a READ that was sent at `started`, of which `heard` has come."""
+    def _question(self, request: tuple[int, int, int], due: float) -> _Question | None:
+        """The READ to send at `due` for this request; None: an older answer may fit any.
+
+        It asks for more registers in front (or behind) where an old answer would fit.
+        """
+        id_, address, length = request
+        protocol = self.protocol(id_)
+        known = self._questions[protocol].setdefault(request, [])
+        begin, end = protocol.read_room(address, length)
+        for more in range(1 + min(_LONGEST_TAG, max(address - begin, end - address - length))):
+            if more == len(known):
+                first = address - more if address - begin >= more else address
+                known.append(self._made(protocol, id_, first, length + more, address - first, length))
+            question = known[more]
+            owed = self._late.owes(id_, question.count) or question.answered.again > due
+            if not owed and not (self.stats.unasked and question.held_back):
+                return question
+        return None
+
+    def _made(self, protocol: Protocol, id: int, address: int, count: int, skipped: int, length: int) -> _Question:
+        """The READ of these registers, of which `length` bytes after the first `skipped` are wanted."""
+        plain = protocol.plain_read((id, address, count))
+        frame = plain.frame if plain else protocol.read_frame(id, address, count)
+        head, size = (plain.head, plain.size) if plain else (b"", 0)
+        sending = len(frame) * self._byte
+        return _Question(
+            id, count, skipped, skipped + length, frame, head, size, sending, sending + size * self._byte,
+            self._speaker(id).answered[count], self._speaker(id),
+        )  # fmt: skip
+
+    def _speaker(self, id: int) -> _Speaker:
+        """What was heard of a servo, or in answers that several share."""
+        if id not in self._speakers:
+            self._speakers[id] = _Speaker(ServoStats() if id == BROADCAST else self.stats.of(id))
+        return self._speakers[id]
+
+    def _answer_after(self, heard: bytes, asked: float, question: _Question) -> Reply | BusError:
+        """The answer to a READ that was sent when it was `asked`, of which `heard` has come."""
         try:
-            packet, sampled = self._await(heard, started, frame, question[0], question[2])
+            packet, sampled = self._await(heard, asked, question.frame, question.id, question.count)
         except (BusTimeout, CorruptPacket) as error:
             return error
-        return _cut(packet, sampled, question, address, length)
+        return question.reply(packet.code, packet.params, sampled)
 
     def _write_once(self, frame: bytes, id: int) -> Reply | None:
         if id in self.silent or not self._late.owes(id, 0):
@@ -313,59 +409,44 @@ class SerialBus(GroupReadingBus):
     # -- one transaction ----------------------------------------------------------------------------------------------
 
     def _read_carefully(self, id: int, address: int, length: int) -> Reply:
-        question, _ = self._lengthened(id, address, length, time.monotonic())
-        packet, sampled = self._converse(self.protocol(id).read_frame(*question), id, question[2])
-        return _cut(packet, sampled, question, address, length)
-
-    def _lengthened(self, id: int, address: int, length: int, now: float) -> tuple[tuple[int, int, int], float]:
-        """The READ to send at `now` for this one, and since when it may be sent.
-
-        It has more registers in front (or behind) where an old answer would fit.
-        """
-        twins, late = self._twins, self._late
-        given = self._given.get(id, ()) if self.stats.unasked else ()
-        ready = twins.get((id, length), 0.0)
-        if length not in given and ready <= now and not late.owes(id, length):  # as a rule
-            twins[id, length] = now + TWIN_WINDOW
-            return (id, address, length), ready
-        begin, end = self.protocol(id).read_room(address, length)
-        count, most = length, length + min(_LONGEST_TAG, max(address - begin, end - address - length))
-        while count <= most and (count in given or twins.get((id, count), 0.0) > now or late.owes(id, count)):
-            count += 1
-        if count > most:
-            if all(late.owes(id, count) for count in range(length, most + 1)):
+        question = self._question((id, address, length), time.monotonic())
+        if question is None:
+            known = self._questions[self.protocol(id)][id, address, length]
+            if all(self._late.owes(id, one.count) for one in known):
                 self._wait_out(id)
-            free = (count for count in range(length, most + 1) if not late.owes(id, count))
-            count = min(free, key=lambda count: twins.get((id, count), 0.0))
-            ready = 0.0  # there is no better one
-        else:
-            ready = twins.get((id, count), 0.0)
-        twins[id, count] = now + TWIN_WINDOW
-        first = address - (count - length) if address - begin >= count - length else address
-        return (id, first, count), ready
+            free = (one for one in known if not self._late.owes(id, one.count))
+            question = min(free, key=lambda one: one.answered.again)
+        packet, sampled = self._converse(question.frame, id, question.count)
+        return question.reply(packet.code, packet.params, sampled)
 
     def _same_room(self, protocol: Protocol, ids: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
-        now, twins, late = time.monotonic(), self._twins, self._late
+        now, late = time.monotonic(), self._late
         begin, end = protocol.read_room(address, length)
         most = length + min(_LONGEST_TAG, max(address - begin, end - address - length))
         for count in range(length, most + 1):
             asked = [(id_, count) for id_ in ids] + [(BROADCAST, len(ids) * (count + 4))]
-            given = self.stats.unasked and any(count in self._given.get(id_, ()) for id_ in ids)
-            if not given and not any(twins.get(one, 0.0) > now or late.owes(*one) for one in asked):
+            speakers = [(self._speaker(id_), self._speaker(id_).answered[size]) for id_, size in asked]
+            held = self.stats.unasked and any(answered in {who.last, who.before} for who, answered in speakers)
+            busy = any(answered.again > now for _, answered in speakers) or any(late.owes(*one) for one in asked)
+            if not held and not busy:
                 return address - (count - length) if address - begin >= count - length else address, count
         return None
 
     def _note_answers(self, heard: Iterable[int], missing: Iterable[int], count: int) -> None:
-        over, now = time.monotonic() + TWIN_WINDOW, self.clock.now()
+        now = self.clock.now()
         for id_ in heard:
-            self._late.heard()
-            counts = self.stats.of(id_)
-            counts.asked += 1
-            counts.last_seen = now
-            self._twins[id_, count] = self._twins[BROADCAST, count] = over
-            self._given[id_] = (*self._given.get(id_, ())[-_REMEMBERED:], count)
+            self.stats.of(id_).asked += 1
+            self._note_answer(id_, count, now)
+            self._speaker(BROADCAST).answered[count].again = time.monotonic() + TWIN_WINDOW
         for id_ in missing:
             self._late.add(id_, count)
+
+    def _note_answer(self, id: int, count: int, sampled: float) -> None:
+        self._late.heard()
+        speaker = self._speaker(id)
+        speaker.counts.last_seen = sampled
+        speaker.answered[count].again = time.monotonic() + TWIN_WINDOW
+        speaker.spoke(speaker.answered[count])
 
     def _gather(self, protocol: Protocol, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
         with self.turn, self.turn.lock:
@@ -413,10 +494,7 @@ class SerialBus(GroupReadingBus):
             self.echo = found.echo
             if found.packet is not None:
                 self._account(found.rest, frame)
-                self._late.heard()
-                counts.last_seen = sampled
-                self._twins[id, length] = time.monotonic() + TWIN_WINDOW
-                self._given[id] = (*self._given.get(id, ())[-_REMEMBERED:], length)
+                self._note_answer(id, length, sampled)
                 if protocol.garbled(found.packet.code):  # not an answer: the question was damaged on its way
                     counts.corrupt += 1
                     raise CorruptPacket(id, heard)
@@ -454,9 +532,3 @@ class SerialBus(GroupReadingBus):
         while time.monotonic() < until:
             self.port.receive(until)
         self._late.forgive(id)
-
-
-def _cut(packet: Packet, sampled: float, question: tuple[int, int, int], address: int, length: int) -> Reply:
-    """What was wanted of the answer to a READ that may have been lengthened."""
-    skipped = address - question[1]
-    return Reply(packet.code, packet.params[skipped : skipped + length], sampled)

@@ -92,7 +92,7 @@ class ByteStream:
 
 def same_length(data: Mapping[int, bytes]) -> int:
     """How many bytes a SYNC_WRITE has for each servo."""
-    lengths = {len(block) for block in data.values()}
+    lengths = set(map(len, data.values()))
     if len(lengths) != 1:
         raise UsageError("SYNC_WRITE needs the same number of bytes for every servo, and at least one servo")
     return lengths.pop()

@@ -16,6 +16,7 @@ HEADER = b"\xff\xff"
 MAX_ID = 253
 OVERHEAD = 6  # header, id, length, code, checksum
 SUM_OK = 0xFD  # low byte of the sum over a whole intact packet: 0xFF + 0xFF + 0xFF
+_BYTES = [bytes((value,)) for value in range(256)]
 _REFUSED = int(ErrorFlag.RANGE | ErrorFlag.CHECKSUM | ErrorFlag.INSTRUCTION)
 
 
@@ -37,7 +38,7 @@ def encode(id: int, code: int, params: bytes = b"") -> bytes:
 def sync_write_params(address: int, data: Mapping[int, bytes]) -> bytes:
     """Parameters of a SYNC_WRITE of equally long `data` per id."""
     length = same_length(data)
-    return bytes((address, length)) + b"".join(bytes((id_,)) + block for id_, block in data.items())
+    return bytes((address, length)) + b"".join([_BYTES[id_] + block for id_, block in data.items()])
 
 
 def sync_write_blocks(params: bytes) -> dict[int, bytes]:
