@@ -6,8 +6,9 @@
 
 ``exchange``: on one line of `axbridge serve bioloid --timing wire`, in turns, `Robot.exchange` of 18 servos and what a
 user would write by hand with dynamixel-sdk: one sync write of 18 goals, 18 `readTxRx` of the same block; ratios of rate
-and of processor time. ``cpu_of``: an exchange's processor time, here and in another checkout, in turns
-(`bus_cycle.py COUNT FOLDER`).
+and of processor time. Once with servos as they come, whose return delay of 250 nobody changes but their owner, and once
+as `axbridge doctor` tells to set it, to 0. ``cpu_of``: an exchange's processor time, here and in another checkout, in
+turns (`bus_cycle.py COUNT FOLDER`).
 
 How late a machine wakes up decides how near to the wire anybody comes. So each is measured by turns with ``bare``:
 frames of the same length and time between two processes that do nothing but wake up, write and read.
@@ -37,6 +38,7 @@ from axbridge.bus.protocols.dynamixel import FIRST
 from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import TURNAROUND, percentile, wire_time
+from axbridge.config.registers import Address
 from axbridge.virtual.background import serving
 from axbridge.virtual.realtime import Awake, wake_on_time
 
@@ -136,9 +138,17 @@ def loop(port: str) -> dict[str, float]:
         return {"cpu_share": (time.process_time() - used) / (time.monotonic() - began), "rate_hz": cycle.times.rate}
 
 
-def exchange(count: int) -> dict[str, float]:
+def exchange(count: int) -> dict[str, dict[str, float]]:
+    """`beside_sdk` for both return delays."""
+    return {f"return_delay_{delay}": beside_sdk(count, delay) for delay in (250, 0)}
+
+
+def beside_sdk(count: int, delay: int) -> dict[str, float]:
     """`Robot.exchange` and a plain loop of dynamixel-sdk, in turns on one served line."""
     with serving("bioloid", "--timing", "wire") as port:
+        with SerialBus(port) as bus:
+            for id_ in range(1, SERVOS + 1):
+                bus.write(id_, Address.RETURN_DELAY_TIME, bytes((delay,)))
         by_hand, packets = dynamixel_sdk.PortHandler(port), dynamixel_sdk.PacketHandler(1.0)
         by_hand.openPort()
         by_hand.setBaudRate(1_000_000)
@@ -223,7 +233,9 @@ def main(count: int, other: str | None) -> None:
     print(json.dumps(report, indent=2))
 
 
-if sys.argv[1:2] == ["--answer"]:
+if __name__ != "__main__":
+    pass
+elif sys.argv[1:2] == ["--answer"]:
     answer_barely(int(sys.argv[2]), sys.argv[3])
 else:
     main(int(sys.argv[1]) if len(sys.argv) > 1 else 500, sys.argv[2] if len(sys.argv) > 2 else None)

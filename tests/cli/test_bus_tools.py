@@ -397,7 +397,7 @@ def test_what_many_servos_have_in_common_is_told_once_with_one_command_for_all(c
         assert run(line, "doctor", "--packets", "50") == 1
         said = capsys.readouterr().out
     assert "servos: 1-6\n" in said
-    assert "! servos 1-4, 6: waits 790 µs before each answer\n" in said
+    assert "! servos 1-4, 6: is set to wait 790 µs before each answer\n" in said
     assert f"for id in 1 2 3 4 6; do axbridge servo write $id return_delay_time 0 --port {line.port}; done" in said
 
 

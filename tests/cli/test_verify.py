@@ -302,7 +302,7 @@ def test_a_servo_with_little_torque_and_one_that_answers_late_are_found(tmp_path
     assert {(id_, kind) for id_, kind, *_ in found} == {(14, "torque"), (5, "return_delay")}
     assert "! left_knee (id 14): gives at most 20% of its torque: torque_limit is 200" in shown
     assert "axbridge servo write 14 torque_limit 1023 --port PORT" in shown
-    assert "! right_elbow (id 5): waits 790 µs before each answer" in shown
+    assert "! right_elbow (id 5): is set to wait 790 µs before each answer" in shown
     assert "axbridge servo write 5 return_delay_time 0 --port PORT" in shown
 
 

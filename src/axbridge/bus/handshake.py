@@ -153,8 +153,9 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
         findings += _counting(servo, counting(bus, servo.id, servo.profile), where)
     if delay:
         cost = delay * servo.profile.timing.return_delay_us_per_unit
+        problem = f"is set to wait {cost:.0f} µs before each answer"
         fix = f"axbridge servo write {servo.id} return_delay_time 0{where}"
-        findings.append(Finding(label, f"waits {cost:.0f} µs before each answer", fix, False, "return_delay", servo.id))
+        findings.append(Finding(label, problem, fix, False, "return_delay", servo.id))
     return [*findings, _collision(servo, where)] if is_shared(bus, servo.id) else findings
 
 
