@@ -61,7 +61,7 @@ SMALLEST = {
     "twin_causes.py": ("--runs", "1", "--minutes", "0", "--only", "blocked", "--json"),
     "view_cost.py": ("--minutes", "0.02", "--short", "1"),
     "walking.py": ("--steps", "2"),
-    "x_clients.py": ("--calls", "5"),
+    "clients.py": ("--calls", "5"),
     "x_logs.py": (str(LOGS), "--turns", "1"),
 }
 OF_BULLET = {"engines.py", "minimum_energy.py", "plant_cost.py", "plant_couplings.py", "plant_humanoid.py"}
