@@ -61,50 +61,6 @@ def test_an_x_servo_that_shuts_itself_down_is_named_once_and_gets_no_goals(line,
     assert line[1].table["goal_position"] == 7
 
 
-def test_an_x_servo_that_was_without_power_gets_nothing_until_it_is_revived(line, cycle):
-    cycle.bus.latency = 0.01
-    goals = {"wrist": Goal(2100, 50), "elbow": Goal(2000, 0)}
-    cycle.exchange(goals)
-    line[1].deaf = True
-    while "missing" not in {event.kind for event in cycle.exchange(goals).events}:
-        pass
-    line[1].table.power_on()
-    line[1].power(5.0)
-    line[1].deaf = False
-    cycle.bus.latency = 0.05
-    while not cycle.dark:
-        kinds = {event.kind for event in cycle.exchange(goals).events}
-    assert (cycle.dark, cycle.withheld) == ({"wrist"}, frozenset())
-    assert "without power" in kinds
-    for _ in range(3):
-        cycle.exchange(goals)
-    assert line[1].table["goal_position"] == 0
-    line[1].table["present_position"] = 1000
-    cycle.exchange(goals)
-    cycle.revived("wrist")
-    cycle.exchange(goals)
-    assert line[1].table["goal_position"] == 1000
-    assert 0 < line[1].table["goal_pwm"] < 885 / 2
-
-
-@pytest.mark.parametrize(("soft_start", "soft"), [(60.0, False), (0.0, True)])  # s: longer and shorter than it is away
-def test_an_x_servo_that_did_not_answer_for_a_moment_goes_on_where_it_was(line, cycle, soft_start, soft):
-    cycle.bus.latency, cycle.soft_start = 0.01, soft_start
-    line[1].table["present_position"] = 1000
-    goals = {"wrist": Goal(2100, 50)}
-    cycle.exchange(goals)
-    line[1].deaf = True
-    while "missing" not in {event.kind for event in cycle.exchange(goals).events}:
-        pass
-    line[1].deaf = False
-    cycle.bus.latency = 0.05
-    while "returned" not in {event.kind for event in cycle.exchange(goals).events}:
-        pass
-    assert cycle.withheld == frozenset()
-    cycle.exchange(goals)
-    assert line[1].table["goal_position"] == (1000 if soft else 2100)
-
-
 def test_a_port_is_taken_again_only_with_the_same_servos(line, cycle):
     cycle.remember()
     assert [len(cycle._tracks[name].eeprom) for name in ("wrist", "head")] == [14, 24]

@@ -3,7 +3,6 @@
 import pytest
 
 import axbridge
-from axbridge.bus.base import Bus
 from axbridge.bus.commission import (
     answers_ping,
     answers_reads,
@@ -13,8 +12,6 @@ from axbridge.bus.commission import (
     write_blindly,
     write_register,
 )
-from axbridge.bus.protocols.v1 import Decoder, encode
-from axbridge.clock import WallClock
 from axbridge.config.instructions import Instruction
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import BusTimeout, ServoFault, UsageError
@@ -194,50 +191,3 @@ def test_replies_late_for_a_moment_make_no_servo_a_silent_one(rig):
 
         bus._read_once = late
         assert answers_reads(bus, first)
-
-
-class Recorder(Bus):
-    """A third-party bus: one servo's table behind `_transfer`, and nothing else."""
-
-    def __init__(self, fates):
-        self.clock, self.baud = WallClock(), 1_000_000
-        self.table = bytearray(50)
-        self.fates = iter(fates)
-        self.frames = []
-
-    def _transfer(self, frame, id, length):
-        (packet,) = Decoder().feed(frame)
-        self.frames.append(packet)
-        fate = next(self.fates, "ok")
-        data = b""
-        if fate != "question":
-            address, *rest = packet.params or (0,)
-            if packet.code == Instruction.WRITE:
-                self.table[address : address + len(rest)] = bytes(rest)
-            elif packet.code == Instruction.READ:
-                data = bytes(self.table[address : address + rest[0]])
-        if fate != "ok":
-            raise BusTimeout(id)
-        (answer,) = Decoder().feed(encode(id, 0, data))
-        return (answer if length is not None else None), self.clock.now()
-
-    def close(self):
-        pass
-
-
-def test_a_bus_of_your_own_asks_again_without_a_line_of_code():
-    bus = Recorder(["question", "answer", "ok", "question", "answer", "ok"])
-    assert bus.ping(1).error == 0
-    assert bus.read(1, 3, 1).data == b"\0"
-    assert len(bus.frames) == 6
-    assert isinstance(Recorder(["question"]).read_many([(1, 3, 1)])[0], BusTimeout)  # a control cycle asks once
-
-
-def test_a_bus_of_your_own_writes_again_only_what_did_not_arrive():
-    bus = Recorder(["answer"])
-    bus.write(1, 25, b"\x01")
-    assert [packet.code for packet in bus.frames] == [Instruction.WRITE, Instruction.READ]
-    bus = Recorder(["question"])
-    bus.write(1, 25, b"\x01")
-    assert [packet.code for packet in bus.frames] == [Instruction.WRITE, Instruction.READ, Instruction.WRITE]
-    assert bus.table[25] == 1

@@ -5,7 +5,6 @@ import pytest
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import SerialBus
 from axbridge.config.profile import FirmwareProfile
-from axbridge.errors import BusTimeout
 from axbridge.testing import check_bus
 from axbridge.virtual.background import serving
 from axbridge.virtual.bus import VirtualBus
@@ -35,29 +34,6 @@ def test_the_bus_of_feetech_servos(profile, tmp_path):
 def test_the_serial_bus_on_the_served_pseudo_terminal(tmp_path):
     with serving(write_comb(tmp_path, count=2)) as port:
         check_bus(lambda: SerialBus(port))
-
-
-def loses_packets_and_asks_again(bus):
-    for turn in range(100):
-        led = bytes((turn % 2,))
-        assert bus.write(1, 25, led).error == 0
-        assert bus.read(1, 25, 1).data == led
-        bus.ping(1)
-
-
-def test_a_lost_packet_is_asked_for_again_in_process():
-    world = make_world(seed=3)
-    world.inject("drop=0.01")
-    bus = VirtualBus(world)
-    loses_packets_and_asks_again(bus)
-    answers = bus.read_many([(1, 25, 1)] * 1000)
-    assert any(isinstance(answer, BusTimeout) for answer in answers)  # a control cycle asks once
-
-
-def test_a_lost_packet_is_asked_for_again_on_the_served_pseudo_terminal(tmp_path):
-    with serving(write_comb(tmp_path, count=1), "--faults", "drop=0.01") as port, SerialBus(port) as bus:
-        loses_packets_and_asks_again(bus)
-        assert any(isinstance(answer, BusTimeout) for answer in bus.read_many([(1, 25, 1)] * 1000))
 
 
 @pytest.mark.hardware

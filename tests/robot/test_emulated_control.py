@@ -77,27 +77,6 @@ def test_torque_in_motion_is_what_was_commanded_while_the_supply_suffices(wheel_
 
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
-def test_velocity_control_turns_in_wheel_mode_and_gives_the_angle_limits_back(wheel_rig):
-    with axbridge.open(wheel_rig(model="ax12")) as robot:
-        servo = robot["axle"]
-        servo.set_position(math.inf)
-        servo.set_velocity(3.0)
-        for _ in range(150):
-            robot.step(20)
-        assert servo.velocity == pytest.approx(3.0, abs=0.15)
-        assert (servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")) == (0, 0)
-        servo.set_velocity(-2.0)
-        for _ in range(150):
-            robot.step(20)
-        assert servo.velocity == pytest.approx(-2.0, abs=0.15)
-        servo.set_position(0.4)
-        for _ in range(150):
-            robot.step(20)
-        assert (servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")) == (0, 1023)
-        assert servo.position == pytest.approx(0.4, abs=0.05)
-
-
-@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
 @pytest.mark.parametrize(("speed", "limit"), [(4.0, 0.0), (-4.0, 1.0)])
 def test_a_wheel_that_becomes_a_joint_again_goes_to_its_goal_within_the_turn_it_is_in(wheel_rig, speed, limit):
     with axbridge.open(wheel_rig(model="ax12")) as robot:
@@ -158,25 +137,6 @@ def test_a_controller_sees_a_wheel_turn_on_through_the_dead_zone(wheel_rig, mode
     assert servo.turned == pytest.approx(servo.position, abs=0.1)  # counted again
     session.close()
     uninstall()
-
-
-@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
-def test_wheel_mode_on_the_real_backend_restores_the_eeprom_on_close():
-    with serving("bench_arm") as port:
-        with axbridge.open("bench_arm", backend="real", port=port) as robot:
-            servo = robot["shoulder"]
-            servo.set_position(math.inf)
-            servo.set_velocity(1.0)
-            for _ in range(15):
-                robot.step(20)
-            assert (servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")) == (0, 0)
-            assert servo.velocity > 0.4
-            servo.set_torque(0.05)
-            robot.step(20)
-        with axbridge.open("bench_arm", backend="real", port=port) as robot:
-            servo = robot["shoulder"]
-            assert (servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")) == (0, 1023)
-            assert servo.read("torque_enable") == 0
 
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")

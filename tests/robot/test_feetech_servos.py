@@ -5,7 +5,7 @@ import math
 import pytest
 
 import axbridge
-from axbridge.errors import ControlWarning, FeetechError, RigError
+from axbridge.errors import ControlWarning, RigError
 from tests.support.robot_files import write_comb, write_feetech_comb
 
 FAMILIES = ["sts3215", "scs0009"]
@@ -26,14 +26,6 @@ def registers(servo, *names):
     return [servo.read(name) for name in names]
 
 
-def test_a_joint_goes_where_it_is_sent(robot):
-    robot["s1"].set_position(0.6)
-    robot["s2"].set_position(-0.4)
-    step(robot, 1.5)
-    assert (robot["s1"].position, robot["s2"].position) == pytest.approx((0.6, -0.4), abs=0.08)
-    assert robot["s1"].voltage == pytest.approx(7.4, abs=0.3)
-
-
 def test_a_first_goal_that_is_far_away_is_approached_gently_and_later_ones_are_not(robot):
     servo, speeds = robot["s1"], ([], [])
     for there, goal in enumerate((1.2, 0.0)):
@@ -44,38 +36,6 @@ def test_a_first_goal_that_is_far_away_is_approached_gently_and_later_ones_are_n
         assert servo.position == pytest.approx(goal, abs=0.1)
     assert max(speeds[0]) < 1.5
     assert max(speeds[1]) > 2.0
-
-
-def test_a_speed_that_is_asked_for_is_kept(robot):
-    servo = robot["s1"]
-    servo.set_velocity(0.5)
-    servo.set_position(1.0)
-    step(robot, 1.0)
-    assert 0.3 < servo.position < 0.55
-    assert servo.velocity == pytest.approx(0.5, abs=0.2)
-
-
-@pytest.mark.filterwarnings("ignore:.*turns in wheel mode")  # of the SCS, as of an AX-12
-def test_a_wheel_turns_on_and_stands_again_as_a_joint(robot):
-    servo = robot["s1"]
-    servo.set_position(math.inf)
-    servo.set_velocity(1.5)
-    step(robot, 1.0)
-    assert servo.velocity == pytest.approx(1.5, abs=0.5)
-    servo.set_position(0.0)
-    step(robot, 2.5)
-    assert servo.position == pytest.approx(0.0, abs=0.06)
-
-
-def test_a_duty_drives_both_ways(robot):
-    servo = robot["s2"]
-    servo.set_duty(0.4)
-    step(robot, 0.2)
-    assert servo.velocity > 0.3
-    servo.set_duty(-0.4)
-    step(robot, 0.4)
-    assert servo.velocity < -0.3
-    assert servo.load == pytest.approx(-0.4, abs=0.05)
 
 
 def test_a_mode_ends_with_the_robot_and_none_was_burnt(tmp_path):
@@ -110,20 +70,6 @@ def test_a_wheel_that_was_without_power_turns_on(tmp_path):
         with pytest.warns(ControlWarning, match="without power until now: s1"):
             step(robot, 3.0)
         assert servo.velocity == pytest.approx(0.5, abs=0.2)
-
-
-def test_an_overload_is_named_and_recover_ends_it(tmp_path):
-    with axbridge.open(write_feetech_comb(tmp_path)) as robot:
-        servo = robot["s1"]
-        servo.set_position(0.5)
-        step(robot, 0.5)
-        robot.simulation.world.servos["s1"].overload(robot.time)
-        step(robot, 0.2)
-        assert servo.errors == FeetechError.OVERLOAD
-        servo.recover()
-        step(robot, 0.5)
-        assert servo.errors == FeetechError(0)
-        assert servo.position == pytest.approx(0.5, abs=0.05)
 
 
 def test_makers_do_not_share_a_line(tmp_path):

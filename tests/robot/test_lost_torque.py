@@ -191,23 +191,6 @@ def test_what_the_rig_wants_in_ram_is_written_again(name, registers):
         assert {register: robot[joint].read(register) for register in registers} == registers
 
 
-def test_a_servo_that_shuts_itself_down_is_said_to_be_off():
-    with axbridge.open("bioloid") as robot:
-        elbow = robot["right_elbow"]
-        elbow.torque_on()
-        step(robot, 0.2)
-        robot.simulation.inject("overload:5")
-        with pytest.warns(ControlWarning, match="'right_elbow' has no torque, and stays limp until recover.*overload"):
-            step(robot, 1.0)
-        assert (elbow.torque_enabled, robot.causes) == (False, {"right_elbow": ["torque off"]})
-        elbow.torque_on()  # nothing but `recover` wakes it
-        step(robot, 0.2)
-        assert elbow.read("torque_limit") == 0
-        elbow.recover()
-        step(robot, 1.0)
-        assert (elbow.torque_enabled, robot.causes) == (True, {})
-
-
 def test_slow_steps_let_no_joint_jump_that_was_without_power_in_between():
     with axbridge.open("bioloid") as robot:
         elbow = robot["right_elbow"]

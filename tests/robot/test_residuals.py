@@ -11,7 +11,6 @@ from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.model import PredictionParams
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
-from axbridge.export.model_file import to_toml
 from axbridge.robot.backend import open_sim
 from axbridge.robot.twin.passive_twin import Onlooker
 from axbridge.robot.twin.residuals import REMEDIES, Allowance, Residuals, allowance
@@ -218,24 +217,6 @@ def test_a_twin_names_the_cause_in_its_step_and_asks_the_simulation_by_no_packet
         before = twin.simulation.world.lines["main"].counters.packets
         twin.simulation.shadow()
         assert twin.simulation.world.lines["main"].counters.packets == before > packets
-
-
-@pytest.mark.ci
-@pytest.mark.slow
-def test_a_served_servo_with_more_friction_than_its_model_makes_the_model_stale(tmp_path):
-    rig = stiff()
-    worn = tmp_path / "worn.toml"
-    worn.write_text(to_toml(rig.model_of(rig.servos[0])))
-    with (
-        serving("bench_arm", "--model", str(worn)) as port,
-        axbridge.open("bench_arm", backend="twin", port=port) as twin,
-    ):
-        found = []
-        while not found and twin.time < 20.0:
-            twin["shoulder"].set_position(POSES[int(twin.time / 0.8) % len(POSES)])
-            twin.step()
-            found += [event.kind for event in twin.last_step.events if event.kind in REMEDIES]
-        assert found == ["stale model"]
 
 
 @pytest.mark.slow

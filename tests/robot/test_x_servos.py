@@ -4,7 +4,6 @@ import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.errors import HardwareError
 from axbridge.robot.safety.policies import hold
 
 pytestmark = pytest.mark.slow
@@ -100,26 +99,6 @@ def test_gains_that_the_rig_names_are_the_servos_and_stiffen_it():
             assert elbow.read("position_p_gain") == gain
             sags[gain] = abs(elbow.position - 0.6)
     assert sags[1600] < 0.5 * sags[400]
-
-
-def test_a_servo_that_shuts_itself_down_stays_off_until_recover_reboots_it(robot):
-    pan = robot["shoulder_pan"]
-    pan.set_position(0.3)
-    settle(robot, 1.0)
-    robot.simulation.inject("overload:1")
-    with pytest.warns(axbridge.ControlWarning, match="'shoulder_pan' has no torque.* it reports overload"):
-        settle(robot, 0.2)
-    assert pan.errors == HardwareError.OVERLOAD
-    assert robot.withheld == {"shoulder_pan"}
-    assert pan.read("torque_enable") == 0
-    pan.set_position(-0.3)
-    settle(robot, 0.5)
-    assert pan.position == pytest.approx(0.3, abs=0.05)
-    pan.recover()
-    settle(robot, 3.0)
-    assert robot.withheld == frozenset()
-    assert pan.errors == HardwareError(0)
-    assert pan.position == pytest.approx(-0.3, abs=0.05)
 
 
 def test_both_kinds_move_on_one_line_and_are_off_after_close():

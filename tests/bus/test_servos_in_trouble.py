@@ -1,0 +1,166 @@
+"""A control loop in simulated time whose servos shut themselves down, lose their power, or are not heard for a while."""
+
+import pytest
+
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.protocols.dynamixel import SECOND
+from axbridge.servo.columns import State
+from axbridge.virtual.bus import VirtualBus
+from tests.support.virtual_rig import make_world, make_x_world
+
+
+class Loop:
+    """A 50 Hz loop in simulated time that sends servo 1 to one goal, and servo 2 to another."""
+
+    def __init__(self, profile="ax-12a"):
+        self.x = profile.startswith("xl")
+        self.world = make_x_world((1, 2), profile) if self.x else make_world((1, 2), profile, shutdown=36)
+        kind = {"protocol": SECOND, "goal_range": (0, 4095)} if self.x else {}
+        servos = [CycleServo("hip", 1, **kind), CycleServo("knee", 2, **kind)]
+        self.cycle = Cycle(VirtualBus(self.world), servos, soft_start=0.1)
+        self.goals = {"hip": 2136, "knee": 1936} if self.x else {"hip": 600, "knee": 400}
+        self.full = self.limit = 885 if self.x else 1023
+        self.torque_limit = "goal_pwm" if self.x else "torque_limit"
+        self.events = []
+        for servo in servos:
+            self.cycle.bus.write(servo.id, servo.protocol.torque_enable, b"\1")
+
+    def run(self, steps):
+        limits = {"hip": self.limit, "knee": self.full}
+        for _ in range(steps):
+            result = self.cycle.exchange({name: Goal(goal, 0, limits[name]) for name, goal in self.goals.items()})
+            self.events += [(event.kind, event.name) for event in result.events]
+            for name in tuple(self.cycle.dark):
+                if self.x:  # an AX-12 is switched on by its goal
+                    self.cycle.bus.write(1 + list(self.goals).index(name), SECOND.torque_enable, b"\1")
+                self.cycle.revived(name)
+            self.world.sleep_until(self.world.now() + 0.02)
+
+    def hip(self, name):
+        return self.world.servos["s1"].table[name]
+
+    def limp(self):
+        return not (self.hip(self.torque_limit) and self.hip("torque_enable"))
+
+
+def lose_some_packets(loop):
+    loop.world.inject("drop=1")
+    loop.run(3)
+    loop.world.inject("none")
+
+
+def change_its_limit(loop):
+    for loop.limit in range(300, 800, 20):  # at last 780
+        loop.run(1)
+
+
+def lose_the_port(loop):
+    loop.world.inject("unplug:50ms")
+    loop.run(3)
+
+
+def take_its_power(loop):
+    loop.world.inject("drop=1")
+    loop.run(3)
+    loop.world.power_cycle()
+    loop.world.inject("none")
+
+
+@pytest.mark.parametrize("profile", ["ax-12a", "ax-12"])  # Torque Limit becomes 0, Torque Enable becomes 0
+@pytest.mark.parametrize("mishap", [lose_some_packets, change_its_limit, lose_the_port, take_its_power])
+@pytest.mark.slow
+def test_nothing_but_recover_wakes_a_servo_that_has_shut_itself_down(profile, mishap):
+    loop = Loop(profile)
+    loop.run(10)
+    loop.world.inject("overload:1")
+    loop.run(3)
+    assert ("fault", "hip") in loop.events
+    mishap(loop)
+    for _ in range(100):
+        loop.run(1)
+        assert loop.limp() or mishap is take_its_power
+    assert loop.cycle.receive().states["knee"].position == pytest.approx(loop.goals["knee"], abs=3)  # the other goes on
+    assert not loop.hip("torque_enable") or mishap is not take_its_power
+    loop.cycle.recover("hip")
+    loop.run(1)
+    assert 0 < loop.hip("torque_limit") < 300
+    loop.run(100)
+    assert loop.hip(loop.torque_limit) == loop.limit
+    assert loop.hip("present_position") == pytest.approx(loop.goals["hip"], abs=3)
+
+
+@pytest.mark.parametrize("profile", ["ax-12a", "xl330-m288"])
+@pytest.mark.parametrize(("away", "soft"), [(4, False), (60, True)])  # steps of 20 ms
+def test_a_servo_whose_replies_were_lost_for_a_moment_goes_on_with_all_its_torque(away, soft, profile):
+    loop = Loop(profile)
+    loop.cycle.soft_start = 0.5
+    loop.run(10)
+    loop.world.inject("drop=1")
+    loop.run(away)
+    loop.world.inject("none")
+    while ("returned", "hip") not in loop.events:
+        loop.run(1)
+    limits = []
+    for _ in range(5):
+        loop.run(1)
+        limits.append(loop.hip(loop.torque_limit))
+    assert (min(limits) < loop.limit) == soft
+    assert loop.events.count(("missing", "hip")) == 1
+
+
+def test_a_servo_that_shut_itself_down_while_it_was_away_stays_so():
+    loop = Loop()
+    loop.run(10)
+    loop.world.inject("drop=1")
+    loop.run(3)
+    loop.world.servos["s1"].overload(loop.world.now())
+    loop.world.servos["s1"].alarms.reset()  # of the overload nothing is left but the torque limit
+    loop.world.inject("none")
+    loop.events.clear()
+    loop.run(50)
+    assert loop.limp()
+    assert loop.events.index(("returned", "hip")) < loop.events.index(("fault", "hip"))
+
+
+def test_a_servo_that_comes_back_too_hot_after_a_loss_of_power_stays_limp():
+    loop = Loop()
+    loop.run(10)
+    loop.world.inject("drop=1")
+    loop.run(3)
+    loop.world.power_cycle()
+    loop.world.inject("none,overheat:1")
+    loop.run(50)
+    assert not loop.hip("torque_enable")
+
+
+@pytest.mark.parametrize("profile", ["ax-12a", "xl330-m288"])
+def test_a_servo_that_lost_its_power_goes_on_softly_from_where_it_is(profile):
+    loop = Loop(profile)
+    loop.cycle.watchdogs.wanted = loop.x
+    loop.run(100)
+    take_its_power(loop)
+    loop.world.bank.state[0, [State.ANGLE, State.READING]] = 0.0  # somebody has turned it
+    while ("without power", "hip") not in loop.events:
+        loop.run(1)
+        assert loop.world.now() < 10
+    loop.run(2)
+    assert 0 < loop.hip(loop.torque_limit) < loop.full / 2
+    loop.run(100)
+    assert ("fault", "hip") not in loop.events
+    assert loop.hip("present_position") == pytest.approx(loop.goals["hip"], abs=3)
+
+
+def test_a_torque_limit_of_0_that_the_program_asked_for_is_no_shutdown():
+    loop = Loop()
+    loop.limit = 0
+    loop.run(10)
+    lose_some_packets(loop)
+    loop.run(50)
+    assert loop.hip("torque_limit") == 0
+    assert ("fault", "hip") not in loop.events
+    loop.limit = 500
+    loop.world.inject("drop=1")
+    loop.run(1)  # the packet that raises it again is lost
+    loop.world.inject("none")
+    loop.run(10)
+    assert loop.hip("torque_limit") == 500
