@@ -84,24 +84,20 @@ def findings_of(comparison: Comparison, pair: Pair) -> Findings:
 
 def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
     """The comparison in a sentence or two; of many servos, the worst's."""
-    text = _in_words(comparison)
-    if beside is None:
-        return text
-    one, other = comparison.pairs[0].plain.rmse, beside.pairs[0].plain.rmse
-    return f"{text} RMSE: {comparison.labels[1]} {one:.2f}°, {beside.labels[1]} {other:.2f}°."
-
-
-def _in_words(comparison: Comparison) -> str:
     pair = comparison.pairs[0]
     first, second = (_SUBJECTS.get(label, f"the {label}" if " " in label else label) for label in comparison.labels)
     modelled = comparison.other.metadata.get("backend") == "sim"
     text = _sentence(findings_of(comparison, pair), first, second, modelled=modelled)
-    if len(comparison.pairs) == 1:
-        return text[0].upper() + text[1:] if text.startswith(("the ", "steps ")) else text
-    usual = median(pair.plain.rmse for pair in comparison.pairs)
-    return (
-        f"Half of the {len(comparison.pairs)} servos are within {usual:.1f}° (RMSE). The worst is {pair.name}: {text}"
-    )
+    if len(comparison.pairs) > 1:
+        usual = median(pair.plain.rmse for pair in comparison.pairs)
+        half = f"Half of the {len(comparison.pairs)} servos are within {usual:.1f}° (RMSE)."
+        text = f"{half} The worst is {pair.name}: {text}"
+    elif text.startswith(("the ", "steps ")):
+        text = text[0].upper() + text[1:]
+    if beside is None:
+        return text
+    one, other = pair.plain.rmse, beside.pairs[0].plain.rmse
+    return f"{text} RMSE: {comparison.labels[1]} {one:.2f}°, {beside.labels[1]} {other:.2f}°."
 
 
 def _sentence(found: Findings, reference: str, other: str, *, modelled: bool) -> str:

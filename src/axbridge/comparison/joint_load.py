@@ -19,8 +19,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
-from axbridge.comparison.footing import CLEAR, Footing, Standing, footing, on_two_feet, rooted_motion
-from axbridge.comparison.recorded_motion import base_motion, joints_motion
+from axbridge.comparison.footing import (
+    CLEAR,
+    Footing,
+    Standing,
+    base_motion,
+    footing,
+    joints_motion,
+    on_two_feet,
+    rooted_motion,
+)
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree

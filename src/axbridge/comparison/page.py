@@ -26,16 +26,12 @@ class Table:
 def table_text(table: Table) -> str:
     """A table for the terminal: columns lined up."""
     lines = [tuple(map(printable, cells)) for cells in (table.header, *table.rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(table.header))]
-
-    def line(cells: Sequence[str]) -> str:
-        first, *rest = (
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        )
-        return "  ".join((first, *rest)).rstrip()
-
-    return "\n".join((printable(table.title), *(line(cells) for cells in lines)))
+    columns = []
+    for place, cells in enumerate(zip(*lines, strict=True)):
+        width = max(map(len, cells))
+        columns.append([cell.rjust(width) if place else cell.ljust(width) for cell in cells])
+    rows = ("  ".join(cells).rstrip() for cells in zip(*columns, strict=True))
+    return "\n".join((printable(table.title), *rows))
 
 
 def table_html(table: Table, *, words: bool = False) -> str:

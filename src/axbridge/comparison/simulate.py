@@ -23,6 +23,7 @@ from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RecordingError
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import COMMANDS, Recording, Track
+from axbridge.recording.step_format import BASE
 from axbridge.recording.stored import opened
 from axbridge.rotations import roll_pitch_yaw
 from axbridge.servo.columns import pack
@@ -208,8 +209,7 @@ def _base(robot: Robot) -> dict[str, float]:
     base = None if robot.simulation is None else robot.simulation.base
     if base is None:
         return {}
-    names = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
-    return dict(zip(names, (*base[0], *roll_pitch_yaw(base[1])), strict=True))
+    return dict(zip(BASE, (*base[0], *roll_pitch_yaw(base[1])), strict=True))
 
 
 def _of_cycles(recording: Recording, time: FloatArray, moved: Mapping[str, FloatArray]) -> dict[str, FloatArray]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from axbridge.errors import RecordingError
 from axbridge.file_reading import check_format
 from axbridge.recording.mcap_file import FORMAT_KEY
+from axbridge.recording.recording import Event
+from axbridge.recording.sample_quality import LAST
 
 _MOST = 1000  # servos: about four buses on which every id is taken
 
@@ -20,6 +22,9 @@ class _Said(BaseModel):
     """A table of which some keys are known; the others may be anything."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+
+_Schema = TypeVar("_Schema", bound=_Said)
 
 
 class _RecordedJoint(_Said):
@@ -89,6 +94,12 @@ class _RecordedRegister(_Said):
     value: int = Field(ge=-(2**31), lt=2**32)
 
 
+class _RecordedEvent(_Said):
+    time: float = Field(ge=-LAST, le=LAST)
+    name: str
+    data: dict[str, Any] = {}
+
+
 _EVENTS: dict[str, type[_Said]] = {"segment": _RecordedSegment, "register": _RecordedRegister}
 
 
@@ -100,10 +111,12 @@ def checked(path: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:
     return said
 
 
-def check_event(path: Path, time: float, name: str, data: Mapping[str, Any]) -> None:
-    """Refuse an event that somebody reads and that is not what it should be."""
-    if name in _EVENTS:
-        _check(path, f"its event {name!r} at {time:g} s makes no sense", _EVENTS[name], data)
+def checked_event(path: Path, said: Mapping[str, Any]) -> Event:
+    """An event as it is; one that somebody reads must have what they look for."""
+    event = _check(path, "holds an event that makes no sense", _RecordedEvent, said)
+    if event.name in _EVENTS:
+        _check(path, f"its event {event.name!r} at {event.time:g} s makes no sense", _EVENTS[event.name], event.data)
+    return Event(event.time, event.name, event.data)
 
 
 def check_number(path: Path, servos: int) -> None:
@@ -113,9 +126,9 @@ def check_number(path: Path, servos: int) -> None:
         raise RecordingError(path, why, "give a log whose servos have one name each, on every line")
 
 
-def _check(path: Path, what: str, schema: type[_Said], said: Mapping[str, Any]) -> None:
+def _check(path: Path, what: str, schema: type[_Schema], said: Mapping[str, Any]) -> _Schema:
     try:
-        schema.model_validate(said)
+        return schema.model_validate(said)
     except ValidationError as failure:
         first = failure.errors()[0]
         where, message = ".".join(map(str, first["loc"])), str(first["msg"])

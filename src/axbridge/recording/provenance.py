@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -106,14 +107,10 @@ def _git(folder: Path, *arguments: str) -> str | None:
 def versions() -> dict[str, str]:
     """axbridge, Python and the packages that shape results."""
     found = {"axbridge": __version__, "python": platform.python_version()}
-    return found | {package: known for package in _PACKAGES if (known := _version(package))}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 def _digest(facts: dict[str, Any]) -> str:

@@ -22,37 +22,25 @@ from axbridge.state import Goals, Observer, StepReport, StepTable
 _COMMANDS = ("command", "torque_enabled", "speed_limit", "duty", "torque_limit")
 
 
-class ObservableServo(Protocol):
-    """What is recorded of a servo; `axbridge.robot.servo.Servo` has it."""
+class _Servo(Protocol):
+    """What is recorded of an `axbridge.robot.servo.Servo`."""
 
     @property
-    def goals(self) -> Goals:
-        """Its last commands."""
+    def goals(self) -> Goals: ...
+    @property
+    def max_velocity(self) -> float: ...
+
+
+class _Robot(Protocol):
+    """What is recorded of an `axbridge.robot.robot.Robot`."""
 
     @property
-    def max_velocity(self) -> float:
-        """Highest speed, rad/s."""
-
-
-class Observable(Protocol):
-    """What is recorded of a robot; `axbridge.robot.robot.Robot` has it."""
-
+    def time(self) -> float: ...
     @property
-    def time(self) -> float:
-        """Seconds, by steps."""
-
-    @property
-    def table(self) -> StepTable:
-        """The latest samples."""
-
-    def __getitem__(self, name: str) -> ObservableServo:
-        """The servo of that name."""
-
-    def __iter__(self) -> Iterator[str]:
-        """Names of the servos."""
-
-    def observe(self, observer: Observer) -> Callable[[], None]:
-        """Have it called after each step; returns what ends that."""
+    def table(self) -> StepTable: ...
+    def __getitem__(self, name: str) -> _Servo: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def observe(self, observer: Observer) -> Callable[[], None]: ...
 
 
 class RobotRecorder:
@@ -76,7 +64,7 @@ class RobotRecorder:
 
     def __init__(
         self,
-        robot: Observable,
+        robot: _Robot,
         recorder: Recorder,
         servos: Sequence[str] | None = None,
         *,

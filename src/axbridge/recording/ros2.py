@@ -24,6 +24,7 @@ from axbridge.errors import RecordingError, UnsupportedOperation, UsageError
 from axbridge.file_reading import printable, reading
 from axbridge.files import make_folder, writing
 from axbridge.recording.recording import Recording
+from axbridge.recording.step_format import BASE
 from axbridge.recording.stored import log_origin, sampled_together
 from axbridge.recording.tables import even_times, resampled
 from axbridge.rotations import of_roll_pitch_yaw
@@ -41,7 +42,6 @@ _TYPES = {
 _VERSION = 8  # of the bag; ROS 2 since Humble reads it
 _OTHER_FILES = {".csv", ".parquet", ".mcap"}
 _NOTHING = np.empty(0)
-_BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
 
 
 def check_bag(folder: Path, *, force: bool) -> None:
@@ -163,9 +163,9 @@ def _messages(
 
     def bases() -> Iterator[tuple[float, str, Any]]:
         base = _base_link(urdf)
-        if not all(key in recording.cycles for key in _BASE):
+        if not all(key in recording.cycles for key in BASE):
             return
-        for time, *pose in np.stack([recording.cycles[key] for key in ("time", *_BASE)], axis=1).tolist():
+        for time, *pose in np.stack([recording.cycles[key] for key in ("time", *BASE)], axis=1).tolist():
             if not np.isnan(pose).any():
                 transform = types["geometry_msgs/msg/Transform"](
                     translation=types["geometry_msgs/msg/Vector3"](*pose[:3]),

@@ -51,6 +51,7 @@ CYCLE_FIELDS = {
     "imu_acceleration_y": "m/s^2",
     "imu_acceleration_z": "m/s^2",
 }
+BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")  # of them: where the robot is
 CYCLE_ROW = np.dtype([(name, "<f8") for name in CYCLE_FIELDS])
 
 _CDR = b"\x00\x01\x00\x00"  # in front of each message: little-endian

@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from axbridge.errors import RecordingError
 from axbridge.file_reading import reading, regular
 from axbridge.files import replacing, writing
 from axbridge.recording.mcap_file import OURS, FormatError, Message, MessageWriter, read
-from axbridge.recording.metadata import check_event, check_number, checked
+from axbridge.recording.metadata import check_number, checked, checked_event
 from axbridge.recording.recording import Event, Recording, Track, TrackSource, in_order
 from axbridge.recording.sample_quality import LAST
 from axbridge.recording.step_format import CYCLE, CYCLE_FIELDS, CYCLE_ROW, EVENTS, STEP, Table, packed, packed_event
@@ -118,7 +117,7 @@ def open_recording(path: Path | str) -> Recording:
             raise RecordingError(path, "holds nothing of axbridge's", why)
         check_number(path, len(tracks))
         metadata = checked(path, found.metadata)
-        events = [_event(path, event) for event in found.events]
+        events = [checked_event(path, event) for event in found.events]
         events += [
             Event(after, "clock jumped back", {"servo": servo, "from": before})
             for servo, (before, after) in tracks.backwards.items()
@@ -130,16 +129,6 @@ def open_recording(path: Path | str) -> Recording:
     lost = (f"{found.lost} of {found.chunks} parts",) if found.lost else ()
     events.sort(key=lambda event: event.time)
     return Recording(path, tracks, tuple(events), known, metadata, found.whole and not lost, lost)
-
-
-def _event(path: Path, event: dict[str, Any]) -> Event:
-    time, name, data = event.get("time"), event.get("name"), event.get("data", {})
-    if not isinstance(time, (int, float)) or not abs(time) <= LAST or not isinstance(name, str):
-        raise RecordingError(path, "holds an event that makes no sense", "record it again")
-    if not isinstance(data, dict):
-        raise RecordingError(path, f"holds an event {name!r} without facts", "record it again")
-    check_event(path, time, name, data)
-    return Event(time, name, data)
 
 
 def write_recording(
