@@ -128,7 +128,7 @@ def test_a_locked_servo_is_named_with_the_remedy_before_anything_is_sent(level, 
     assert "supply" in caught.value.hint
     assert len(bus.sent) == sent
     assert write_register(bus, 1, AX, "led", 1) == 0  # RAM is free
-    assert apply_registers(bus, 1, AX, {name: 9, "led": 0})[1].keys() == {name}
+    assert apply_registers(bus, 1, AX, {name: 9, "led": 0}).keys() == {name}
 
 
 def test_a_lock_that_covers_more_than_the_profile_says_is_named_as_well():

@@ -109,7 +109,7 @@ def kept(bus, id, profile, *names):
     try:
         yield before
     finally:
-        _, errors = apply_registers(bus, id, profile, before)
+        errors = apply_registers(bus, id, profile, before)
         assert not errors
 
 
@@ -119,7 +119,7 @@ def test_the_same_setup_twice_writes_no_eeprom_the_second_time(bus, first):
         setup = {**before, "return_delay_time": 2}
         apply_registers(bus, id_, profile, setup)
         written = bus.stats.eeprom_writes
-        assert apply_registers(bus, id_, profile, setup) == (0, {})
+        assert apply_registers(bus, id_, profile, setup) == {}
         assert bus.stats.eeprom_writes == written
 
 

@@ -18,7 +18,6 @@ from typing import NamedTuple, TypeVar
 from typing_extensions import Self
 
 from axbridge.bus.line_lock import Turn
-from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.dynamixel import FIRST
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import Protocol
@@ -214,20 +213,21 @@ class Bus(ABC):
         frame = protocol.write_frame(id, address, data)
         worn = self._eeprom_bytes(id, address, len(data))
         deaf = worn * EEPROM_BYTE if deaf is None else deaf
-        for attempt in range(self.retries + 1):
-            if attempt:
-                self._note_retry(id)
-            self._note_eeprom(id, address, len(data))
-            awaited = answered and id != BROADCAST
-            reply = self._write_once(frame, id) if awaited else self._send(frame, id)
-            if deaf:
-                self._rest(deaf)
-            if reply is not None or not awaited:
-                self._new_id(id, address, data)
-                return reply
-            found = self._read_back(id, address, data)
-            if found.data == data:
-                return found._replace(data=b"")
+        with self.turn, self.turn.lock:
+            for attempt in range(self.retries + 1):
+                if attempt:
+                    self._note_retry(id)
+                self._note_eeprom(id, address, len(data))
+                awaited = answered and id != BROADCAST
+                reply = self._write_once(frame, id) if awaited else self._send(frame, id)
+                if deaf:
+                    self._rest(deaf)
+                if reply is not None or not awaited:
+                    self._new_id(id, address, data)
+                    return reply
+                found = self._read_back(id, address, data)
+                if found.data == data:
+                    return found._replace(data=b"")
         held = f"holds {found.data.hex(' ') or 'nothing'} at address {address} after writing {data.hex(' ')}"
         raise ServoFault(id, protocol.error(found.error), "check register, value and lock", held)
 
@@ -270,35 +270,21 @@ class Bus(ABC):
         """
         self._transfer(protocol.limp_frame(), BROADCAST, None)
 
-    def bulk_write(self, writes: Iterable[tuple[int, int, bytes]]) -> float:
-        """Write ``(id, address, data)`` of several servos of Protocol 2.0 in one packet; never answered.
-
-        Returns:
-            When the servos had all of the packet, s on the bus's clock.
-
-        Raises:
-            PortError: the line is gone.
-        """
-        blocks = list(writes)
-        for id_, address, data in blocks:
-            self._note_eeprom(id_, address, len(data))
-        frame = v2.encode(BROADCAST, Instruction.BULK_WRITE, v2.bulk_write_params(blocks))
-        return self._transfer(frame, BROADCAST, None)[1]
-
     def _with_retries(self, id: int, ask: Callable[[], Reply]) -> Reply:
         """Ask again, and wait longer each time: these questions are rare, unlike those of a control cycle."""
-        try:
-            for attempt in range(self.retries + 1):
-                if attempt:
-                    self._note_retry(id)
-                self._patience = self.more_patience**attempt
-                try:
-                    return ask()
-                except (BusTimeout, CorruptPacket):
-                    if attempt == self.retries:
-                        raise
-        finally:
-            self._patience = 1
+        with self.turn, self.turn.lock:
+            try:
+                for attempt in range(self.retries + 1):
+                    if attempt:
+                        self._note_retry(id)
+                    self._patience = self.more_patience**attempt
+                    try:
+                        return ask()
+                    except (BusTimeout, CorruptPacket):
+                        if attempt == self.retries:
+                            raise
+            finally:
+                self._patience = 1
         raise AssertionError
 
     def _note_retry(self, id: int) -> None:  # noqa: B027  # not every line counts

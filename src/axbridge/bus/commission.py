@@ -51,18 +51,16 @@ def try_protocol(bus: Bus, id: int, protocol: Protocol) -> tuple[int, int] | Non
 def answers_reads(bus: Bus, id: int) -> bool:
     """Whether servo `id` answers READs: not at status return level 0."""
     try:
-        return _read_patiently(bus, id, bus.protocol(id).id_place, 1) is not None
+        return read_start(bus, id, 1, bus.protocol(id).id_place) is not None
     except (BusTimeout, CorruptPacket):
         return False
 
 
-def read_start(bus: Bus, id: int, length: int) -> bytes | None:
-    """The first `length` bytes of a servo's table; None when it answers PING and no READ: status return level 0."""
-    return _read_patiently(bus, id, 0, length)
+def read_start(bus: Bus, id: int, length: int, address: int = 0) -> bytes | None:
+    """The first `length` bytes of a servo's table; None when it answers PING and no READ: status return level 0.
 
-
-def _read_patiently(bus: Bus, id: int, address: int, length: int) -> bytes | None:
-    """Read; again after a rest, when late replies are over, before a servo that answers PING is called silent: None."""
+    That is said only after some rests, in which late replies pass.
+    """
     for look in range(_LOOKS):
         if look:
             bus.clock.sleep_until(bus.clock.now() + _REST)
@@ -174,17 +172,14 @@ def _deaf(profile: FirmwareProfile, register: Register) -> float:
     return profile.timing.eeprom_wait(register.size) if register.area is Area.EEPROM else 0.0
 
 
-def apply_registers(
-    bus: Bus, id: int, profile: FirmwareProfile, values: Mapping[str, int]
-) -> tuple[int, dict[str, BusError]]:
-    """Set several registers as `write_register` does, whatever fails on the way."""
+def apply_registers(bus: Bus, id: int, profile: FirmwareProfile, values: Mapping[str, int]) -> dict[str, BusError]:
+    """Set several registers as `write_register` does, whatever fails on the way; the failures."""
     for name, value in values.items():
         _writable(profile, name, value)
-    before = bus.eeprom_writes
     errors: dict[str, BusError] = {}
     for name, value in values.items():
         try:
             write_register(bus, id, profile, name, value)
         except (BusTimeout, CorruptPacket, ServoFault) as error:
             errors[name] = error
-    return bus.eeprom_writes - before, errors
+    return errors

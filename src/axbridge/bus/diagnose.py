@@ -78,7 +78,9 @@ def diagnose(
         findings += inspect(bus, servo, where)
         if servo.id in ids:
             findings += look_at_condition(bus, servo)
-    findings += strangers(found, known)
+    if strangers := sorted({servo.id for servo in found} - {servo.id for servo in known}):
+        subject, fix = f"ids {', '.join(map(str, strangers))}", "add them to the rig, or unplug them"
+        findings.append(Finding(subject, "answer, but are not in the rig", fix, False, "extra"))
     findings += mixed_firmware(bus, [servo for servo in known if servo.id in ids])
     slow = [id_ for id_ in ids if bus.protocol(id_).group_reads and not bus.knows_best(id_)]
     facts["no_fast_sync_read"] = slow
@@ -166,16 +168,6 @@ def mixed_firmware(bus: SerialBus, servos: Sequence[Expected]) -> list[Finding]:
     return findings
 
 
-def strangers(found: Sequence[FoundServo], known: Sequence[Expected]) -> list[Finding]:
-    """Who answers and should not be there."""
-    ids = sorted({servo.id for servo in found} - {servo.id for servo in known})
-    if not ids:
-        return []
-    listed = ", ".join(map(str, ids))
-    fix = "add them to the rig, or unplug them"
-    return [Finding(f"ids {listed}", "answer, but are not in the rig", fix, False, "extra")]
-
-
 def look_at_condition(bus: SerialBus, servo: Expected) -> list[Finding]:
     """Supply, temperature, and what its error byte tells; the alarms that are a register `inspect` has named."""
     protocol, names, label = servo.protocol, servo.protocol.names, name_of(servo)
@@ -222,14 +214,12 @@ def _supply_and_heat(
         findings.append(Finding(label, problem, "feed it with less: its motor burns", False, "voltage", servo.id))
     elif counts < limits[0] or voltage < 0.75 * nominal:
         problem = f"has {voltage:.1f} V at its terminals ({nominal:.1f} V nominal)"
-        findings.append(
-            Finding(label, problem, "charge the battery, or feed the chain from both ends", False, "voltage", servo.id)
-        )
+        fix = "charge the battery, or feed the chain from both ends"
+        findings.append(Finding(label, problem, fix, False, "voltage", servo.id))
     if temperature > hottest - _HOT:
         problem = f"is {temperature} °C, close to its limit of {hottest} °C"
-        findings.append(
-            Finding(label, problem, "let it rest, and look what it pushes against", False, "temperature", servo.id)
-        )
+        fix = "let it rest, and look what it pushes against"
+        findings.append(Finding(label, problem, fix, False, "temperature", servo.id))
     return findings
 
 
@@ -265,15 +255,9 @@ def look_at_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts:
         )
         fix = "check the common ground, the supply, and the cable to the first servo; shorter chains lose less"
         return [*findings, Finding(bus.port_name, problem, fix, False, "loss")]
+    fix = "check its cable and the supply"
     return findings + [
-        Finding(
-            servos[id_],
-            f"lost {count} of {asked[id_]} answers",
-            "check its cable and the supply",
-            False,
-            "loss",
-            id_,
-        )
+        Finding(servos[id_], f"lost {count} of {asked[id_]} answers", fix, False, "loss", id_)
         for id_, count in lost.items()
         if count > _HICCUP and count / asked[id_] > _ACCEPTABLE_LOSS
     ]

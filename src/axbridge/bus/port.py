@@ -53,6 +53,10 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         name: Device path or pyserial URL.
         baud: Bits per second; any rate the driver can make, not only the SDK's list.
 
+    Attributes:
+        fd: File descriptor, for a process that must outlive this one, too; None when the port has none.
+        poller: A `select.poll` that watches it for bytes.
+
     Raises:
         PortError: no such port, no serial line, no permission, in use, or dynamixel-sdk unusable.
     """
@@ -65,40 +69,30 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         self.low_latency = False
         self.latency = self.adapter.latency
         self._behind: frozenset[str] = frozenset()
-        self._fd: int | None = None
-        self._poll: Any = None
+        self.fd: int | None = None
+        self.poller: Any = None
         self.ser: Any = None
         self.baudrate = baud
         self.setupPort(baud)
 
     # -- axbridge's side ----------------------------------------------------------------------------------------------
 
-    @property
-    def fd(self) -> int | None:
-        """File descriptor, for a process that must outlive this one; None when the port has none."""
-        return self._fd
-
-    @property
-    def poller(self) -> Any:
-        """A `select.poll` that watches `fd` for bytes."""
-        return self._poll
-
     def send(self, frame: bytes) -> None:
         """Hand `frame` to the driver; never flushes what was sent before."""
-        if self._fd is None:
+        if self.fd is None:
             self._send_slowly(frame)
             return
         try:
-            sent = os.write(self._fd, frame)
+            sent = os.write(self.fd, frame)
         except BlockingIOError:
             sent = 0
         except OSError as failure:
             raise self._lost(failure) from failure
         while sent < len(frame):
-            if not select.select((), (self._fd,), (), _WRITE_PATIENCE)[1]:
+            if not select.select((), (self.fd,), (), _WRITE_PATIENCE)[1]:
                 raise self._lost("takes no more bytes")
             try:
-                sent += os.write(self._fd, frame[sent:])
+                sent += os.write(self.fd, frame[sent:])
             except BlockingIOError:
                 continue
             except OSError as failure:
@@ -106,13 +100,13 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
 
     def receive(self, deadline: float) -> bytes:
         """Wait for bytes until `deadline` (`time.monotonic`); return what there is, or nothing when it passed."""
-        if self._fd is None:
+        if self.fd is None:
             return self._receive_slowly(deadline)
         left = deadline - time.monotonic()
         try:
             if not self._ready(max(left, 0.0)):
                 return b""
-            data = os.read(self._fd, _READ_SIZE)
+            data = os.read(self.fd, _READ_SIZE)
         except BlockingIOError:
             return b""
         except OSError as failure:
@@ -120,6 +114,13 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         if not data:
             raise self._lost("was unplugged")
         return data
+
+    def listen(self, deadline: float) -> bytes:
+        """All that comes until `deadline`."""
+        heard = b""
+        while chunk := self.receive(deadline):
+            heard += chunk
+        return heard
 
     def drain(self, quiet: float) -> None:
         """Read and forget until the line was silent for `quiet` seconds."""
@@ -140,13 +141,13 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         return True
 
     def _ready(self, wait: float) -> bool:
-        if wait < _FINE and self._fd is not None and self._fd < _FD_SETSIZE:
-            return bool(select.select((self._fd,), (), (), wait)[0])  # poll knows whole milliseconds only
-        return bool(self._poll.poll(wait * 1e3))
+        if wait < _FINE and self.fd is not None and self.fd < _FD_SETSIZE:
+            return bool(select.select((self.fd,), (), (), wait)[0])  # poll knows whole milliseconds only
+        return bool(self.poller.poll(wait * 1e3))
 
     def close(self) -> None:
         """Close the port; may be called twice."""
-        self._fd = self._poll = None
+        self.fd = self.poller = None
         self.is_open = self.is_using = False
         if self.ser is not None:
             connection = getattr(self.ser, "_socket", None)  # pyserial leaves a broken connection open
@@ -208,10 +209,10 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
             self.latency = self.adapter.latency
         with contextlib.suppress(OSError, ValueError, AttributeError):  # rfc2217:// has no descriptor
             poll = select.poll()  # Windows has none: its ports are read by pyserial
-            self._fd, self._poll = self.ser.fileno(), poll
-            self._poll.register(self._fd, select.POLLIN)
+            self.fd, self.poller = self.ser.fileno(), poll
+            self.poller.register(self.fd, select.POLLIN)
             if self.port_name.startswith("socket://"):
-                _send_at_once(self._fd)
+                _send_at_once(self.fd)
         with contextlib.suppress(OSError, serial.SerialException):
             self.ser.reset_input_buffer()
         return True

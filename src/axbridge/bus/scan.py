@@ -97,11 +97,9 @@ def ping_all(bus: SerialBus) -> list[FoundServo]:
 def has_feetech(bus: SerialBus) -> bool:
     """Whether Feetech servos are on the line: they answer a PING to all in turn, and the first is asked who it is."""
     bus.port.send(encode(BROADCAST, Instruction.PING))
-    heard = b""
     deadline = time.monotonic() + _GAP * (v2.MAX_ID + 1) * byte_seconds(bus.baud) + REPLY_DELAY + bus.latency
-    while chunk := bus.port.receive(deadline):
-        heard += chunk
-    answered = [one.id for one in Decoder().feed(heard) if one.intact and one.id != BROADCAST and not one.params]
+    heard = Decoder().feed(bus.port.listen(deadline))
+    answered = [one.id for one in heard if one.intact and one.id != BROADCAST and not one.params]
     return any(_identify(bus, id_).protocol in {"sts", "scs"} for id_ in answered[:1])
 
 
@@ -124,35 +122,21 @@ def _sweep(bus: SerialBus, ids: list[int]) -> tuple[set[int], set[int]]:
         else:
             if len(heard) - start > (len(frame) if echo else 0):
                 garbled.add(id_)
-    heard += _stragglers(bus)
-    there = _answered(bytes(heard), ids, echo=echo)
+    data = bytes(heard) + port.listen(time.monotonic() + bus.latency + port.latency)  # stragglers
+    for id_ in ids if echo else ():
+        data = data.replace(encode(id_, Instruction.PING), b"", 1)
+    there = {packet.id for packet in Decoder().feed(data) if not packet.params}.intersection(ids)
     return there, garbled - there
 
 
 def _is_there(bus: SerialBus, id: int) -> bool:
     try:
         bus.ping(id)
-    except BusTimeout:
-        return False
     except CorruptPacket:
         return True
+    except BusTimeout:
+        return False
     return True
-
-
-def _stragglers(bus: SerialBus) -> bytes:
-    heard = b""
-    end = time.monotonic() + bus.latency + bus.port.latency
-    while chunk := bus.port.receive(end):
-        heard += chunk
-    return heard
-
-
-def _answered(heard: bytes, ids: Iterable[int], *, echo: bool) -> set[int]:
-    if echo:
-        for id_ in ids:
-            heard = heard.replace(encode(id_, Instruction.PING), b"", 1)
-    wanted = set(ids)
-    return {packet.id for packet in Decoder().feed(heard) if packet.id in wanted and not packet.params}
 
 
 def _identify(bus: SerialBus, id: int) -> FoundServo:

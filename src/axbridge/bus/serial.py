@@ -29,7 +29,6 @@ from axbridge.bus.protocols.dynamixel import FIRST
 from axbridge.bus.protocols.packet import BROADCAST, Packet, byte_seconds
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.protocols.v1 import SUM_OK, encode
-from axbridge.bus.replies import LateReplies
 from axbridge.bus.stats import LineStats, ServoStats
 from axbridge.clock import WallClock
 from axbridge.config.instructions import Instruction
@@ -45,6 +44,56 @@ _CLOSING = 2.0  # s to wait for the end of another thread's transaction
 _READ_SIZE = 300  # bytes: more than any answer has
 _LONGEST_TAG = 24  # bytes a question may be lengthened by; at 1 Mbps that many questions last longer than TWIN_WINDOW
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no servo answers a broadcast READ
+
+
+class _LateReplies:
+    """Who still owes a reply of which length.
+
+    Args:
+        window: How long a reply may still turn up after its question was given up, s, on a line that reorders replies.
+            One that keeps their order may hold them back for any time: nothing is forgotten until `heard`.
+
+    Attributes:
+        silent: Whether no question has been answered since the last one that was not.
+    """
+
+    def __init__(self, window: float) -> None:
+        self.silent = False
+        self._window = window
+        self._until: dict[tuple[int, int], float] = {}
+        self._last = 0.0
+
+    def __bool__(self) -> bool:
+        if self._until and not self.silent and time.monotonic() >= self._last:
+            self._until.clear()
+        return bool(self._until)
+
+    def add(self, id: int, length: int) -> None:
+        """Servo `id` may still send a reply with `length` parameter bytes."""
+        self._until[id, length] = self._last = time.monotonic() + self._window
+        self.silent = True
+
+    def heard(self) -> None:
+        """A later question was answered."""
+        self.silent = False
+
+    def owes(self, id: int, length: int) -> bool:
+        """Whether such a reply may still come."""
+        until = self._until.get((id, length))
+        if until is None:
+            return False
+        if self.silent or time.monotonic() < until:
+            return True
+        del self._until[id, length]
+        return False
+
+    def latest(self, id: int) -> float:
+        """When the last reply of servo `id` is past (`time.monotonic`), unless silent; 0.0 when it owes none."""
+        return max((until for (owing, _), until in self._until.items() if owing == id), default=0.0)
+
+    def forgive(self, id: int | None = None) -> None:
+        """Nothing can come from `id` any more; None: from nobody."""
+        self._until = {key: until for key, until in self._until.items() if id is not None and key[0] != id}
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +186,7 @@ class SerialBus(GroupReadingBus):
         self.latency = self.port.latency
         if self.port.adapter.kind == "pty":
             self.more_patience = max(self.more_patience, _BUSY)
-        self._late = LateReplies(_REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW)
+        self._late = _LateReplies(_REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW)
         self._speakers: dict[int, _Speaker] = {}
         self._questions: dict[Protocol, dict[tuple[int, int, int], list[_Question]]] = defaultdict(dict)  # by request
         try:
@@ -216,23 +265,6 @@ class SerialBus(GroupReadingBus):
         self.echo = any(self.port.returns(_ECHO_PROBE) for _ in range(2))
 
     # -- questions ----------------------------------------------------------------------------------------------------
-
-    def ping(self, id: int) -> Reply:
-        """See `Bus.ping`. A servo that owes an acknowledgement is read instead."""
-        with self.turn, self.turn.lock:
-            return super().ping(id)
-
-    def read(self, id: int, address: int, length: int) -> Reply:
-        """See `Bus.read`."""
-        with self.turn, self.turn.lock:
-            return super().read(id, address, length)
-
-    def write(
-        self, id: int, address: int, data: bytes, *, answered: bool = True, deaf: float | None = None
-    ) -> Reply | None:
-        """See `Bus.write`."""
-        with self.turn, self.turn.lock:
-            return super().write(id, address, data, answered=answered, deaf=deaf)
 
     def _note_retry(self, id: int) -> None:
         self.stats.of(id).retries += 1

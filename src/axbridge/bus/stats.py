@@ -118,14 +118,9 @@ class CycleTimes:
         span = starts[-1] - starts[0] if starts else 0.0
         return (len(starts) - 1) / span if span > 0 else 0.0
 
-    @property
-    def durations(self) -> list[float]:
-        """Time on the line of the cycles kept, s."""
-        return list(self._spent)
-
     def as_dict(self) -> dict[str, float]:
         """Rate in Hz; median and 99th percentile of the time on the line, s."""
-        spent = self.durations
+        spent = list(self._spent)
         return {
             "count": self.count,
             "rate": self.rate,

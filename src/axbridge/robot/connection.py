@@ -327,7 +327,7 @@ class Connection:
             require(findings[name], getattr(bus, "port_name", "") or name)
         failures: list[BusError] = []
         for drive in drives:
-            _, errors = apply_registers(drive.bus, drive.id, drive.profile, drive.config.registers)
+            errors = apply_registers(drive.bus, drive.id, drive.profile, drive.config.registers)
             failures += errors.values()
             if drive.shut_down:  # by an overload, which sets its Torque Limit to 0: it stays so until `recover`
                 servo = drive.config

@@ -150,7 +150,7 @@ class DynamixelDrive:
         """Write what the rig wants in RAM: a servo forgets it without power."""
         registers = self.config.registers.items()
         ram = {name: value for name, value in registers if self.profile.register(name).area is Area.RAM}
-        _, errors = apply_registers(self.bus, self.id, self.profile, ram)
+        errors = apply_registers(self.bus, self.id, self.profile, ram)
         for error in errors.values():
             raise error
 

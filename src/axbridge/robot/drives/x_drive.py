@@ -114,7 +114,7 @@ class XDrive(DynamixelDrive):
                     break
             else:
                 raise BusTimeout(self.id, f"servo {self.config.name!r} was rebooted, and has not answered since")
-            _, errors = apply_registers(self.bus, self.id, self.profile, self.config.registers)
+            errors = apply_registers(self.bus, self.id, self.profile, self.config.registers)
             for error in errors.values():
                 raise error
         if self.powered:
