@@ -12,7 +12,7 @@ from axbridge.motion.interpolation import JointPath
 from axbridge.motion.moves import Key, Move, Page
 from axbridge.motion.planning import Bounds, check, plan, reachable
 
-BETWEEN = ["linear", "trapezoid", "minimum-jerk", "cubic", "quintic"]  # never leave the range between two knots
+BETWEEN = ["linear", "minimum-jerk", "cubic"]  # never leave the range between two knots
 LAWS = [*BETWEEN, "ramps"]
 ways = st.lists(st.tuples(st.floats(0.05, 2.0), st.floats(-2.0, 2.0)), min_size=2, max_size=7)
 
@@ -57,27 +57,11 @@ def test_the_peak_speed_is_the_fastest_there_is(law, found):
         assert measured >= 0.97 * peak - 1e-6
 
 
-@pytest.mark.parametrize("law", ["cubic", "quintic"])
-def test_a_way_runs_through_a_knot_in_its_direction_and_rests_where_it_turns(law):
-    way = JointPath(law, [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0])
-    speed = [(way.at(t + 1e-5) - way.at(t - 1e-5)) / 2e-5 for t in (1.0, 2.0)]
-    assert speed[0] > 0.9
-    assert speed[1] == pytest.approx(0.0, abs=1e-3)
-
-
-@pytest.mark.parametrize("law", ["trapezoid", "minimum-jerk"])
-def test_a_way_from_rest_to_rest_rests_at_every_knot(law):
-    way = JointPath(law, [0.0, 1.0, 2.0], [0.0, 1.0, 2.0])
-    assert (way.at(1.0 + 1e-5) - way.at(1.0 - 1e-5)) / 2e-5 == pytest.approx(0.0, abs=1e-3)
-
-
-def test_a_trapezoid_cruises_for_half_of_its_time():
-    way = JointPath("trapezoid", [0.0, 2.0], [0.0, 3.0])
-    fine = np.diff([way.at(time) for time in np.linspace(0.0, 2.0, 2001)]) / 0.001
-    assert fine[500:1500] == pytest.approx(np.full(1000, 2.0), abs=1e-6)
-    slope = np.diff(fine) / 0.001
-    assert slope[10:490] == pytest.approx(np.full(480, 4.0), abs=1e-3)
-    assert slope[1510:] == pytest.approx(np.full(489, -4.0), abs=1e-3)
+def test_a_cubic_runs_through_a_knot_in_its_direction_and_rests_where_it_turns_and_minimum_jerk_rests_at_all():
+    for law, through in (("cubic", 1.0), ("minimum-jerk", 0.0)):
+        way = JointPath(law, [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0])
+        speed = [(way.at(t + 1e-5) - way.at(t - 1e-5)) / 2e-5 for t in (1.0, 2.0)]
+        assert speed == pytest.approx([through, 0.0], abs=1e-3)
 
 
 def test_ramps_go_as_robotis_published_player_goes():
@@ -102,17 +86,6 @@ def test_a_ramp_takes_its_time_and_a_joint_runs_on_through_a_knot_at_full_speed(
     wanted = {0.1: first / 2, 0.3: first, 1.0: first, 1.2: (first + second) / 2, 2.0: second, 2.8: second / 2, 3.5: 0.0}
     assert speed == pytest.approx(wanted, abs=1e-6)
     assert JointPath("ramps", [0.0, 1.0], [0.0, 1.0]).at(0.25) == 0.25  # without a ramp it is a line
-
-
-@pytest.mark.parametrize(("law", "jump"), [("cubic", 4.0), ("quintic", 0.0)])
-def test_a_quintics_acceleration_does_not_jump_and_a_cubics_does(law, jump):
-    way = JointPath(law, [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0])
-
-    def acceleration(time):
-        h = 1e-4
-        return (way.at(time + h) - 2 * way.at(time) + way.at(time - h)) / h**2
-
-    assert acceleration(1.0 + 2e-4) - acceleration(1.0 - 2e-4) == pytest.approx(jump, abs=0.05)
 
 
 def move(*keys, **page):
@@ -219,12 +192,7 @@ def test_a_pose_a_little_out_of_limits_is_played_at_the_limit_and_a_joint_named_
     assert plan(nearly, "1", {"a": 0.0}, FAST).at(2.0) == {"a": 2.0}
     with pytest.raises(UsageError, match="2.9° beyond"):
         check(nearly, ["1"], FAST)
-
-
-def test_a_count_out_of_limits_is_forgiven():
-    nearly = move(key(2.005, 1.0))
-    assert check(nearly, ["1"], FAST) == []
-    assert plan(nearly, "1", {"a": 0.0}, FAST).at(1.0) == {"a": 2.0}
+    assert check(move(key(2.005, 1.0)), ["1"], FAST) == []  # a count
 
 
 def test_pages_that_cannot_come_up_are_not_looked_at():

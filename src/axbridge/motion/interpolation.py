@@ -1,13 +1,11 @@
 """The way between key poses: what a joint does between the times at which its position is given.
 
-Six laws; all but ``ramps`` stay in the range between two neighbouring knots.
+Four laws; all but ``ramps`` stay in the range between two neighbouring knots.
 
 * ``linear``: a straight line, as Webots plays motions and as dense samples want it.
-* ``trapezoid``: every knot is a rest; the speed rises for a quarter of the time, holds, and falls for a quarter.
 * ``minimum-jerk``: every knot is a rest, and the way between two of them the smoothest.
 * ``cubic``: the joint runs on through a knot when its direction stays, and rests where it turns (Fritsch and Carlson
   1980, "Monotone piecewise cubic interpolation", with the harmonic mean of Fritsch and Butland 1984).
-* ``quintic``: likewise, and the acceleration is continuous, too: it is 0 at every knot.
 * ``ramps``: the speed changes evenly for a given time, then it stays; the joint runs on through a knot at full speed
   when its direction stays, and slows down before one where it turns or rests. This is how ROBOTIS' player of the
   ROBOTIS-OP plays the same kind of pages (`Action.cpp` of its framework: pre, main and post section). Where a slow way
@@ -25,10 +23,7 @@ import numpy as np
 from axbridge import minimum_jerk
 from axbridge.arrays import FloatArray
 
-Law = Literal["linear", "trapezoid", "minimum-jerk", "cubic", "quintic", "ramps"]
-
-_RAMP = 0.25  # share of the time in which a trapezoid's speed rises, and falls
-_STEEPEST = 2.0  # slope of a quintic at a knot over the mean speed beside it; from 15/7 on it would overshoot
+Law = Literal["linear", "minimum-jerk", "cubic", "ramps"]
 
 
 class JointPath:
@@ -48,10 +43,11 @@ class JointPath:
         self.law, self.times, self.positions = law, list(times), list(positions)
         durations = np.diff(times)
         self._ramps = np.minimum(np.broadcast_to(ramps, durations.shape), durations / 2).tolist()
+        self._slopes = [0.0] * len(self.times)
         if law == "ramps":
             self._slopes = _passed(durations.tolist(), np.diff(positions).tolist(), self._ramps)
-        else:
-            self._slopes = _slopes(law, np.array(times), np.array(positions)).tolist()
+        elif law == "cubic":
+            self._slopes = _slopes(np.array(times), np.array(positions)).tolist()
 
     def at(self, time: float) -> float:
         """Position at `time`, s, rad; held before the first knot and after the last."""
@@ -66,7 +62,11 @@ class JointPath:
         if self.law == "ramps":
             return start + _ramped(end - start, duration, self._ramps[place - 1], out, into, time - begin)
         share = (time - begin) / duration
-        return start + (end - start) * _way(self.law, share) + duration * _lean(self.law, out, into, share)
+        if self.law == "cubic":
+            rest = 1 - share
+            lean = share * rest * (out * rest - into * share)
+            return start + (end - start) * share * share * (3 - 2 * share) + duration * lean
+        return start + (end - start) * (share if self.law == "linear" else minimum_jerk.way(share))
 
     def peak_speeds(self) -> FloatArray:
         """Highest speed between each two knots, (n - 1,), rad/s."""
@@ -78,8 +78,6 @@ class JointPath:
             durations = np.diff(self.times)
             ways = zip(mean * durations, durations, self._ramps, out, into, strict=True)
             return np.array([max(abs(way[3]), abs(_steady(*way))) for way in ways])
-        if self.law == "quintic":
-            return np.array([_quintic_peak(*figures) for figures in zip(mean, out, into, strict=True)])
         # The speed is a parabola in the share s of the time: out + 2 a s + 3 b s²; its top is at s = -a / 3b.
         a, b = 3 * mean - 2 * out - into, out + into - 2 * mean
         curved = np.abs(b) > 1e-12
@@ -89,49 +87,7 @@ class JointPath:
         return peaks
 
 
-_PEAKS: dict[Law, float] = {"linear": 1.0, "trapezoid": 1 / (1 - _RAMP), "minimum-jerk": minimum_jerk.PEAK}
-
-
-def _way(law: Law, share: float) -> float:
-    """Share of the way after a share of the time, for a joint that rests at both ends."""
-    if law == "linear":
-        return share
-    if law == "cubic":
-        return share * share * (3 - 2 * share)
-    if law == "trapezoid":
-        if share > 0.5:
-            return 1 - _way(law, 1 - share)
-        return share * share / (2 * _RAMP * (1 - _RAMP)) if share < _RAMP else (share - _RAMP / 2) / (1 - _RAMP)
-    return minimum_jerk.way(share)
-
-
-def _lean(law: Law, out: float, into: float, share: float) -> float:
-    """What speeds at the ends (rad/s) add to that, rad per second of duration."""
-    if not out and not into:
-        return 0.0
-    rest = 1 - share
-    if law == "cubic":
-        return share * rest * (out * rest - into * share)
-    return share * (out * (1 + share * share * (-6 + share * (8 - 3 * share)))) + into * share**3 * (
-        -4 + share * (7 - 3 * share)
-    )
-
-
-def _quintic_peak(mean: float, out: float, into: float) -> float:
-    """Highest speed of a quintic with this mean speed and these speeds at its ends, rad/s."""
-    # Coefficients of the speed in the share of the time, highest power first.
-    speed = np.array(
-        [
-            30 * mean - 15 * out - 15 * into,
-            -60 * mean + 32 * out + 28 * into,
-            30 * mean - 18 * out - 12 * into,
-            0.0,
-            out,
-        ]
-    )
-    turns = np.roots(np.polyder(speed))
-    inside = turns.real[(np.abs(turns.imag) < 1e-9) & (turns.real > 0) & (turns.real < 1)]
-    return float(np.abs(np.polyval(speed, np.array([0.0, 1.0, *inside]))).max())
+_PEAKS: dict[Law, float] = {"linear": 1.0, "minimum-jerk": minimum_jerk.PEAK}
 
 
 def _steady(distance: float, duration: float, ramp: float, out: float, into: float) -> float:
@@ -159,23 +115,16 @@ def _ramped(distance: float, duration: float, ramp: float, out: float, into: flo
     return way
 
 
-def _slopes(law: Law, times: FloatArray, positions: FloatArray) -> FloatArray:
-    """Speed at each knot, (n,), rad/s; 0 at both ends, where the direction changes, and where a law rests."""
+def _slopes(times: FloatArray, positions: FloatArray) -> FloatArray:
+    """Speed of a cubic at each knot, (n,), rad/s; 0 at both ends and where the direction changes."""
     slopes = np.zeros(len(times))
-    if len(times) < 3 or law not in {"cubic", "quintic"}:
-        return slopes
     durations = np.diff(times)
     mean = np.diff(positions) / durations
     before, after = mean[:-1], mean[1:]
     weight_before = durations[:-1] + 2 * durations[1:]
     weight_after = 2 * durations[:-1] + durations[1:]
     on = before * after > 1e-18  # not 0 alone: the mean below divides by both
-    through = np.zeros(len(before))
-    through[on] = (weight_before[on] + weight_after[on]) / (
+    slopes[1:-1][on] = (weight_before[on] + weight_after[on]) / (
         weight_before[on] / before[on] + weight_after[on] / after[on]
     )
-    if law == "quintic":
-        steepest = _STEEPEST * np.minimum(np.abs(before), np.abs(after))
-        through = np.clip(through, -steepest, steepest)
-    slopes[1:-1] = through
     return slopes
