@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.ci]
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 LOGS = FOLDER.parent / "docs" / "real" / "xl330_pendulum"
+ONE_EACH = ("--seeds", "1", "--generations", "1", "--episodes", "1", "--robots", "1")
 QUICK = ("--starts", "1", "--generations", "2")
 SMALLEST = {
     "bus_cycle.py": ("20",),
@@ -33,21 +34,8 @@ SMALLEST = {
     "identify_throughput.py": ("--rounds", "1", "--sets", "10"),
     "identify_wrong_law.py": ("--laws", "M1", "--servos", "1", "--recordings", "6", *QUICK),
     "learn_cluster.py": ("--size", "0.1", "--kinds", "sweep"),
-    "learn_sim_to_real.py": (
-        "--seeds",
-        "1",
-        "--spreads",
-        "0.1",
-        "--generations",
-        "1",
-        "--targets",
-        "1",
-        "--episodes",
-        "1",
-        "--robots",
-        "1",
-    ),
-    "learn_spread.py": ("--seeds", "1", "--spreads", "0.1", "--generations", "1", "--episodes", "1", "--robots", "1"),
+    "learn_sim_to_real.py": (*ONE_EACH, "--spreads", "0.1", "--targets", "1"),
+    "learn_spread.py": (*ONE_EACH, "--spreads", "0.1"),
     "line_soak.py": ("--transactions", "500"),
     "minimum_energy.py": ("--moves", "arm", "--models", "lima2009"),
     "overshoot_by_load.py": ("--only", "ax12 without a limit"),

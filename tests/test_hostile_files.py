@@ -193,27 +193,8 @@ def test_urdfs(tmp_path):
     survives(tmp_path / "arm.urdf", URDF, use)
 
 
-def test_meshes(tmp_path):
-    survives(tmp_path / "box.obj", OBJ, read_mesh)
-
-
 PROFILE = (shipped("firmware_profiles") / "ax-12a.toml").read_bytes()
 MODEL = (shipped("firmware_profiles") / "models" / "ax12.toml").read_bytes()
-
-
-def test_profiles(tmp_path):
-    def use(path):
-        profile = FirmwareProfile.load(path)
-        ControlTable(profile)
-        assert profile.size
-
-    survives(tmp_path / "mine.toml", PROFILE, use)
-
-
-def test_models(tmp_path):
-    survives(tmp_path / "mine.toml", MODEL, lambda path: ServoModel.load(path, AX12))
-
-
 AX12 = FirmwareProfile.load("ax-12a")
 
 
@@ -395,15 +376,7 @@ MOVE = {
 }
 
 
-def test_moves(tmp_path):
-    survives(tmp_path / "wave.json", json.dumps(MOVE, indent=1).encode(), use_move)
-
-
-def test_motions(tmp_path):
-    motion = b"#WEBOTS_MOTION,V1.0,a,b\n00:00:000,Pose1,0.1,0.2\n00:01:500,Pose2,*,-0.2\n01:02:000,Pose3,1,1e-3\n"
-    survives(tmp_path / "wave.motion", motion, use_move)
-
-
+MOTION = b"#WEBOTS_MOTION,V1.0,a,b\n00:00:000,Pose1,0.1,0.2\n00:01:500,Pose2,*,-0.2\n01:02:000,Pose3,1,1e-3\n"
 STEP = " ".join(["512"] * 26)
 PAGES = "".join(
     f"page_begin\nname=p{n}\ncompliance={' '.join(['5'] * 26)}\nplay_param={n + 1} 0 1 1.0 32\n"
@@ -411,14 +384,6 @@ PAGES = "".join(
     for n in (1, 2)
 )
 MTN = f"type=motion\nversion=1.01\nenable={' '.join(['1'] * 26)}\nmotor_type={' '.join(['0'] * 26)}\n{PAGES}".encode()
-
-
-def test_roboplus_motions(tmp_path):
-    survives(tmp_path / "wave.mtn", MTN, use_move)
-
-
-def test_parameters_of_bam(tmp_path):
-    survives(tmp_path / "m6.json", BAM, from_bam)
 
 
 BAM = json.dumps(
@@ -432,14 +397,26 @@ BAM = json.dumps(
 ).encode()  # fmt: skip
 
 
-def test_results_of_fits(tmp_path):
-    fit = {
-        "parameters": {f"motor.{name}": {"value": 1.0, "low": 0.5, "high": 1.5} for name in "ab"},
-        "correlations": {f"motor.{name}": {"motor.a": 0.1, "motor.b": 1.0} for name in "ab"},
-        "cannot_tell": ["motor.a"],
-    }
+FIT = {
+    "parameters": {f"motor.{name}": {"value": 1.0, "low": 0.5, "high": 1.5} for name in "ab"},
+    "correlations": {f"motor.{name}": {"motor.a": 0.1, "motor.b": 1.0} for name in "ab"},
+    "cannot_tell": ["motor.a"],
+}
 
-    def use(path):
-        Parameters.load(path).drawn(np.random.default_rng(0))
 
-    survives(tmp_path / "fit.json", json.dumps(fit, indent=1).encode(), use)
+@pytest.mark.parametrize(
+    ("name", "content", "use"),
+    [
+        ("box.obj", OBJ, read_mesh),
+        ("profile.toml", PROFILE, lambda path: ControlTable(FirmwareProfile.load(path))),
+        ("model.toml", MODEL, lambda path: ServoModel.load(path, AX12)),
+        ("wave.json", json.dumps(MOVE, indent=1).encode(), use_move),
+        ("wave.motion", MOTION, use_move),
+        ("wave.mtn", MTN, use_move),
+        ("m6.json", BAM, from_bam),
+        ("fit.json", json.dumps(FIT, indent=1).encode(), lambda p: Parameters.load(p).drawn(np.random.default_rng(0))),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_small_files(tmp_path, name, content, use):
+    survives(tmp_path / name, content, use)

@@ -190,7 +190,7 @@ class _Machine:
                 f"{', '.join(free)}: slides, or swings without a servo",
                 "optimise moves of robots whose joints servos turn",
             )
-        bounds = {name: _bounds(rig, servos[name], body, page) for name in page.joints}
+        bounds = {name: _bounds(rig, servos[name], page) for name in page.joints}
         check(Move(pages={"1": page}), ["1"], bounds)
         self._mirrored = _mirrored(rig, page, body)
         for name, (leader, sign) in self._mirrored.items():
@@ -305,10 +305,8 @@ def _mirrored(rig: Rig, page: Page, body: Body) -> dict[str, tuple[str, float]]:
     return found
 
 
-def _bounds(rig: Rig, servo: ServoConfig, body: Body, page: Page) -> Bounds:
-    joint = next(joint for joint in body.tree.joints if joint.name == servo.joint)
-    low, high = servo.soft_limits
-    stops = (servo.min_stop, servo.max_stop) if servo.min_stop < servo.max_stop else (joint.low, joint.high)
+def _bounds(rig: Rig, servo: ServoConfig, page: Page) -> Bounds:
+    (low, high), stops = servo.soft_limits, rig.stops_of(servo)
     top = servo.max_velocity or rig.profile_of(servo).electrics.no_load_speed * RPM
     return Bounds(max(low, stops[0]), min(high, stops[1]), min(top, page.speed.get(servo.name, math.inf)))
 

@@ -32,7 +32,7 @@ def check_bus(make_bus: Callable[[], Bus], *, id: int = 1, absent: int = 252) ->
         with closing(make_bus()) as bus:
             check(bus, id, absent)
 
-    return kept(_CHECKS, run)
+    return kept(globals(), ("bus", "id", "absent"), run)
 
 
 def _spare(bus: Bus, id: int) -> int:
@@ -201,21 +201,3 @@ def _a_closed_bus_stays_closed(bus: Bus, id: int, absent: int) -> None:
     with suppress(PortError):
         bus.ping(id)
         raise AssertionError("a closed bus must raise PortError")
-
-
-_CHECKS = (
-    _a_servo_that_is_there_answers_a_ping,
-    _a_read_returns_exactly_the_bytes_asked_for,
-    _what_is_written_is_read_back,
-    _a_refused_write_is_a_reply_with_its_flag,
-    _nobody_answers_a_broadcast,
-    _a_registered_write_waits_for_its_action,
-    _a_missing_servo_is_a_timeout_and_harms_nobody,
-    _a_lost_question_or_answer_is_asked_again,
-    _a_write_is_sent_again_only_when_it_has_not_arrived,
-    _what_many_ask_is_asked_once,
-    _many_reads_come_in_order_with_errors_in_place,
-    _samples_are_taken_between_question_and_answer,
-    _wrong_use_is_refused_before_the_line_is_touched,
-    _a_closed_bus_stays_closed,
-)

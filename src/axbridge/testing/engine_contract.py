@@ -39,7 +39,7 @@ def check_engine(make_engine: Callable[[Scene], Engine]) -> list[str]:
         AssertionError: one was broken; the message is its name and what was seen.
     """
     with tempfile.TemporaryDirectory(prefix="axbridge-") as folder:
-        return kept(_ENGINE_CHECKS, lambda check: check(_Workshop(make_engine, Path(folder))))
+        return kept(globals(), ("shop",), lambda check: check(_Workshop(make_engine, Path(folder))))
 
 
 class _Workshop:
@@ -400,28 +400,3 @@ def _what_blows_up_is_an_error_that_names_a_joint(shop: _Workshop) -> None:
             assert failure.joint == "shaft", f"it names {failure.joint}"
             return
         raise AssertionError("a torque that is no number must raise SimulationDiverged")
-
-
-_ENGINE_CHECKS = (
-    _joints_come_in_the_order_asked_for_and_start_where_they_should,
-    _a_free_pendulum_swings_by_the_textbook_and_keeps_its_energy,
-    _a_torque_accelerates_link_and_armature,
-    _damping_that_is_stiff_for_a_light_link_is_no_danger,
-    _dry_friction_holds_up_to_its_limit,
-    _a_stop_is_not_passed,
-    _a_joint_tells_the_load_it_carries,
-    _joints_of_a_chain_move_each_other,
-    _a_rotor_that_meets_its_joint_shares_its_momentum,
-    _a_base_that_stands_free_falls_turns_and_can_be_placed,
-    _a_joint_can_be_put_somewhere_at_rest_and_the_others_stay,
-    _a_base_that_is_bolted_down_stays,
-    _the_floor_carries_what_stands_on_it,
-    _links_are_where_their_joints_have_them,
-    _a_link_tells_how_it_moves,
-    _a_base_that_falls_tells_how_fast,
-    _what_touches_the_floor_is_pushed_by_weight_and_friction,
-    _ideal_motors_hold_speeds_and_springs_pull_or_are_refused,
-    _the_same_calls_give_the_same_bits,
-    _worlds_do_not_know_of_each_other,
-    _what_blows_up_is_an_error_that_names_a_joint,
-)

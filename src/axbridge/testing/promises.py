@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from axbridge.errors import AxBridgeError
 
 
-def kept(checks: Iterable[Callable[..., None]], run: Callable[[Callable[..., None]], None]) -> list[str]:
+def kept(module: Mapping[str, Any], takes: tuple[str, ...], run: Callable[[Callable[..., None]], None]) -> list[str]:
     """The names of the promises, when all are kept.
 
     Args:
-        checks: One a promise, named after it.
-        run: Makes what is checked, and calls a check with it.
+        module: Its functions that take these arguments are promises, in their order, each named after it.
+        takes: Names of the arguments.
+        run: Makes what is checked, and calls a promise with it.
 
     Raises:
         AssertionError: one was broken; the message is its name and what was seen.
     """
     names = []
-    for check in checks:
+    for check in [one for one in module.values() if inspect.isfunction(one)]:
+        if tuple(inspect.signature(check).parameters) != takes:
+            continue
         name = check.__name__.removeprefix("_").replace("_", " ")
         try:
             run(check)
