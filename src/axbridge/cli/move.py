@@ -18,7 +18,7 @@ from axbridge.errors import UsageError
 from axbridge.files import check_new
 from axbridge.motion.energy import least_energy
 from axbridge.motion.files import load_move, save_move
-from axbridge.motion.moves import schema as schema_of_moves
+from axbridge.motion.moves import Move
 from axbridge.motion.mtn import JointTable, in_sevens, joints_of, load_mtn, parse_joints, save_mtn
 
 move = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
@@ -130,7 +130,7 @@ def optimise(
 @move.command()
 def schema() -> None:
     """Print the JSON schema of a move's .json file."""
-    print(json.dumps(schema_of_moves(), indent=2))
+    print(json.dumps(Move.model_json_schema(), indent=2))
 
 
 def _table(rig: str | None, joint: list[str] | None) -> JointTable | None:

@@ -29,7 +29,8 @@ def load_move(path: str | Path, joints: JointTable | None = None) -> tuple[Move,
             return move, [*file.warnings, *notes]
         if kind == ".motion":
             move = move_of_motion(KeyframeMotion.load(path))
-            return (move if joints is None else move.renamed(joints.aliases)), []
+            aliases = {} if joints is None else joints.aliases
+            return move.mirrored({alias: (name, 1.0) for alias, name in aliases.items()}), []
         if kind == ".json":
             return Move.load(path), []
     ours = f"; {_SHIPPED}{path} comes with axbridge" if str(path) in samples() else ""

@@ -291,10 +291,6 @@ class Move(TomlTable):
             )
         return self._with_pages(lambda page: _restricted(page, joints))
 
-    def renamed(self, names: Mapping[str, str]) -> Move:
-        """With other names for joints; those that `names` does not have keep theirs."""
-        return self.mirrored({old: (new, 1.0) for old, new in names.items()})
-
     def mirrored(self, signs: Signs) -> Move:
         """What the left side did the right side does, and the other way round.
 
@@ -385,11 +381,6 @@ class Move(TomlTable):
 
     def _with_pages(self, change: Callable[[Page], Page]) -> Move:
         return self.model_copy(update={"pages": {name: change(page) for name, page in self.pages.items()}})
-
-
-def schema() -> dict[str, Any]:
-    """The JSON schema of a move's file."""
-    return Move.model_json_schema()
 
 
 def tracks(page: Page) -> dict[str, JointPath]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any, Generic, Literal, TypeVar
 
-from axbridge.errors import UsageError
 from axbridge.robot.robot import Robot
 
 Quantity = Literal["position", "torque"]
@@ -30,13 +29,7 @@ class Sampler(Generic[Value]):
         self.due = math.inf
 
     def enable(self, period: int, now: float) -> None:
-        """Sample every `period` ms from `now` on; 0 disables.
-
-        Raises:
-            UsageError: a negative period.
-        """
-        if period < 0:
-            raise UsageError(f"sampling period {period} ms is negative")
+        """Sample every `period` ms from `now` on; 0 disables."""
         self.period = period
         if period:
             self.value = math.nan
