@@ -23,7 +23,7 @@ from axbridge.comparison.comparison import compare
 from axbridge.comparison.page import table_text
 from axbridge.comparison.png import draw
 from axbridge.comparison.simulate import simulate
-from axbridge.comparison.walk_html import picture_panels, walk_headline, walk_table
+from axbridge.comparison.walk_html import knee_panels, power_panels, walk_headline, walk_table, zmp_panels
 from axbridge.comparison.walks import sides_of
 from axbridge.config.rig import Rig
 from axbridge.recording.stored import open_recording
@@ -47,7 +47,7 @@ def main() -> None:
     sides = sides_of(first, second)
     print(walk_headline(sides))
     print(table_text(walk_table(sides)))
-    panels = picture_panels(sides)
+    panels = [*knee_panels(sides), *zmp_panels(sides)[:1], *power_panels(sides)]
     figure, axes = plt.subplots(len(panels), 1, sharex=True, figsize=(9, 9), dpi=85, layout="constrained")
     for place, panel in zip(axes, panels, strict=True):
         draw(place, replace(panel, x=panel.x if panel is panels[-1] else ""), small=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import axbridge
-from axbridge.comparison.current_draw import Drawn, drawn
+from axbridge.comparison.current_draw import drawn
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.robot_recorder import RobotRecorder
@@ -81,8 +81,3 @@ def test_without_a_model_the_recorded_power_counts_and_without_that_nothing(tmp_
     assert found.watt.max() == pytest.approx(np.nanmax(power), rel=0.1)
     track = replace(recording["shoulder"], power=power * np.nan)
     assert drawn(replace(bare, tracks={"shoulder": track})) is None
-
-
-def test_means_of_spans_add_up():
-    found = Drawn(np.arange(0.0, 0.1, 1e-3), np.arange(100.0), 0.0)
-    assert found.mean(np.array([0.0, 0.02]), 0.02) == pytest.approx([9.5, 29.5])

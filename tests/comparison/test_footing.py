@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.footing import footing, measured_zmp, standing_robot
-from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording, Track
 
 pytestmark = pytest.mark.slow
@@ -26,12 +25,6 @@ def walking(recording):
     part = next(part for part in recording.segments if part.name == "walk")
     time = recording.cycles["time"]
     return (time > part.start) & (time < part.end)
-
-
-def test_the_rig_of_a_robot_with_sensors_is_read_back_from_its_recording(walked):
-    rig = rig_of(walked)
-    assert [sensor.name for sensor in rig.sensors] == ["imu"]
-    assert "<robot" in rig.urdf_text()
 
 
 def test_the_zero_moment_point_by_the_joints_is_within_a_centimetre_of_what_the_floor_pushed(walked, robot, stood):

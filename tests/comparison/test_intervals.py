@@ -32,7 +32,3 @@ def test_where_no_goals_go_out_for_long_no_sample_is_further_back_than_a_simulat
         assert not len(within) or span.end - within[0] <= 0.018 + 1e-9
     assert [span.begin for span in found[1:]] == [span.end for span in found[:-1]]
     assert found[-1].end > time[-1]
-
-
-def test_a_goal_whose_moment_nobody_wrote_down_goes_out_with_its_sample():
-    assert track("a", [0.0, 0.02], [np.nan, 0.027]).sent.tolist() == [0.0, 0.027]

@@ -22,12 +22,6 @@ LOG = Path(__file__).parents[2] / "docs" / "real" / "xl330_pendulum" / "xl330_kp
 TIME = np.arange(0, 2, 0.01)
 
 
-def test_the_arm_of_a_rig_is_read_off_its_urdf():
-    rig = Rig.load("bench_arm")
-    arm = arm_of(rig, rig.servos[0])
-    assert (arm.inertia, arm.gravity, arm.phase) == pytest.approx((7.2e-4, 0.081, 0.0), rel=1e-3, abs=1e-9)
-
-
 @pytest.mark.parametrize(("rpy", "phase"), [("0 0 0", 0.0), ("0 1.5707963 0", -math.pi / 2), ("0 -0.5 0", 0.5)])
 def test_an_arm_that_does_not_hang_at_zero_has_a_phase(tmp_path, rpy, phase):
     rig = Rig.load("bench_arm")
@@ -141,12 +135,6 @@ def test_the_papers_structure_on_a_real_log_is_a_few_degrees_off():
     assert simulated["servo"].position[0] == log["servo"].position[0]
     assert "closed form" in simulated.metadata["engine"]
     assert 1.0 < compare(log, simulated).pairs[0].plain.mae < 8.0
-
-
-def test_a_log_without_commands_cannot_be_simulated():
-    silent = Recording(Path("x"), {"a": Track.of("a", TIME, position=TIME)})
-    with pytest.raises(RecordingError, match="no commands"):
-        simulate(silent, Rig.load("bench_arm"))
 
 
 @pytest.mark.parametrize("name", ["bench_arm", "leg"])

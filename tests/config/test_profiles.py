@@ -106,12 +106,6 @@ def test_registers_with_numbers_are_listed_together():
     assert len(str(raised.value)) < 1500
 
 
-def test_a_profile_of_ones_own_starts_from_another(tmp_path):
-    path = tmp_path / "mine.toml"
-    path.write_text('base = "ax-12a"\nname = "mine"\n[behaviour]\nout_of_table = "zeros"', encoding="utf-8")
-    assert FirmwareProfile.load(path).behaviour.out_of_table == "zeros"
-
-
 def test_equal_neighbours_are_one_entry_of_which_each_may_be_changed(tmp_path):
     path = tmp_path / "mine.toml"
     registers = (

@@ -1,7 +1,5 @@
 """Rig files: what loads, and how every mistake is named with file, key and the fix."""
 
-from pathlib import Path
-
 import pytest
 
 from axbridge.config.rig import Rig
@@ -41,14 +39,6 @@ def test_every_shipped_rig_loads_with_its_profiles_and_models(name):
             rig.profile_of(servo)
             rig.model_of(servo)
     assert rig.name == name
-
-
-def test_defaults_are_those_of_the_documentation(load):
-    rig = load(GOOD)
-    assert (rig.buses[0].name, rig.buses[0].port, rig.buses[0].baud) == ("main", "auto", 1_000_000)
-    assert rig.world.time_step_ms == pytest.approx(1000 / 240)
-    assert rig.robot.basic_time_step_ms == 20
-    assert rig.servos[0].soft_limits == (-float("inf"), float("inf"))
 
 
 @pytest.mark.parametrize(
@@ -133,10 +123,6 @@ def test_one_table_in_place_of_a_list_is_answered_with_the_brackets(load):
         load(text)
 
 
-def test_a_byte_order_mark_is_no_mistake(load):
-    assert load("\ufeff" + GOOD).name == "arm"
-
-
 def test_an_unknown_key_is_answered_with_the_closest_one(load):
     with pytest.raises(RigError, match="servo.b.directon: unknown key\ndid you mean 'direction'?"):
         load(GOOD.replace("id = 2", "id = 2\ndirecton = 1"))
@@ -152,12 +138,6 @@ def test_broken_toml_is_named_with_its_line(load):
         load('name = "arm"\n\n[world\n')
 
 
-def test_a_folder_is_no_rig_file(tmp_path):
-    (tmp_path / "x.toml").mkdir()
-    with pytest.raises(RigError, match="no such file or name"):
-        Rig.load(tmp_path / "x.toml")
-
-
 def test_the_urdf_is_looked_for_beside_the_rig(load, tmp_path):
     rig = load(GOOD)
     with pytest.raises(RigError, match="no such file"):
@@ -167,7 +147,7 @@ def test_the_urdf_is_looked_for_beside_the_rig(load, tmp_path):
 
 
 def test_overrides_are_checked_like_the_file(load):
-    rig = load(GOOD)
+    rig = load("\ufeff" + GOOD)  # Windows' editors put a mark in front
     assert rig.overridden({"world": {"time_step_ms": 1.0}}).world.time_step_ms == 1.0
     with pytest.raises(RigError, match="world.time_step_ms"):
         rig.overridden({"world": {"time_step_ms": -1}})
@@ -186,12 +166,6 @@ def test_a_model_with_a_mistake_is_named_with_its_own_file(load, tmp_path):
     with pytest.raises(ProfileError) as caught:
         rig.model_of(rig.servos[1])
     assert (caught.value.path, caught.value.key) == (tmp_path / "mine.toml", "controller.law")
-
-
-def test_paths_and_names_both_load(tmp_path):
-    by_name = Rig.load("bench_arm")
-    assert Rig.load(by_name.path) == by_name
-    assert isinstance(by_name.path, Path)
 
 
 def test_another_servo_model_is_pure_and_in_every_servo_whose_firmware_has_its_law(load):

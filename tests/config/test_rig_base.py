@@ -64,22 +64,16 @@ def test_a_file_of_ones_own_is_taken_before_the_bases(folders):
 
 
 def test_a_shipped_rig_is_a_base_from_any_folder(folders):
-    rig = Rig.load(write(folders, 'base = "bench_arm"\n[[servo]]\nname = "shoulder"\nid = 7\n'))
+    text = 'base = "bench_arm"\n[[servo]]\nname = "shoulder"\nid = 7\n'
+    rig = Rig.load(write(folders, text, "bench_arm.toml"))  # it may have the name of its base
     assert (rig.servos[0].id, rig.servos[0].max_stop) == (7, 2.617)
     assert "<robot" in rig.urdf_text()
-
-
-def test_a_rig_may_have_the_name_of_its_base(folders):
-    assert Rig.load(write(folders, 'base = "bench_arm"\ndescription = "mine"\n', "bench_arm.toml")).name == "bench_arm"
 
 
 def test_what_lies_where_the_program_was_started_is_no_base(folders):
     (folders / "desk" / "arm.toml").write_text(BASE)
     with pytest.raises(RigError, match="base: no 'arm' beside this file"):
         Rig.load(write(folders, 'base = "arm"'))
-
-
-def test_an_unknown_base_is_answered_with_the_closest_name(folders):
     with pytest.raises(RigError, match="did you mean 'bioloid'"):
         Rig.load(write(folders, 'base = "biolod"'))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from axbridge.config.rig import FOLDER, Rig
+from axbridge.config.rig import FOLDER
 from axbridge.config.rig_schema import rig_schema
 from axbridge.config.toml_tables import find_toml, read_toml, shipped_names
 from axbridge.errors import RigError
@@ -68,10 +68,3 @@ def test_every_key_is_explained():
     for table in (schema, *schema["$defs"].values()):
         for key, field in table["properties"].items():
             assert field.get("description"), key
-
-
-def test_the_schema_speaks_of_files_and_not_of_the_program():
-    assert "bases" not in rig_schema()["properties"]
-    assert set(rig_schema()["properties"]) - {"base", "format"} == {
-        field.alias or name for name, field in Rig.model_fields.items() if name not in {"path", "bases"}
-    }

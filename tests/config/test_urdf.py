@@ -1,7 +1,5 @@
 """What is read off a URDF, and what is refused."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -27,13 +25,6 @@ def test_joints_come_with_their_stops_and_kind(tmp_path):
     (joint,) = tree.joints
     assert (joint.name, joint.linear, joint.low, joint.high) == ("j", True, -1, 0.5)
     assert tree.axis[1].tolist() == [0, 0, 1]
-
-
-def test_a_continuous_joint_has_no_stops(tmp_path):
-    tree = read_tree(
-        written(tmp_path, LINK.format("base"), LINK.format("arm"), JOINT.format("j", "continuous", "")), fixed_base=True
-    )
-    assert tree.joints[0].low == -math.inf
 
 
 def test_inertia_is_turned_into_the_link_frame(tmp_path):

@@ -5,7 +5,6 @@ import re
 import pytest
 
 from axbridge.config.rig import Rig
-from axbridge.config.urdf_parameters import filled
 from axbridge.errors import RigError
 
 
@@ -67,8 +66,3 @@ def test_a_mistake_in_the_urdf_names_it(tmp_path, urdf, words):
     )
     with pytest.raises(RigError, match=words):
         Rig.load(rig).urdf_text()
-
-
-def test_text_without_names_stays_as_it_is(tmp_path):
-    (tmp_path / "arm.urdf").write_text("<mass value='$0.5 {x}'/>")
-    assert filled(tmp_path / "arm.urdf", {}, tmp_path / "arm.toml") == "<mass value='$0.5 {x}'/>"

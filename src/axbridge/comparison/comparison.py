@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from axbridge.comparison.metrics import parse_condition
+from axbridge.comparison.lag import baselines
+from axbridge.comparison.metrics import Deviation, parse_condition
 from axbridge.comparison.recorded_runs import goals_hint
 from axbridge.comparison.side_by_side import HOLE, Pair, Sides, pair_of
 from axbridge.errors import RecordingError
@@ -45,6 +47,11 @@ class Comparison:
     def __repr__(self) -> str:
         apart = ", ".join(f"{pair.name} {pair.plain.rmse:.2f}°" for pair in self.pairs)
         return f"<Comparison of {self.labels[0]} with {self.labels[1]}, rms error: {apart or 'nothing compared'}>"
+
+    @cached_property
+    def baselines(self) -> dict[str, tuple[Deviation, Deviation]]:
+        """How far off a perfect servo, and a delay and a lag, are, by servo; empty where goals are the reference."""
+        return {} if self.labels[0] == "goal" else baselines(self.reference)
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame: its index is the time on the comparison's clock, s.

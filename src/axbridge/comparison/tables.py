@@ -10,7 +10,6 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.comparison import Comparison, shift_text
-from axbridge.comparison.lag import baselines
 from axbridge.comparison.metrics import Deviation, deviation, resample
 from axbridge.comparison.page import Table
 from axbridge.comparison.plots import Curve, Panel
@@ -106,14 +105,8 @@ def acts_table(comparisons: Sequence[Comparison]) -> Table:
 
 
 def errors_beside(*comparisons: Comparison) -> dict[str, tuple[Deviation, ...]]:
-    """Errors while a servo is driven, by servo: of a perfect servo, of a delay and a lag, and of each model.
-
-    Empty where goals are what is compared with.
-    """
-    if comparisons[0].labels[0] == "goal":
-        return {}
-    simpler = baselines(comparisons[0].reference)
-    found = {}
+    """Errors while a servo is driven, by servo: of a perfect servo, of a delay and a lag, and of each model."""
+    simpler, found = comparisons[0].baselines, {}
     for pair in comparisons[0].pairs:
         models = [one for other in comparisons for one in other.pairs if one.name == pair.name]
         if pair.name in simpler and len(models) == len(comparisons):

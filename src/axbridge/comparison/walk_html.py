@@ -17,7 +17,6 @@ from axbridge.comparison.walks import (
     Zmp,
     knee_names,
     knees,
-    lags_of,
     zmp_apart,
 )
 
@@ -83,9 +82,9 @@ def walk_table(sides: Sequence[WalkSide]) -> Table:
 def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
     """The HTML of it."""
     parts = [table_html(walk_table(sides))]
-    if panels := _knee_panels(sides):
+    if panels := knee_panels(sides):
         parts.append("<h2>Knee angles</h2>" + _figure(panels, "walk-knees"))
-    if panels := _zmp_panels(sides):
+    if panels := zmp_panels(sides):
         words = (
             "As seen from the middle between the feet. What no simulation measured is worked out from the joints' "
             "recorded angles, as if the foot that stands lay flat on the floor."
@@ -95,7 +94,7 @@ def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
     if panels := _lean_panels(sides):
         drawn = _figure(panels, "walk-lean")
         parts.append(f'<h2>How the body leans</h2>{drawn}<p class="lead">By the inertial unit.</p>')
-    parts.append("<h2>Power</h2>" + _figure(_power_panels(sides), "walk-power"))
+    parts.append("<h2>Power</h2>" + _figure(power_panels(sides), "walk-power"))
     if any(len(side.power.joules) for side in sides):
         parts.append(figure_html([_energy_panel(sides)], "walk-energy", axis="step"))
         parts.append(
@@ -113,14 +112,9 @@ def _figure(panels: Sequence[Panel], name: str) -> str:
     return figure_html(fewer(panels, _POINTS), name, axis="walk")
 
 
-def picture_panels(sides: Sequence[WalkSide]) -> list[Panel]:
-    """What a picture of walks shows: both knees, the zero-moment point to the left, and power."""
-    return [*_knee_panels(sides), *_zmp_panels(sides)[:1], *_power_panels(sides)]
-
-
 def lag_table(sides: Sequence[WalkSide]) -> Table | None:
     """Delay, first-order lag and their sum of each joint, ms, latest first; None where no goals are recorded."""
-    found = [(side.label, late) for side in sides if (late := lags_of(side))]
+    found = [(side.label, side.lags) for side in sides if side.lags]
     if not found:
         return None
     first = found[0][1]
@@ -140,7 +134,8 @@ def lag_table(sides: Sequence[WalkSide]) -> Table | None:
     return Table("Delay + lag of each joint, ms", ("joint", *(label for label, _ in found)), rows)
 
 
-def _knee_panels(sides: Sequence[WalkSide]) -> list[Panel]:
+def knee_panels(sides: Sequence[WalkSide]) -> list[Panel]:
+    """Both knees, one below the other."""
     reference = sides[0]
     panels = []
     for name in knee_names(reference):
@@ -161,7 +156,8 @@ def _marks(sides: Sequence[WalkSide]) -> tuple[tuple[float, str], ...]:
     return tuple((start, f"{number}") for number, (start, _) in enumerate(sides[0].steps, 1))
 
 
-def _zmp_panels(sides: Sequence[WalkSide]) -> list[Panel]:
+def zmp_panels(sides: Sequence[WalkSide]) -> list[Panel]:
+    """The zero-moment point to the left and ahead, and its margin; none where nothing tells."""
     found = [(side, side.zmp) for side in sides if side.zmp is not None]
     if not found:
         return []
@@ -203,7 +199,8 @@ def _origin(point: Zmp) -> str:
     return "measured" if point.measured else "by its joints"
 
 
-def _power_panels(sides: Sequence[WalkSide]) -> list[Panel]:
+def power_panels(sides: Sequence[WalkSide]) -> list[Panel]:
+    """Power over time."""
     known = any(len(side.power.joules) for side in sides)
     lines = tuple(
         Curve(side.power.time, _smooth(side.power.watt if known else side.power.volts), side.label, side.colour)

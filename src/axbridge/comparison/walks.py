@@ -148,6 +148,15 @@ class WalkSide:
         ])  # fmt: skip
         return Power(self.shared(self.grid), watt, joules, np.zeros(0))
 
+    @cached_property
+    def lags(self) -> dict[str, Lag]:
+        """Delay and first-order lag of each joint behind its goals in the walk; empty where none are recorded."""
+        parts = {name: track.between(*self.span) for name, track in self.recording.items()}
+        try:
+            return lags(replace(self.recording, tracks=parts))
+        except RecordingError:  # nothing got a goal
+            return {}
+
     @property
     def lean(self) -> tuple[FloatArray, FloatArray] | None:
         """Times (n,) of the reference, s, and roll and pitch by an inertial unit, rad, (n, 2); None without one."""
@@ -253,29 +262,15 @@ def zmp_apart(one: Zmp, other: Zmp) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def lags_of(side: WalkSide) -> dict[str, Lag] | None:
-    """Delay and first-order lag of each joint behind its goals; None where no goals are recorded.
-
-    Of each joint the walk itself is taken, and of a walk without such a part all of it.
-    """
-    begin, end = side.span
-    parts = {name: track.between(begin, end) for name, track in side.recording.items()}
-    try:
-        return lags(replace(side.recording, tracks=parts))
-    except RecordingError:  # nothing got a goal
-        return None
-
-
 def document(sides: Sequence[WalkSide]) -> dict[str, Any]:
     """The walks' figures as JSON: angles in degrees, lengths in m, J, W and s."""
     reference = sides[0]
     found: dict[str, Any] = {}
     for side in sides:
         power, zmp = side.power, side.zmp
-        late = lags_of(side)
         facts: dict[str, Any] = {"steps": len(side.steps)}
-        if late is not None:
-            facts["lag_s"] = {name: one.total for name, one in late.items()}
+        if side.lags:
+            facts["lag_s"] = {name: one.total for name, one in side.lags.items()}
         if len(power.joules):
             facts |= {
                 "mean_power_w": float(power.watt.mean()),

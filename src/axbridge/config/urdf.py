@@ -260,7 +260,7 @@ def _friction(path: Path, link: ET.Element) -> float:
     found = link.find("contact/lateral_friction")
     if found is None:
         return _FRICTION
-    return float(_numbers(path, link.get("name", ""), found.get("value", ""), 1)[0])
+    return _number(path, link.get("name", ""), found.get("value", ""))
 
 
 def _colour(path: Path, material: ET.Element) -> tuple[float, float, float] | None:
@@ -379,7 +379,7 @@ def _joint(path: Path, element: ET.Element) -> tuple[int, JointFacts | None]:
         hint = "" if kind == "prismatic" else ', or type="continuous"'
         raise RigError(path, name, f"a {kind} joint without <limit>", f"add <limit lower=… upper=…/>{hint}")
     if limit is not None and kind != "continuous":
-        low, high = (float(_numbers(path, name, limit.get(key, "0"), 1)[0]) for key in ("lower", "upper"))
+        low, high = (_number(path, name, limit.get(key, "0")) for key in ("lower", "upper"))
         if low > high or low == high == 0:  # PyBullet, too, takes lower > upper as no limit
             low, high = -math.inf, math.inf
     leader = element.find("mimic")
@@ -388,8 +388,7 @@ def _joint(path: Path, element: ET.Element) -> tuple[int, JointFacts | None]:
         warnings.warn(f"{why}; give it a servo, or an ideal drive coupled with the other", RigWarning, stacklevel=2)
     dynamics = element.find("dynamics")
     damping, friction = (
-        float(_numbers(path, name, dynamics.get(key, "0"), 1)[0]) if dynamics is not None else 0.0
-        for key in ("damping", "friction")
+        _number(path, name, dynamics.get(key, "0")) if dynamics is not None else 0.0 for key in ("damping", "friction")
     )
     if min(damping, friction) < 0:
         raise RigError(path, name, "its <dynamics> has a negative figure", "no joint gains energy: make it positive")
@@ -414,9 +413,9 @@ def _inertial(path: Path, name: str, link: ET.Element) -> tuple[float, FloatArra
     assert inertial is not None  # `_tree` has seen to it
     tensor = inertial.find("inertia")
     assert tensor is not None
-    mass = float(_numbers(path, name, inertial.find("mass").get("value", ""), 1)[0])  # type: ignore[union-attr]
+    mass = _number(path, name, inertial.find("mass").get("value", ""))  # type: ignore[union-attr]
     xx, yy, zz, xy, xz, yz = (
-        float(_numbers(path, name, tensor.get(key, "0"), 1)[0]) for key in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
+        _number(path, name, tensor.get(key, "0")) for key in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
     )
     matrix = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     moments = np.linalg.eigvalsh(matrix)
@@ -445,3 +444,7 @@ def _numbers(path: Path, name: str, text: str, count: int) -> FloatArray:
     if len(values) != count or not np.isfinite(values).all():
         raise RigError(path, name, f"{text!r} should be {count} finite number{'s' * (count > 1)}", "correct the URDF")
     return values
+
+
+def _number(path: Path, name: str, text: str) -> float:
+    return float(_numbers(path, name, text, 1)[0])

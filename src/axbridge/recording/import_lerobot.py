@@ -14,15 +14,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, Field, RootModel, ValidationError
+from pydantic import BaseModel, Field, RootModel
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError, UnsupportedOperation, UsageError
 from axbridge.file_reading import printable, reading, regular
 from axbridge.recording.imported import Columns, Warned, recording_of
+from axbridge.recording.metadata import validated
 from axbridge.recording.recording import Event, Recording
 
 UNITS = "deg", "rad", "normalised"
@@ -33,10 +34,8 @@ _GRIPPER = "gripper"  # LeRobot's arms have it from 0 to 100, whatever the other
 _OTHERS = (".vel", ".effort", ".torque", ".current", ".load")
 _COUNT, _MIDDLE = math.tau / 4096, 2048  # of the servos that LeRobot's arms are made of
 _LEROBOTS_DEGREE = 4095 / 360  # counts
+_NONE, _HINT = "is none of LeRobot's", "copy the file again"
 _LARGEST = 1 << 24  # bytes of an info.json; 10,000 episodes of video statistics need less
-
-
-_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class _Feature(BaseModel):
@@ -120,7 +119,7 @@ def _info(path: Path) -> _Info:
     with reading(partial(RecordingError, path), "give the folder of a LeRobot dataset, v2.0 to v3.0"):
         if regular(path).stat().st_size > _LARGEST:
             raise RecordingError(path, "is too large", "give the folder of a LeRobot dataset")
-        info = _validated(path, _Info, json.loads(path.read_text(encoding="utf-8")))
+        info = validated(path, _NONE, _Info, json.loads(path.read_text(encoding="utf-8")), _HINT)
         if not info.codebase_version.startswith(("v2.", "v3.")):
             raise RecordingError(
                 path, f"is of version {printable(info.codebase_version)}", "convert it to v2.0 up to v3.0 by LeRobot"
@@ -128,18 +127,11 @@ def _info(path: Path) -> _Info:
     return info
 
 
-def _validated(path: Path, schema: type[_Model], said: Any) -> _Model:
-    try:
-        return schema.model_validate(said)
-    except ValidationError as failure:
-        first = failure.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise RecordingError(path, printable(f"{where}: {first['msg']}"), "it is none of LeRobot's") from None
-
-
 def _calibration(path: Path) -> dict[str, _CalibratedRange]:
     with reading(partial(RecordingError, path), "give the arm's calibration file of LeRobot"):
-        found = _validated(path, _CalibratedRanges, json.loads(regular(path).read_text(encoding="utf-8"))).root
+        found = validated(
+            path, _NONE, _CalibratedRanges, json.loads(regular(path).read_text(encoding="utf-8")), _HINT
+        ).root
         for name, one in found.items():
             if one.range_min >= one.range_max:
                 raise RecordingError(path, f"the range of {printable(name)} is empty", "calibrate the arm again")
@@ -148,7 +140,7 @@ def _calibration(path: Path) -> dict[str, _CalibratedRange]:
 
 def _names(folder: Path, info: _Info, key: str) -> list[str]:
     """The joints of a feature, in its order; [] where it is not there or names none."""
-    said = _validated(folder / _INFO, _Feature, info.features.get(key, {})).names or []
+    said = validated(folder / _INFO, _NONE, _Feature, info.features.get(key, {}), _HINT).names or []
     names = said if isinstance(said, list) else [name for part in said.values() for name in part]
     if len({name.removesuffix(".pos") for name in names}) != len(names):
         raise RecordingError(folder / _INFO, f"{key} has one name twice", "give each joint a name of its own")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from axbridge.errors import RecordingError
-from axbridge.file_reading import check_format
+from axbridge.file_reading import check_format, printable
 from axbridge.recording.mcap_file import FORMAT_KEY
 from axbridge.recording.recording import Event
 from axbridge.recording.sample_quality import LAST
@@ -18,13 +18,13 @@ from axbridge.recording.sample_quality import LAST
 _MOST = 1000  # servos: about four buses on which every id is taken
 
 
+_Schema = TypeVar("_Schema", bound=BaseModel)
+
+
 class _Said(BaseModel):
     """A table of which some keys are known; the others may be anything."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
-
-
-_Schema = TypeVar("_Schema", bound=_Said)
 
 
 class _RecordedJoint(_Said):
@@ -107,15 +107,15 @@ def checked(path: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata as they are; what is null is left out, and the number of the format."""
     said = {key: value for key, value in metadata.items() if value is not None}
     check_format(said.pop(FORMAT_KEY, 1), partial(RecordingError, path))
-    _check(path, "its metadata make no sense", _Metadata, said)
+    validated(path, "its metadata make no sense", _Metadata, said)
     return said
 
 
 def checked_event(path: Path, said: Mapping[str, Any]) -> Event:
     """An event as it is; one that somebody reads must have what they look for."""
-    event = _check(path, "holds an event that makes no sense", _RecordedEvent, said)
+    event = validated(path, "holds an event that makes no sense", _RecordedEvent, said)
     if event.name in _EVENTS:
-        _check(path, f"its event {event.name!r} at {event.time:g} s makes no sense", _EVENTS[event.name], event.data)
+        validated(path, f"its event {event.name!r} at {event.time:g} s makes no sense", _EVENTS[event.name], event.data)
     return Event(event.time, event.name, event.data)
 
 
@@ -126,11 +126,13 @@ def check_number(path: Path, servos: int) -> None:
         raise RecordingError(path, why, "give a log whose servos have one name each, on every line")
 
 
-def _check(path: Path, what: str, schema: type[_Schema], said: Mapping[str, Any]) -> _Schema:
+def validated(
+    path: Path, what: str, schema: type[_Schema], said: Any, hint: str = "record or import it again"
+) -> _Schema:
+    """What a file says, as an object of `schema`."""
     try:
         return schema.model_validate(said)
     except ValidationError as failure:
         first = failure.errors()[0]
         where, message = ".".join(map(str, first["loc"])), str(first["msg"])
-        why = f"{what}: {where}: {message[0].lower()}{message[1:]}"
-        raise RecordingError(path, why, "record or import it again") from None
+        raise RecordingError(path, printable(f"{what}: {where}: {message[0].lower()}{message[1:]}"), hint) from None

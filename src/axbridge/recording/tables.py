@@ -11,42 +11,28 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import UnsupportedOperation, UsageError
 
-HEADERS = {
-    "time": "time_s",
-    "command": "command_rad",
-    "commanded": "commanded_s",
-    "position": "position_rad",
-    "velocity": "velocity_rad_s",
-    "load": "load",
-    "voltage": "voltage_V",
-    "temperature": "temperature_C",
-    "errors": "errors",
-    "torque": "torque_Nm",
-    "torque_enabled": "torque_enabled",
-    "power": "power_W",
-    "true_position": "true_position_rad",
-    "true_torque": "true_torque_Nm",
-    "speed_limit": "speed_limit_rad_s",
-    "duty": "duty",
-    "torque_limit": "torque_limit",
+_COLUMNS = {
+    # by field: its header, and the digits behind the point that carry something: a microsecond, and a hundredth or less
+    # of what a servo can tell (5 mrad, 0.01 rad/s, 0.1 % of duty, 0.1 V, 1 °C)
+    "time": ("time_s", 6),
+    "command": ("command_rad", 6),
+    "commanded": ("commanded_s", 6),
+    "position": ("position_rad", 6),
+    "velocity": ("velocity_rad_s", 5),
+    "load": ("load", 5),
+    "voltage": ("voltage_V", 3),
+    "temperature": ("temperature_C", 2),
+    "errors": ("errors", 0),
+    "torque": ("torque_Nm", 5),
+    "torque_enabled": ("torque_enabled", 0),
+    "power": ("power_W", 5),
+    "true_position": ("true_position_rad", 6),
+    "true_torque": ("true_torque_Nm", 5),
+    "speed_limit": ("speed_limit_rad_s", 5),
+    "duty": ("duty", 5),
+    "torque_limit": ("torque_limit", 5),
 }
-
-# Digits behind the point that carry something: a microsecond, and a hundredth or less of what a servo can tell (5 mrad,
-# 0.01 rad/s, 0.1 % of duty, 0.1 V, 1 °C).
-_DECIMALS = {
-    "time": 6,
-    "commanded": 6,
-    "command": 6,
-    "position": 6,
-    "true_position": 6,
-    "velocity": 5,
-    "speed_limit": 5,
-    "voltage": 3,
-    "temperature": 2,
-    "errors": 0,
-    "torque_enabled": 0,
-}
-_OTHERS = 5
+HEADERS = {key: header for key, (header, _) in _COLUMNS.items()}
 
 _HELD = {"command", "commanded", "torque_enabled", "speed_limit", "duty", "torque_limit", "errors"}
 _GAP = 2.5  # times the usual spacing: what is longer is not bridged
@@ -58,7 +44,7 @@ def rounded(key: str, value: float) -> str:
     """A value of column `key` with the digits that carry something; "" where it is unknown."""
     if math.isnan(value):
         return ""
-    text = f"{value:.{_DECIMALS.get(key, _OTHERS)}f}"
+    text = f"{value:.{_COLUMNS[key][1]}f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text
 
