@@ -3,12 +3,11 @@
 import os
 import signal
 import time
-from contextlib import contextmanager
 
-import dynamixel_sdk as sdk
 import pytest
 
 from axbridge.bus.watchdogs import PERIOD
+from axbridge.config.registers import XAddress
 from tests.support import ends
 from tests.support.warm import Warm, serving
 
@@ -74,44 +73,20 @@ robot.close()
 """
 
 
-class Client:
-    """Somebody else on the line: dynamixel-sdk."""
-
-    def __init__(self, port):
-        self._port, self._packets = sdk.PortHandler(port), sdk.PacketHandler(2.0)
-        assert self._port.openPort()
-        assert self._port.setBaudRate(1_000_000)
-
-    def read(self, id_, address, size):
-        while True:
-            data, result, _ = self._packets.readTxRx(self._port, id_, address, size)
-            if result == sdk.COMM_SUCCESS:
-                return int.from_bytes(bytes(data), "little", signed=True)
-
-    def write_goal_velocity(self, id_, value):
-        return self._packets.write4ByteTxRx(self._port, id_, 104, value)[1]
-
-    def close(self):
-        self._port.closePort()
-
-
-@contextmanager
-def client(port):
-    made = Client(port)
-    try:
-        yield made
-    finally:
-        made.close()
-
-
 @pytest.fixture(scope="module")
-def port():
-    with serving("koch") as served:
-        yield served
+def line():
+    with serving("koch") as port:
+        yield ends.Line("koch", port)
 
 
-def test_joints_stop_within_the_period_although_host_and_guard_are_killed(port):
-    with Warm("-c", OPEN + RUN, port) as driver:
+def held(line, register, *joints):
+    """What joints hold in a register, as somebody else on the line reads them."""
+    found = line.registers(register)
+    return [found[joint][0] for joint in joints]
+
+
+def test_joints_stop_within_the_period_although_host_and_guard_are_killed(line):
+    with Warm("-c", OPEN + RUN, line.port) as driver:
         guard = int(driver.stdout.readline())
         said = [driver.stdout.readline() for _ in range(20)]
         os.kill(guard, signal.SIGKILL)
@@ -120,33 +95,33 @@ def test_joints_stop_within_the_period_although_host_and_guard_are_killed(port):
         last = [float(part) for part in said[-1].split()]
         driver.wait()
     time.sleep(3 * PERIOD)  # nobody talks: any packet would feed them
-    with client(port) as other:
-        assert [other.read(id_, 98, 1) for id_ in (1, 3, 5, 6)] == [-1] * 4
-        assert [other.read(id_, 64, 1) for id_ in (1, 3, 5, 6)] == [1] * 4  # it stops, and does not go limp
-        before = [other.read(id_, 132, 4) for id_ in (1, 5, 6)]
-        time.sleep(0.3)
-        after = [other.read(id_, 132, 4) for id_ in (1, 5, 6)]
-        assert max(abs(one - two) for one, two in zip(before, after, strict=True)) <= 2
-        assert other.read(3, 126, 2) == 0  # in current mode it has none, and gravity has the joint
-        pan, roll = ((counts - 2048) * 0.001534 for counts in after[:2])
-        assert 0.4 * PERIOD < roll - last[0] < 1.3 * PERIOD + 0.05  # at 1 rad/s
-        assert 0.4 * PERIOD < (pan - last[1]) / 0.5 < 1.3 * PERIOD + 0.1
-        assert other.write_goal_velocity(5, 40) == 4  # data range, until 0 is written
-    with Warm("-c", OPEN + NEXT, port) as next_one:
+    moving = "shoulder_pan", "elbow_flex", "wrist_roll", "gripper"
+    assert held(line, "bus_watchdog", *moving) == [-1] * 4
+    assert held(line, "torque_enable", *moving) == [1] * 4  # it stops, and does not go limp
+    before = held(line, "present_position", "shoulder_pan", "wrist_roll", "gripper")
+    time.sleep(0.3)
+    after = held(line, "present_position", "shoulder_pan", "wrist_roll", "gripper")
+    assert max(abs(one - two) for one, two in zip(before, after, strict=True)) <= 2
+    assert held(line, "present_current", "elbow_flex") == [0]  # in current mode it has none, and gravity has the joint
+    pan, roll = ((counts - 2048) * 0.001534 for counts in after[:2])
+    assert 0.4 * PERIOD < roll - last[0] < 1.3 * PERIOD + 0.05  # at 1 rad/s
+    assert 0.4 * PERIOD < (pan - last[1]) / 0.5 < 1.3 * PERIOD + 0.1
+    with line.opened() as bus:
+        assert bus.write(5, XAddress.GOAL_VELOCITY, (40).to_bytes(4, "little")).error == 4  # range, until 0 is written
+    with Warm("-c", OPEN + NEXT, line.port) as next_one:
         out, err = next_one.communicate(timeout=60)
     assert out, err
     assert abs(float(out)) < 0.1
-    with client(port) as other:
-        assert [other.read(id_, 11, 1) for id_ in (1, 3, 5, 6)] == [3] * 4
+    assert held(line, "operating_mode", *moving) == [3] * 4
 
 
-def test_a_slow_program_that_lives_does_not_trip_it(port):
-    with Warm("-c", OPEN + SLOW, port) as driver:
+def test_a_slow_program_that_lives_does_not_trip_it(line):
+    with Warm("-c", OPEN + SLOW, line.port) as driver:
         assert driver.communicate(timeout=60)[0] == "[25, 0] True\n"
 
 
-def test_after_a_program_stood_still_its_motors_stay_off_until_they_are_asked(port):
-    with Warm("-c", OPEN + STOPPED, port) as driver:
+def test_after_a_program_stood_still_its_motors_stay_off_until_they_are_asked(line):
+    with Warm("-c", OPEN + STOPPED, line.port) as driver:
         os.kill(int(driver.stdout.readline()), signal.SIGSTOP)
         time.sleep(3 * PERIOD)
         os.kill(driver.pid, signal.SIGCONT)
@@ -155,6 +130,6 @@ def test_after_a_program_stood_still_its_motors_stay_off_until_they_are_asked(po
 
 
 @pytest.mark.parametrize("how", ["script", "exception", "SIGTERM", "SIGKILL"])
-def test_no_way_out_leaves_it_armed_or_in_another_mode(port, how):
-    ended = ends.end(ends.Line("koch", port), "wheel", how, step_ms=20, moment=0.1)
+def test_no_way_out_leaves_it_armed_or_in_another_mode(line, how):
+    ended = ends.end(line, "wheel", how, step_ms=20, moment=0.1)
     assert not ended.wrong

@@ -202,7 +202,9 @@ def test_a_signal_finds_the_line_free_after_an_exception_in_the_middle_of_a_cycl
     assert failure is not None
 
 
-def test_a_line_that_another_thread_keeps_is_reported(line, cycle, monkeypatch):
+@pytest.fixture
+def kept(cycle, monkeypatch):
+    """Another thread keeps the line, as long as the test lasts."""
     monkeypatch.setattr(safety, "_PATIENCE", 0.05)
     taken, done = threading.Event(), threading.Event()
 
@@ -214,9 +216,14 @@ def test_a_line_that_another_thread_keeps_is_reported(line, cycle, monkeypatch):
     keeper = threading.Thread(target=keep)
     keeper.start()
     taken.wait(5)
-    errors = safety.Safety([cycle], guard=False).release()
+    yield
     done.set()
     keeper.join()
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_line_that_another_thread_keeps_is_reported(cycle):
+    errors = safety.Safety([cycle], guard=False).release()
     assert set(errors) == {"hip", "knee", "ankle"}
     assert "another thread" in errors["hip"].message
 
@@ -254,10 +261,12 @@ def test_a_servo_that_does_not_hold_is_limped_and_the_others_hold(line, cycle):
     assert powered(line) == {1, 3}
 
 
-def test_a_park_that_fails_on_the_way_ends_limp(line, cycle, monkeypatch):
+@pytest.mark.parametrize("policy", ["park", "hold"])
+def test_a_policy_that_fails_in_no_foreseen_way_ends_limp(line, cycle, monkeypatch, policy):
     power(line)
     monkeypatch.setattr(cycle, "exchange", lambda goals: 1 / 0)
-    assert safety.Safety([cycle], "park", park_pose={"hip": 900}, guard=False).release() == {}
+    monkeypatch.setattr(safety, "hold", lambda cycle: 1 / 0)
+    assert safety.Safety([cycle], policy, park_pose={"hip": 900}, guard=False).release() == {}
     assert not powered(line)
 
 
@@ -359,14 +368,18 @@ def test_a_guard_that_was_killed_is_replaced(line, cycle):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_that_leaves_the_context_leaves_robot_and_guard_alone(line, cycle):
+@pytest.mark.parametrize("end", ["leaves the context", "gets a signal"])
+def test_a_forked_child_leaves_robot_and_guard_alone(line, cycle, end):
     power(line)
     with safety.Safety([cycle]) as watched:
         child = os.fork()
         if child == 0:
+            if end == "gets a signal":
+                os.kill(os.getpid(), signal.SIGTERM)
             watched.__exit__(None, None, None)
             os._exit(0)
-        os.waitpid(child, 0)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status) == (end == "gets a signal")
         settle(cycle)
         assert powered(line) == {1, 2, 3}
         assert watched._guard.poll() is None
@@ -423,19 +436,9 @@ def test_when_the_program_ends_no_thread_of_it_reaches_the_line_any_more(line, c
     cycle.bus.turn.lock.release()  # or the thread could never end
 
 
-def test_a_line_that_a_thread_keeps_to_the_end_is_left_to_the_guard(line, cycle, monkeypatch):
-    monkeypatch.setattr(safety, "_PATIENCE", 0.05)
+@pytest.mark.usefixtures("kept")
+def test_a_line_that_a_thread_keeps_to_the_end_is_left_to_the_guard(line, cycle):
     power(line)
-    taken, done = threading.Event(), threading.Event()
-
-    def keep():
-        with cycle.bus.turn.lock:
-            taken.set()
-            done.wait(5)
-
-    keeper = threading.Thread(target=keep)
-    keeper.start()
-    taken.wait(5)
     watched = safety.Safety([cycle])
     watched.arm()
     WAYS_OUT.leave_for_good()
@@ -444,8 +447,6 @@ def test_a_line_that_a_thread_keeps_to_the_end_is_left_to_the_guard(line, cycle,
     os.close(watched._pipe)  # as when the process is gone
     assert watched._guard.wait(10) == 0
     assert not powered(line)
-    done.set()
-    keeper.join()
 
 
 def test_after_a_signal_that_ends_nothing_the_main_thread_alone_commands(line, cycle, driving):
@@ -540,40 +541,11 @@ def test_park_needs_a_pose(cycle):
         safety.Safety([cycle], "park")
 
 
-def test_leaving_the_context_by_an_exception_limps(line, cycle):
-    power(line)
-    with pytest.raises(ZeroDivisionError), safety.Safety([cycle], guard=False):
-        _ = 1 / 0
-    assert not powered(line)
-
-
 def test_signals_are_given_back(cycle):
     before = signal.getsignal(signal.SIGTERM)
     with safety.Safety([cycle], guard=False):
         assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_a_signal_limps_and_reaches_the_earlier_handler(line, cycle):
-    power(line)
-    with pytest.raises(KeyboardInterrupt), safety.Safety([cycle], guard=False):
-        signal.raise_signal(signal.SIGINT)
-    assert not powered(line)
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_leaves_the_robot_alone(line, cycle):
-    with safety.Safety([cycle], guard=False):
-        power(line)
-        child = os.fork()
-        if child == 0:
-            os.kill(os.getpid(), signal.SIGTERM)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        assert os.WTERMSIG(status) == signal.SIGTERM
-        settle(cycle)
-        assert powered(line) == {1, 2, 3}
-    assert not powered(line)
 
 
 def test_a_missing_guard_is_a_warning_not_the_end(line, cycle, monkeypatch):
@@ -631,20 +603,6 @@ def test_a_controller_that_falls_silent_is_limped_and_starts_again_from_where_it
         assert int.from_bytes(line.tables[1][34:36], "little") < 600  # and softly
 
 
-def test_a_servo_beyond_its_temperature_is_switched_off_until_recovered(line):
-    with SerialBus(line.port) as bus:
-        cycle = Cycle(bus, [CycleServo("hip", 1, top_temperature=60)])
-        cycle.exchange({"hip": Goal(900, 0)})
-        line.tables[1][43] = 61
-        assert [event.kind for event in cycle.exchange({"hip": Goal(900, 0)}).events] == ["limit"]
-        cycle.exchange({"hip": Goal(800, 0)})
-        assert not powered(line)
-        line.tables[1][43] = 50
-        cycle.recover("hip")
-        cycle.exchange({"hip": Goal(800, 0)})
-        assert line.tables[1][30:32] == line.tables[1][36:38]
-
-
 def test_a_hot_servo_is_told_until_it_confirms(line):
     with SerialBus(line.port, retries=0) as bus:
         cycle = Cycle(bus, [CycleServo("hip", 1, top_temperature=60)])
@@ -661,17 +619,6 @@ def test_a_hot_servo_is_told_until_it_confirms(line):
         assert not powered(line)
 
 
-def test_an_overload_is_recovered_on_request_by_a_new_torque_limit(line, cycle):
-    cycle.exchange({"hip": Goal(501, 0, 1023)})
-    line.tables[1][34:36] = b"\0\0"
-    for _ in range(3):
-        result = cycle.exchange({"hip": Goal(501, 0, 1023)})
-    assert result.states["hip"].torque_limit == 0  # not revived unasked
-    cycle.recover("hip")
-    cycle.exchange({"hip": Goal(501, 0, 1023)})
-    assert line.tables[1][34:36] != b"\0\0"
-
-
 def test_a_net_in_simulated_time_passes_a_signal_on_to_a_real_one(line, cycle):
     class Simulated:
         bus = type("Bus", (), {"clock": object(), "turn": None})
@@ -685,10 +632,3 @@ def test_a_net_in_simulated_time_passes_a_signal_on_to_a_real_one(line, cycle):
             signal.raise_signal(signal.SIGINT)
         simulated.disarm()
         assert not powered(line)
-
-
-def test_a_hold_that_fails_in_no_foreseen_way_ends_limp(line, cycle, monkeypatch):
-    power(line)
-    monkeypatch.setattr(safety, "hold", lambda cycle: 1 / 0)
-    assert safety.Safety([cycle], "hold", guard=False).release() == {}
-    assert not powered(line)
