@@ -3,24 +3,10 @@
 import sys
 import time
 
-from dynamixel_sdk import COMM_SUCCESS, GroupSyncWrite, PacketHandler, PortHandler
+from asking import done, opened
+from dynamixel_sdk import COMM_SUCCESS, GroupSyncWrite, PacketHandler
 
-port, old, new = PortHandler(sys.argv[1]), PacketHandler(1.0), PacketHandler(2.0)
-assert port.openPort()
-assert port.setBaudRate(1_000_000)
-
-
-def done(ask, *arguments):
-    """What a call gives, with no error of the servo; asked again while a busy computer lets it time out."""
-    end = time.monotonic() + 10
-    while True:
-        answer = ask(*arguments)
-        *value, result, error = answer if isinstance(answer, tuple) else (answer, 0)
-        if result == COMM_SUCCESS or time.monotonic() > end:
-            break
-    assert (result, error) == (COMM_SUCCESS, 0), (ask, arguments, old.getTxRxResult(result), error)
-    return value[0] if value else None
-
+port, old, new = opened(sys.argv[1]), PacketHandler(1.0), PacketHandler(2.0)
 
 assert [done(old.ping, port, id_) for id_ in (1, 2)] == [12, 12]
 assert done(new.ping, port, 3) == 1200

@@ -8,28 +8,15 @@ import math
 import sys
 import time
 
-from dynamixel_sdk import COMM_SUCCESS, GroupSyncRead, GroupSyncWrite, PacketHandler, PortHandler
+from asking import done, opened
+from dynamixel_sdk import GroupSyncRead, GroupSyncWrite, PacketHandler
 
 IDS, MODELS = range(1, 7), [1060, 1060, 1200, 1200, 1200, 1200]
 OPERATING_MODE, TORQUE, GOAL, PRESENT = 11, 64, 116, 126
 VELOCITY, POSITION = 128, 132
 COUNT = math.tau / 4096
 
-port, packets = PortHandler(sys.argv[1]), PacketHandler(2.0)
-assert port.openPort()
-assert port.setBaudRate(1_000_000)
-
-
-def done(ask, *arguments):
-    """What a call gives, with no error of the servo; asked again while a busy computer lets it time out."""
-    end = time.monotonic() + 30
-    while True:
-        answer = ask(*arguments)
-        *value, result, error = answer if isinstance(answer, tuple) else (answer, 0)
-        if result == COMM_SUCCESS or time.monotonic() > end:
-            break
-    assert (result, error) == (COMM_SUCCESS, 0), (ask, arguments, packets.getTxRxResult(result), error)
-    return value[0] if value else None
+port, packets = opened(sys.argv[1]), PacketHandler(2.0)
 
 
 def signed(value, size):

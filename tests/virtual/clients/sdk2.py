@@ -3,6 +3,7 @@
 import sys
 import time
 
+from asking import done, opened
 from dynamixel_sdk import (
     COMM_SUCCESS,
     GroupBulkRead,
@@ -10,32 +11,12 @@ from dynamixel_sdk import (
     GroupSyncRead,
     GroupSyncWrite,
     PacketHandler,
-    PortHandler,
 )
 
 IDS = range(1, 7)
 OPERATING_MODE, TORQUE, P_GAIN, PWM, GOAL, POSITION, TEMPERATURE = 11, 64, 84, 100, 116, 132, 146
 
-port, packets = PortHandler(sys.argv[1]), PacketHandler(2.0)
-assert port.openPort()
-assert port.setBaudRate(1_000_000)
-
-
-def done(ask, *arguments):
-    """What a call gives, with no error of the servo; asked again while a busy computer lets it time out."""
-    end = time.monotonic() + 60
-    while True:
-        try:
-            answer = ask(*arguments)
-        except IndexError:  # this SDK takes the late answer to another question for this one's
-            assert time.monotonic() < end
-            continue
-        *value, result, error = answer if isinstance(answer, tuple) else (answer, 0)
-        if result == COMM_SUCCESS or time.monotonic() > end:
-            break
-    assert (result, error) == (COMM_SUCCESS, 0), (ask, arguments, packets.getTxRxResult(result), error)
-    return value[0] if value else None
-
+port, packets = opened(sys.argv[1]), PacketHandler(2.0)
 
 # Who is there
 assert [done(packets.ping, port, id_) for id_ in IDS] == [1060, 1060, 1200, 1200, 1200, 1200]
