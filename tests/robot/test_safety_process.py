@@ -77,7 +77,7 @@ FEW = [
     ("robot that is stepped only", "SIGSTOP"),
     *(("daemon thread", how) for how in ("script", "caught", "own handler")),
     *(("robot of a thread", how) for how in ("exception", "SIGINT")),
-    *((way, how) for way in ("loop without a step", "long call into a library") for how in ("SIGTERM", "SIGHUP")),
+    *((way, "SIGTERM") for way in ("loop without a step", "long call into a library")),
     ("thread", "SIGHUP"),
     ("asyncio and threads", "SIGINT"),
     ("concurrent.futures", "SIGINT"),

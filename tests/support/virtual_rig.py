@@ -1,9 +1,11 @@
 """Worlds for tests: servos on a line, driven by fake motors, without PyBullet."""
 
+from axbridge.bus.protocols import v1
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.instructions import Instruction
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
+from axbridge.errors import ErrorFlag
 from axbridge.servo.columns import State
 from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank
@@ -64,6 +66,17 @@ class Wire:
     def expect(self, request, reply):
         heard = self(request)
         assert heard == bytes.fromhex(reply), f"{request} -> {heard.hex(' ')}, not {reply}"
+
+    def write(self, address, *data, id=1):
+        """Of Protocol 1.0: the error byte of the acknowledgement; None for silence."""
+        reply = self(v1.encode(id, Instruction.WRITE, bytes((address, *data))))
+        return reply[4] if reply else None
+
+    def read(self, address, length, id=1, *, signed=False):
+        """Of Protocol 1.0: a number."""
+        reply = self(v1.encode(id, Instruction.READ, bytes((address, length))))
+        assert reply[4] & ErrorFlag.RANGE == 0, reply
+        return int.from_bytes(reply[5:-1], "little", signed=signed)
 
     def wait(self, seconds):
         self.world.sleep_until(self.world.now() + seconds)

@@ -12,18 +12,8 @@ from tests.support.virtual_rig import Wire, make_world
 READ, WRITE, ACTION, RESET, REBOOT, BULK_READ = 2, 3, 5, 6, 8, 0x92
 
 
-def write(wire, address, *data, id=1):
-    reply = wire(encode(id, WRITE, bytes((address, *data))))
-    return reply[4] if reply else None
-
-
 def word(value):
     return tuple((value & 0xFFFF).to_bytes(2, "little"))
-
-
-def read(wire, address, length, id=1, *, signed=False):
-    reply = wire(encode(id, READ, bytes((address, length))))
-    return int.from_bytes(reply[5:-1], "little", signed=signed)
 
 
 def error(wire, id=1):
@@ -50,22 +40,22 @@ def test_voltage_limits_up_to_25_volts(old):
 def test_lock_leaves_only_24_to_35(old):
     old.expect("FF FF 00 04 03 2F 01 C8", "FF FF 00 02 00 FD")
     old.expect("FF FF 00 05 03 30 40 00 87", "FF FF 00 02 08 F5")
-    assert write(old, 34, *word(500), id=0) == 0
-    assert write(old, 35, 1, id=0) == 0x08
+    assert old.write(34, *word(500), id=0) == 0
+    assert old.write(35, 1, id=0) == 0x08
 
 
 def test_a_shutdown_takes_torque_enable_and_only_that_gives_it_back(old):
     servo = old.world.servos["s0"]
-    write(old, 18, 0x24, id=0)
-    write(old, 30, *word(600), id=0)
+    old.write(18, 0x24, id=0)
+    old.write(30, *word(600), id=0)
     old.world.inject("overload:0")
     old.wait(0.05)
     assert error(old, 0) == ErrorFlag.OVERLOAD
-    assert read(old, 24, 1, id=0) == 0
-    write(old, 30, *word(500), id=0)
-    write(old, 34, *word(1000), id=0)
-    assert read(old, 24, 1, id=0) == 0
-    write(old, 24, 1, id=0)
+    assert old.read(24, 1, id=0) == 0
+    old.write(30, *word(500), id=0)
+    old.write(34, *word(1000), id=0)
+    assert old.read(24, 1, id=0) == 0
+    old.write(24, 1, id=0)
     old.wait(0.05)
     assert error(old, 0) == 0
     assert servo.driven
@@ -75,10 +65,10 @@ def test_one_byte_of_a_word_where_a_profile_takes_it(tmp_path):
     path = tmp_path / "dx.toml"
     path.write_text('base = "ax-12a"\nname = "dx"\n[behaviour]\nsplit_word_write = "accept"', encoding="utf-8")
     wire = Wire(make_world(profile=str(path), cw_angle_limit=1))
-    assert write(wire, 30, 0) == 0
-    assert read(wire, 30, 2) == 512
-    assert write(wire, 31, 1) == 0
-    assert read(wire, 30, 2) == 256
+    assert wire.write(30, 0) == 0
+    assert wire.read(30, 2) == 512
+    assert wire.write(31, 1) == 0
+    assert wire.read(30, 2) == 256
 
 
 @pytest.mark.parametrize(
@@ -100,7 +90,7 @@ def test_flags_of_a_profile(tmp_path, flag, request_, reply):
     wire = Wire(make_world(profile=str(path), cw_angle_limit=100))
     assert wire(request_) == reply
     if "clamp" in flag:
-        assert read(wire, 30, 2) == 100
+        assert wire.read(30, 2) == 100
 
 
 # -- alarms ----------------------------------------------------------------------------------------------------------
@@ -113,29 +103,29 @@ def wire():
 
 def test_a_stalled_servo_shuts_down_and_revives_by_its_torque_limit(wire):
     wire.world.bank.stall[0] = True
-    write(wire, 30, *word(900))
+    wire.write(30, *word(900))
     wire.wait(1.0)
     assert error(wire) == 0
     wire.wait(1.0)
     assert error(wire) == ErrorFlag.OVERLOAD
-    assert read(wire, 34, 2) == 0
-    assert read(wire, 24, 1) == 1
+    assert wire.read(34, 2) == 0
+    assert wire.read(24, 1) == 1
     assert wire.world.bank.command[0, Command.TORQUE] == 0
     wire.world.bank.stall[0] = False
-    assert write(wire, 34, *word(1023)) == ErrorFlag.OVERLOAD
+    assert wire.write(34, *word(1023)) == ErrorFlag.OVERLOAD
     wire.wait(0.5)
     assert error(wire) == 0
     assert wire.world.bank.command[0, Command.TORQUE] == 1
 
 
 def test_without_its_bit_in_shutdown_an_overload_is_only_reported(wire):
-    write(wire, 18, 0)
+    wire.write(18, 0)
     wire.wait(0.05)
     wire.world.bank.stall[0] = True
-    write(wire, 30, *word(900))
+    wire.write(30, *word(900))
     wire.wait(2.0)
     assert error(wire) == ErrorFlag.OVERLOAD
-    assert read(wire, 34, 2) == 1023
+    assert wire.read(34, 2) == 1023
     wire.world.bank.stall[0] = False
     wire.wait(0.5)
     assert error(wire) == 0
@@ -145,15 +135,15 @@ def test_input_voltage_is_a_state_bit_of_every_answer(wire):
     wire.world.bank.supply[:] = 5.5
     wire.wait(0.1)
     assert error(wire) == ErrorFlag.INPUT_VOLTAGE
-    assert write(wire, 30, *word(4000)) == ErrorFlag.INPUT_VOLTAGE | ErrorFlag.RANGE
-    assert read(wire, 42, 1) == 55
+    assert wire.write(30, *word(4000)) == ErrorFlag.INPUT_VOLTAGE | ErrorFlag.RANGE
+    assert wire.read(42, 1) == 55
     wire.world.bank.supply[:] = 11.1
     wire.wait(0.1)
     assert error(wire) == 0
 
 
 def test_overheating_shuts_down(wire):
-    write(wire, 30, *word(600))
+    wire.write(30, *word(600))
     wire.world.bank.state[0, State.TEMPERATURE] = 75
     wire.wait(0.05)
     assert error(wire) == ErrorFlag.OVERHEATING
@@ -164,10 +154,10 @@ def test_overheating_shuts_down(wire):
 
 
 def test_mx_knows_reboot(mx):
-    write(mx, 26, 5)
+    mx.write(26, 5)
     mx.expect("FF FF 01 02 08 F4", "FF FF 01 02 00 FC")
     mx.wait(0.2)
-    assert read(mx, 26, 1) == 0
+    assert mx.read(26, 1) == 0
 
 
 def test_bulk_read_is_answered_in_the_order_listed():
@@ -189,47 +179,47 @@ def test_bulk_read_waits_in_vain_for_a_servo_that_is_not_there():
 
 
 def test_mx_wheel_is_a_speed(mx):
-    write(mx, 6, *word(0), *word(0))
+    mx.write(6, *word(0), *word(0))
     mx.wait(0.1)
-    write(mx, 24, 1)
-    write(mx, 32, *word(0x400 | 100))
+    mx.write(24, 1)
+    mx.write(32, *word(0x400 | 100))
     mx.wait(0.1)
     assert mx.world.bank.command[0, Command.SPEED] == pytest.approx(-100 * 0.114 * 2 * 3.14159265 / 60)
-    assert read(mx, 38, 2) == 0x400 | 100
+    assert mx.read(38, 2) == 0x400 | 100
 
 
 def test_mx_multi_turn_takes_signed_goals_beyond_a_turn(mx):
-    assert write(mx, 30, *word(5000)) == 0x08
-    write(mx, 6, *word(4095), *word(4095))
+    assert mx.write(30, *word(5000)) == 0x08
+    mx.write(6, *word(4095), *word(4095))
     mx.wait(0.1)
-    assert write(mx, 30, *word(-3000)) == 0
+    assert mx.write(30, *word(-3000)) == 0
     mx.wait(3)
-    assert abs(read(mx, 36, 2, signed=True) + 3000) <= 2
-    assert write(mx, 30, *word(28673)) == 0x08
+    assert abs(mx.read(36, 2, signed=True) + 3000) <= 2
+    assert mx.write(30, *word(28673)) == 0x08
 
 
 def test_mx_divider_and_offset_count_within_the_first_turn_too(mx):
-    write(mx, 6, *word(4095), *word(4095))
+    mx.write(6, *word(4095), *word(4095))
     mx.wait(0.1)
-    before = read(mx, 36, 2)
-    write(mx, 20, *word(100), 2)  # Multi Turn Offset and Resolution Divider
+    before = mx.read(36, 2)
+    mx.write(20, *word(100), 2)  # Multi Turn Offset and Resolution Divider
     mx.wait(0.1)
-    assert read(mx, 36, 2) == before // 2 + 100
+    assert mx.read(36, 2) == before // 2 + 100
 
 
 @pytest.mark.slow
 @pytest.mark.ci
 def test_mx_tick_counts_milliseconds_and_wraps(mx):
     mx.wait(40)
-    first = read(mx, 50, 2)
+    first = mx.read(50, 2)
     assert first == pytest.approx(40_000 - 32_768, abs=150)
 
 
 def test_mx_overload_stays_until_a_power_cycle(mx):
     mx.world.inject("overload:1")
     mx.wait(0.05)
-    write(mx, 34, *word(1023))
-    assert read(mx, 34, 2) == 0
+    mx.write(34, *word(1023))
+    assert mx.read(34, 2) == 0
     mx.wait(0.1)
     assert error(mx) == ErrorFlag.OVERLOAD
     mx.world.power_cycle()
@@ -238,8 +228,8 @@ def test_mx_overload_stays_until_a_power_cycle(mx):
 
 
 def test_gains_and_acceleration_reach_the_loop(mx):
-    write(mx, 26, 3, 2, 40)
-    write(mx, 73, 10)
+    mx.write(26, 3, 2, 40)
+    mx.write(73, 10)
     row = mx.world.bank.command[0]
     assert (row[Command.D_GAIN], row[Command.I_GAIN], row[Command.P_GAIN]) == (3, 2, 40)
     assert row[Command.ACCELERATION] == pytest.approx(1.498, abs=1e-3)
@@ -249,8 +239,8 @@ def test_gains_and_acceleration_reach_the_loop(mx):
     ("written", "effective"), [(0, 2), (3, 2), (4, 4), (15, 8), (16, 16), (63, 32), (64, 64), (128, 128), (254, 128)]
 )
 def test_compliance_slopes_snap(wire, written, effective):
-    write(wire, 28, written)
-    assert read(wire, 28, 1) == written
+    wire.write(28, written)
+    assert wire.read(28, 1) == written
     assert wire.world.bank.command[0, Command.SLOPE_CW] == pytest.approx(effective * 0.00511826, rel=1e-4)
 
 
@@ -262,7 +252,7 @@ def turned(tmp_path, degrees, quirk="none"):
     path = tmp_path / f"{quirk}.toml"  # a profile is read once a process
     path.write_text(f'base = "ax-12a"\nname = "quirky"\n[behaviour]\nspeed_quirk = "{quirk}"', encoding="utf-8")
     wire = Wire(make_world(profile=str(path), cw_angle_limit=0, ccw_angle_limit=0))
-    write(wire, 32, *word(300))
+    wire.write(32, *word(300))
     wire.wait(0.05)
     state = wire.world.bank.state
     wire.world.bank.advance = lambda _: None
@@ -272,18 +262,18 @@ def turned(tmp_path, degrees, quirk="none"):
 
 @pytest.mark.parametrize(("degrees", "count"), [(0, 0), (150, 512), (300, 1023), (310, 1023), (350, 0), (510, 512)])
 def test_the_dead_zone_reads_as_its_nearer_end(tmp_path, degrees, count):
-    assert read(turned(tmp_path, degrees), 36, 2) == pytest.approx(count, abs=1)
+    assert turned(tmp_path, degrees).read(36, 2) == pytest.approx(count, abs=1)
 
 
 def test_some_firmwares_set_stray_bits_in_the_speed_of_a_wheel(tmp_path):
-    assert read(turned(tmp_path, 100, "none"), 38, 2) < 0x800
-    assert read(turned(tmp_path, 100, "garbage_high_bits"), 38, 2) >= 0x800
+    assert turned(tmp_path, 100, "none").read(38, 2) < 0x800
+    assert turned(tmp_path, 100, "garbage_high_bits").read(38, 2) >= 0x800
 
 
 def test_some_firmwares_keep_the_speed_of_a_shaft_that_has_stopped(tmp_path):
     wire = turned(tmp_path, 100, "stale")
-    moving = read(wire, 38, 2)
+    moving = wire.read(38, 2)
     wire.world.bank.state[0, State.SPEED] = 0.0
-    assert read(wire, 38, 2) == moving > 0
+    assert wire.read(38, 2) == moving > 0
     wire.world.bank.state[0, State.READING] += 0.1
-    assert read(wire, 38, 2) == 0
+    assert wire.read(38, 2) == 0

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 FATES = ["drop", "corrupt", "junk", "insert", 0.04, 16]
 REGISTERS = (26, 28, 30, 32, 34, 48)
-TURNS = 1500
+TURNS = 800
 
 
 def mishaps(seed, share=0.05):

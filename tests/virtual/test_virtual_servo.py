@@ -16,21 +16,6 @@ def wire():
     return Wire(make_world(return_delay_time=0))
 
 
-def write(wire, address, *data, id=1):
-    """Error byte of the acknowledgement; None for silence."""
-    reply = wire(encode(id, WRITE, bytes((address, *data))))
-    return reply[4] if reply else None
-
-
-def read(wire, address, length, id=1):
-    reply = wire(encode(id, READ, bytes((address, length))))
-    return int.from_bytes(reply[5:-1], "little") if reply[4] == 0 else ("error", reply[4])
-
-
-def settle(wire, seconds=1.0):
-    wire.wait(seconds)
-
-
 # -- golden vectors --------------------------------------------------------------------------------------------------
 
 
@@ -92,11 +77,11 @@ def test_full_table_is_one_status_of_56_bytes(wire):
 
 def test_registered_goal_waits_for_action(wire):
     wire.expect("FF FF 01 05 04 1E F4 01 E2", "FF FF 01 02 00 FC")
-    assert read(wire, 44, 1) == 1
-    assert read(wire, 30, 2) == 512
+    assert wire.read(44, 1) == 1
+    assert wire.read(30, 2) == 512
     wire.expect("FF FF FE 02 05 FA", "")
-    assert read(wire, 44, 1) == 0
-    assert read(wire, 30, 2) == 500
+    assert wire.read(44, 1) == 0
+    assert wire.read(30, 2) == 500
 
 
 def test_new_baud_counts_after_the_answer():
@@ -117,8 +102,8 @@ def test_several_state_bits_in_one_answer(wire):
 def test_lock_keeps_the_eeprom():
     wire = Wire(make_world(ids=(0,)))
     wire.expect("FF FF 00 04 03 2F 01 C8", "FF FF 00 02 00 FD")
-    assert write(wire, 12, 70, id=0) == 0x08
-    assert write(wire, 25, 1, id=0) == 0
+    assert wire.write(12, 70, id=0) == 0x08
+    assert wire.write(25, 1, id=0) == 0
 
 
 def test_factory_reset_answers_with_the_old_id():
@@ -126,13 +111,13 @@ def test_factory_reset_answers_with_the_old_id():
     wire.expect("FF FF 00 02 06 F7", "FF FF 00 02 00 FD")
     wire.wait(0.5)
     wire.expect("FF FF 01 02 01 FB", "FF FF 01 02 00 FC")
-    assert read(wire, 11, 1) == 70
+    assert wire.read(11, 1) == 70
 
 
 def test_sync_write_of_goal_and_speed_to_four():
     wire = Wire(make_world(ids=(0, 1, 2, 3), return_delay_time=0))
     wire.expect("FF FF FE 18 83 1E 04 00 10 00 50 01 01 20 02 60 03 02 30 00 70 01 03 20 02 80 03 12", "")
-    goals = [(read(wire, 30, 2, id_), read(wire, 32, 2, id_)) for id_ in range(4)]
+    goals = [(wire.read(30, 2, id_), wire.read(32, 2, id_)) for id_ in range(4)]
     assert goals == [(0x10, 0x150), (0x220, 0x360), (0x30, 0x170), (0x220, 0x380)]
 
 
@@ -156,7 +141,7 @@ def test_sync_write_of_goal_and_speed_to_four():
 def test_a_write_that_is_refused_changes_nothing(address, data, error):
     wire = Wire(make_world(return_delay_time=0, cw_angle_limit=200, ccw_angle_limit=800))
     before = bytes(wire.world.servos["s1"].table.data)
-    assert write(wire, address, *data) == error
+    assert wire.write(address, *data) == error
     assert wire.world.servos["s1"].table.data == before
 
 
@@ -183,17 +168,17 @@ def test_a_read_past_the_table_is_refused_without_data(wire):
 
 
 def test_several_registers_in_one_write(wire):
-    assert write(wire, 30, 0xF4, 0x01, 0xFF, 0x03) == 0
-    assert (read(wire, 30, 2), read(wire, 32, 2)) == (500, 1023)
+    assert wire.write(30, 0xF4, 0x01, 0xFF, 0x03) == 0
+    assert (wire.read(30, 2), wire.read(32, 2)) == (500, 1023)
 
 
 def test_lock_cannot_be_taken_back(wire):
-    assert write(wire, 47, 0) == 0x08
-    assert write(wire, 47, 1) == 0
-    assert write(wire, 47, 0) == 0x08
+    assert wire.write(47, 0) == 0x08
+    assert wire.write(47, 1) == 0
+    assert wire.write(47, 0) == 0x08
     wire.world.power_cycle()
     wire.wait(0.2)
-    assert read(wire, 47, 1) == 0
+    assert wire.read(47, 1) == 0
 
 
 @pytest.mark.parametrize("instruction", [READ, WRITE, REG_WRITE])
@@ -205,98 +190,98 @@ def test_too_few_parameters(wire, instruction):
 
 
 def test_a_goal_switches_the_torque_on_and_the_shaft_arrives(wire):
-    assert read(wire, 24, 1) == 0
-    write(wire, 30, *(700).to_bytes(2, "little"))
-    assert read(wire, 24, 1) == 1
-    assert read(wire, 46, 1) == 1
-    settle(wire, 2)
-    assert abs(read(wire, 36, 2) - 700) <= 1
-    assert read(wire, 46, 1) == 0
+    assert wire.read(24, 1) == 0
+    wire.write(30, *(700).to_bytes(2, "little"))
+    assert wire.read(24, 1) == 1
+    assert wire.read(46, 1) == 1
+    wire.wait(2)
+    assert abs(wire.read(36, 2) - 700) <= 1
+    assert wire.read(46, 1) == 0
 
 
 def test_torque_on_holds_where_the_hand_has_put_it(wire):
     wire.world.bank.state[0, State.ANGLE] = wire.world.bank.state[0, State.READING] = 0.5
-    write(wire, 24, 1)
-    assert read(wire, 30, 2) == read(wire, 36, 2) == 512 + round(0.5 / 0.0051182)
+    wire.write(24, 1)
+    assert wire.read(30, 2) == wire.read(36, 2) == 512 + round(0.5 / 0.0051182)
 
 
 def test_speed_and_load_have_a_direction_bit(wire):
-    write(wire, 30, 0, 0)
-    settle(wire, 0.05)
-    assert read(wire, 38, 2) & 0x400
-    assert read(wire, 40, 2) & 0x400
-    write(wire, 30, *(1023).to_bytes(2, "little"))
-    settle(wire, 0.05)
-    assert not read(wire, 38, 2) & 0x400
+    wire.write(30, 0, 0)
+    wire.wait(0.05)
+    assert wire.read(38, 2) & 0x400
+    assert wire.read(40, 2) & 0x400
+    wire.write(30, *(1023).to_bytes(2, "little"))
+    wire.wait(0.05)
+    assert not wire.read(38, 2) & 0x400
 
 
 def test_wheel_mode_is_a_duty_and_takes_no_goal():
     wire = Wire(make_world(cw_angle_limit=0, ccw_angle_limit=0))
-    assert write(wire, 30, 100, 0) == 0x02
-    assert write(wire, 32, *(1024 + 512).to_bytes(2, "little")) == 0
-    assert read(wire, 24, 1) == 0  # it turns although Torque Enable reads 0
-    settle(wire, 0.05)
+    assert wire.write(30, 100, 0) == 0x02
+    assert wire.write(32, *(1024 + 512).to_bytes(2, "little")) == 0
+    assert wire.read(24, 1) == 0  # it turns although Torque Enable reads 0
+    wire.wait(0.05)
     assert wire.world.bank.command[0, Command.DUTY] == pytest.approx(-512 / 1023)
     assert wire.world.bank.state[0, State.SPEED] < 0
-    write(wire, 24, 0)
+    wire.write(24, 0)
     assert wire.world.bank.command[0, Command.TORQUE] == 0
 
 
 def test_max_torque_is_loaded_at_power_on_only(wire):
-    write(wire, 14, 0, 2)
+    wire.write(14, 0, 2)
     wire.wait(0.1)
-    assert read(wire, 34, 2) == 1023
+    assert wire.read(34, 2) == 1023
     wire.world.power_cycle()
     wire.wait(0.2)
-    assert read(wire, 34, 2) == 512
+    assert wire.read(34, 2) == 512
 
 
 def test_power_cycle_keeps_eeprom_and_forgets_ram(wire):
-    write(wire, 11, 60)
+    wire.write(11, 60)
     wire.wait(0.1)
-    write(wire, 30, 0, 2)
-    write(wire, 26, 9)
+    wire.write(30, 0, 2)
+    wire.write(26, 9)
     wire.world.power_cycle()
     wire.wait(0.2)
-    assert (read(wire, 11, 1), read(wire, 26, 1), read(wire, 24, 1)) == (60, 1, 0)
+    assert (wire.read(11, 1), wire.read(26, 1), wire.read(24, 1)) == (60, 1, 0)
 
 
 def test_a_servo_told_to_write_eeprom_is_deaf_afterwards(wire):
-    assert write(wire, 12, 61, 139) == 0
-    assert write(wire, 25, 1) is None
+    assert wire.write(12, 61, 139) == 0
+    assert wire.write(25, 1) is None
     wire.wait(0.013)
-    assert write(wire, 25, 1) == 0
+    assert wire.write(25, 1) == 0
 
 
 def test_an_eeprom_byte_that_keeps_its_value_makes_nobody_deaf(wire):
-    assert write(wire, 8, 255, 3) == 0  # as it was
-    assert write(wire, 8, 254, 3) == 0  # 10 ms later; one byte of two changes
-    assert write(wire, 25, 1) == 0
+    assert wire.write(8, 255, 3) == 0  # as it was
+    assert wire.write(8, 254, 3) == 0  # 10 ms later; one byte of two changes
+    assert wire.write(25, 1) == 0
 
 
 def test_a_strict_servo_burns_bytes_that_keep_their_value_too(wire):
     wire.world.inject("deaf")
-    assert write(wire, 8, 255, 3) == 0
-    assert write(wire, 25, 1) is None  # 10 ms later
+    assert wire.write(8, 255, 3) == 0
+    assert wire.write(25, 1) is None  # 10 ms later
     wire.world.inject("deaf=0")
-    assert write(wire, 8, 255, 3) == 0
-    assert write(wire, 25, 1) == 0
+    assert wire.write(8, 255, 3) == 0
+    assert wire.write(25, 1) == 0
 
 
 def modes(wire, ccw):
     """What ROBOTIS' dynamixel_workbench writes to make a joint or a wheel, 10 ms apart: error byte of each write."""
-    return [write(wire, 24, 0), write(wire, 6, 0, 0), write(wire, 8, ccw & 0xFF, ccw >> 8), write(wire, 24, 1)]
+    return [wire.write(24, 0), wire.write(6, 0, 0), wire.write(8, ccw & 0xFF, ccw >> 8), wire.write(24, 1)]
 
 
 def test_the_toolbox_of_robotis_makes_wheels_and_joints(wire):
     assert modes(wire, 1023) == [0, 0, 0, 0]  # a joint already
     assert modes(wire, 0) == [0, 0, 0, None]  # both bytes of the limit change: deaf for 12 ms
     wire.wait(0.01)
-    assert read(wire, 6, 4) == 0
+    assert wire.read(6, 4) == 0
     assert modes(wire, 0) == [0, 0, 0, 0]
 
 
 def test_the_toolbox_of_robotis_makes_no_wheel_of_a_strict_servo(wire):
     wire.world.inject("deaf")
     assert modes(wire, 0) == [0, 0, None, 0]  # the second limit comes too early
-    assert read(wire, 6, 4) == 1023 << 16
+    assert wire.read(6, 4) == 1023 << 16
