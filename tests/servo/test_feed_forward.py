@@ -8,7 +8,7 @@ import pytest
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.servo.columns import Command, State
-from axbridge.servo.feed_forward import lead
+from axbridge.servo.feed_forward import goal_offset
 from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engines.pendulums import Pendulums
 
@@ -61,7 +61,7 @@ def test_a_servo_that_is_led_is_where_it_should_be_under_a_load_that_turns_it_ba
     angle = math.radians(60) + swing * np.sin(rate * time)
     speed, faster = swing * rate * np.cos(rate * time), -swing * rate**2 * np.sin(rate * time)
     load = MASS * LENGTH**2 * faster + MASS * GRAVITY * LENGTH * np.sin(angle)
-    goals = angle + lead(model, profile, SUPPLY, speed, faster, load)
+    goals = angle + goal_offset(model, profile, SUPPLY, speed, faster, load)
     later = time > 0.8  # it started at rest
     off = [np.degrees(swung(model, profile, sent, angle[0]) - angle)[later] for sent in (goals, angle)]
     led, alone = (np.sqrt(np.mean(error**2)) for error in off)
@@ -72,7 +72,7 @@ def test_a_servo_that_is_led_is_where_it_should_be_under_a_load_that_turns_it_ba
 def test_a_stiff_servo_at_rest_is_led_by_what_its_law_says():
     """0.6 N·m at the horn of an `ax12`: 0.585 A, and 0.23 of the duty with 3.3 + 4.7·0.23 ohm."""
     at_rest = np.zeros(2)
-    found = lead(servo("ax-12a", "ax12"), PROFILES["ax-12a"], SUPPLY, at_rest, at_rest, np.array([0.6, -0.6]))
+    found = goal_offset(servo("ax-12a", "ax12"), PROFILES["ax-12a"], SUPPLY, at_rest, at_rest, np.array([0.6, -0.6]))
     current = 0.6 / (0.5944 * 0.006796 * 254)
     duty = current * 3.305 / (SUPPLY - 4.695 * current)
     punch = (32 / 1023 - 0.0775) / (1 - 0.0775)

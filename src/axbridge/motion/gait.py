@@ -23,7 +23,7 @@ from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree
 from axbridge.errors import RigError, UsageError
 from axbridge.rotations import about
-from axbridge.servo.feed_forward import lead
+from axbridge.servo.feed_forward import goal_offset
 from axbridge.sim.body.carrying import Carrier, carried
 from axbridge.sim.body.inverse_dynamics import BaseMotion, wrenches
 from axbridge.sim.body.poses import posed
@@ -527,7 +527,7 @@ def _leads(
         servo = body.servos.get(body.tree.joints[column].name)
         if servo is not None and servo.drive == "dynamixel":
             moving = (servo.direction * one[:, column] for one in (speed, faster, torque))
-            ahead = lead(rig.model_of(servo), rig.profile_of(servo), rig.supply_of(servo), *moving)
+            ahead = goal_offset(rig.model_of(servo), rig.profile_of(servo), rig.supply_of(servo), *moving)
             found[:, column] = servo.direction * ahead
     return found
 

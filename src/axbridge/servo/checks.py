@@ -44,25 +44,18 @@ def position(request: float, low: float, high: float, *, angle: bool = False) ->
     if math.isnan(request):
         return Checked(None, "position must not be NaN; the target stays")
     value = float(request)
-    if math.isinf(value):
+    if math.isinf(value) or low <= value <= high:
         return Checked(value)
-    if value > high:
-        return Checked(high, f"too big requested position: {value:g} > {high:g}{_degrees(value, low, high, angle)}")
-    if value < low:
-        return Checked(low, f"too low requested position: {value:g} < {low:g}{_degrees(value, low, high, angle)}")
-    return Checked(value)
+    warning = f"too {'big' if value > high else 'low'} requested position: {value:g} "
+    warning += f"> {high:g}" if value > high else f"< {low:g}"
+    if angle and is_no_angle(value, low, high) and low <= (meant := math.radians(value)) <= high:
+        warning += f" (radians? {value:g}° is {meant:.3f})"
+    return Checked(high if value > high else low, warning)
 
 
 def is_no_angle(request: float, low: float, high: float) -> bool:
     """Whether a target out of `low`..`high`, rad, is more than a turn: somebody meant degrees, or counts."""
     return abs(request) > 2 * math.pi and not low <= request <= high and not math.isinf(request)
-
-
-def _degrees(value: float, low: float, high: float, angle: bool) -> str:
-    """A question, when `value` is more than a turn in rad and would be within reach in degrees."""
-    if not angle or not is_no_angle(value, low, high) or not low <= math.radians(value) <= high:
-        return ""
-    return f" (radians? {value:g}° is {math.radians(value):.3f})"
 
 
 def velocity(request: float, maximum: float, *, endless: bool) -> Checked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -168,52 +169,24 @@ def pack(model: ServoModel, count: float) -> FloatArray:
     Friction terms that the model's law does not have become 0.
     """
     motor, friction, controller, sensor = model.motor, model.friction, model.controller, model.sensor
-    has = TERMS[friction.law]
-    row = np.zeros(len(Param))
-    row[Param.RESISTANCE] = motor.resistance
-    row[Param.INDUCTANCE] = motor.inductance
-    row[Param.CONSTANT] = motor.output_constant
-    row[Param.EFFICIENCY] = motor.efficiency
-    row[Param.ASYMMETRY] = motor.asymmetry
-    row[Param.ARMATURE] = motor.armature
-    row[Param.BACKLASH] = motor.backlash
-    row[Param.RESISTANCE_PER_DUTY] = motor.resistance_per_duty
-    row[Param.DEAD_DUTY] = motor.dead_duty
-    row[Param.MAX_CURRENT] = motor.max_current
-    row[Param.CURRENT_STEP] = motor.current_step
-    row[Param.SUPPLY_SIDE] = float(motor.current_limit == "supply")
-    row[Param.COULOMB] = friction.coulomb
-    row[Param.VISCOUS] = friction.viscous
-    row[Param.STRIBECK] = friction.stribeck if "stribeck" in has else 0.0
-    row[Param.STRIBECK_SPEED] = friction.stribeck_speed
-    row[Param.STRIBECK_EXPONENT] = friction.stribeck_exponent
-    row[Param.LOAD] = friction.load if "load" in has else 0.0
-    row[Param.LOAD_STRIBECK] = friction.load_stribeck if "load_stribeck" in has else 0.0
-    row[Param.LOAD_EXTERNAL] = friction.load_external if "load_external" in has else -1.0
-    row[Param.LOAD_EXTERNAL_STRIBECK] = friction.load_external_stribeck if "load_external_stribeck" in has else 0.0
-    row[Param.QUADRATIC] = friction.quadratic if "quadratic" in has else 0.0
-    row[Param.OUTPUT] = friction.output
-    row[Param.LAW] = float(_LAWS[controller.law])
-    row[Param.K_THETA] = controller.k_theta
-    row[Param.K_OMEGA] = controller.k_omega
-    row[Param.PERIOD] = controller.period_ms / 1000
-    row[Param.SPEED_FILTER] = controller.speed_filter
-    row[Param.P_DUTY] = controller.p_duty
-    row[Param.I_DUTY] = controller.i_duty
-    row[Param.D_DUTY] = controller.d_duty
-    row[Param.COUNT] = count
-    row[Param.QUANTISED] = float(sensor.quantised)
-    row[Param.NOISE] = sensor.position_noise
-    row[Param.OFFSET] = sensor.angle_offset
-    row[Param.THERMAL_RESISTANCE] = motor.thermal_resistance
-    row[Param.THERMAL_TIME] = motor.thermal_time
-    row[Param.AMBIENT] = motor.ambient_temperature
-    row[Param.RESISTANCE_PER_KELVIN] = motor.resistance_per_kelvin
-    row[Param.LATENCY] = sensor.latency_ms / 1000
-    row[Param.LAG] = sensor.lag_ms / 1000
-    row[Param.SLOPE] = controller.slope
-    row[Param.PUNCH] = controller.punch
-    return row
+    known: dict[str, Any] = {**dict(motor), **dict(sensor), **dict(controller), **dict(friction)}
+    missing = set(TERMS["M6"]) - set(TERMS[friction.law]) - {"stribeck_speed", "stribeck_exponent"}
+    known |= dict.fromkeys(missing, 0.0)
+    if "load_external" in missing:
+        known["load_external"] = -1.0
+    known |= {
+        "law": _LAWS[controller.law],
+        "constant": motor.output_constant,
+        "supply_side": motor.current_limit == "supply",
+        "ambient": motor.ambient_temperature,
+        "period": controller.period_ms / 1000,
+        "latency": sensor.latency_ms / 1000,
+        "lag": sensor.lag_ms / 1000,
+        "noise": sensor.position_noise,
+        "offset": sensor.angle_offset,
+        "count": count,
+    }
+    return np.array([known[param.name.lower()] for param in Param], dtype=float)
 
 
 @jit

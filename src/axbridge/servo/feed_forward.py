@@ -15,7 +15,7 @@ _STILL = 0.05  # rad/s: dry friction has its whole size from about twice this sp
 _LITTLE = 0.02  # of full duty: below, the goal changes sides gradually and does not jump over the dead zone
 
 
-def lead(
+def goal_offset(
     model: ServoModel,
     profile: FirmwareProfile,
     supply: float,

@@ -64,14 +64,7 @@ class Friction(NamedTuple):
 
 @jit
 def budget(friction: Friction, speed: float, motor_torque: float, external_torque: float) -> float:
-    """Largest dry friction torque, N·m; viscous friction comes on top.
-
-    Args:
-        friction: Of the gear.
-        speed: ω, rad/s.
-        motor_torque: Through the gear, N·m.
-        external_torque: Of the load on the joint, N·m.
-    """
+    """Largest dry friction torque, N·m; viscous friction comes on top. `motor_torque` is Tm, `external_torque` Te."""
     at_rest = 0.0
     if friction.stribeck > 0.0 or friction.load_stribeck > 0.0 or friction.load_external_stribeck > 0.0:
         ratio = abs(speed) / friction.stribeck_speed

@@ -81,28 +81,13 @@ def warmed(resistance: float, per_kelvin: float, kelvin: float) -> float:
 
 @jit
 def directed(efficiency: float, asymmetry: float, volts: float) -> float:
-    """Share of the torque that arrives while `volts` drive a motor that pushes harder one way.
-
-    Args:
-        efficiency: Of both ways on average.
-        asymmetry: What is added to it, as a share of it, towards positive angles, and taken from it towards negative.
-        volts: V.
-    """
+    """Share of the torque that arrives: `efficiency`, by the share `asymmetry` more for positive `volts`, else less."""
     return efficiency * (1.0 + (asymmetry if volts > 0.0 else -asymmetry))
 
 
 @jit
 def relax(resistance: float, inductance: float, step: float) -> tuple[float, float]:
-    """Exact step of the R-L circuit, equation (1): what is left of the current at its start.
-
-    Args:
-        resistance: R, ohm.
-        inductance: L, H; 0 makes the current algebraic.
-        step: h, s.
-
-    Returns:
-        Share of the initial current in the current at the end, exp(-hR/L), and in its mean over the step.
-    """
+    """Exact step of the R-L circuit, equation (1): share of the first current in the last one, and in the mean."""
     if inductance <= 0.0:
         return 0.0, 0.0
     x = step * resistance / inductance
@@ -114,20 +99,7 @@ def relax(resistance: float, inductance: float, step: float) -> tuple[float, flo
 def mean_torque(
     current: float, volts: float, feedback: float, mean: float, resistance: float, constant: float, efficiency: float
 ) -> tuple[float, float]:
-    """Mean motor torque of a step as a line over the mean output speed: equations (1)-(3).
-
-    Args:
-        current: i at the start, A.
-        volts: Part of the voltage that does not depend on speed, V.
-        feedback: V·s/rad: the voltage is `volts - feedback * speed`.
-        mean: From `relax`.
-        resistance: R, ohm.
-        constant: Ks·N, V·s/rad.
-        efficiency: Share of the torque that passes the gear.
-
-    Returns:
-        Torque at zero speed, N·m, and damping, N·m·s/rad: the torque is `torque - damping * speed`.
-    """
+    """Mean motor torque of a step, `torque - damping * speed`: equations (1)-(3); arguments as of `push`, `relax`."""
     gain = efficiency * constant
     torque = gain * (mean * current + (1.0 - mean) * volts / resistance)
     return torque, gain * (1.0 - mean) * (constant + feedback) / resistance
@@ -145,16 +117,7 @@ def driving(motor: Motor, current: float, speed: float, supply: float) -> tuple[
 
     The motor takes U = (R + r·|U|/V)·i + K·ω. A loop that measures the supply's current s, which flows during the
     on-time of the PWM alone, has i = s·V/|U|; so U² - (K·ω + r·s)·U - R·|s|·V = 0, and of the roots the one with the
-    sign of s drives it.
-
-    Args:
-        motor: R, r, K and where its current is measured.
-        current: Wanted, A.
-        speed: rad/s.
-        supply: V, volts.
-
-    Returns:
-        volts, V, and feedback, V·s/rad: the voltage is `volts - feedback * ω`.
+    sign of s drives it. Returns volts, V, and feedback, V·s/rad: the voltage is `volts - feedback * ω`.
     """
     constant = motor.constant
     if current == 0.0:  # it coasts; the other root would short the motor
@@ -239,15 +202,6 @@ def fitted_weight(ratio: float) -> float:
 def temperature_step(
     temperature: float, ambient: float, power: float, thermal_resistance: float, time_constant: float, step: float
 ) -> float:
-    """Winding temperature after `step` s of `power` W lost in it: first order, degC.
-
-    Args:
-        temperature: degC.
-        ambient: degC.
-        power: i²R, W.
-        thermal_resistance: K/W.
-        time_constant: s.
-        step: s.
-    """
+    """Winding temperature, degC, after `step` s of `power` W lost in it: first order; thermal resistance in K/W."""
     target = ambient + thermal_resistance * power
     return temperature + (target - temperature) * min(1.0, step / time_constant)

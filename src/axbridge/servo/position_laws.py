@@ -67,7 +67,7 @@ def quantise(value: float, count: float) -> float:
 
 @jit
 def lagging(seen: float, reading: float, lag: float, blur: float, step: float) -> tuple[float, float]:
-    """What a loop sees that gets the position through a first-order lag.
+    """What a loop sees, rad, that gets the position through a first-order lag, and the noise in that.
 
     Args:
         seen: The step before, rad.
@@ -75,9 +75,6 @@ def lagging(seen: float, reading: float, lag: float, blur: float, step: float) -
         lag: Time constant, s; 0 = none.
         blur: Standard deviation of noise in `reading`, new in every step, rad.
         step: s.
-
-    Returns:
-        What it sees now, rad, and the standard deviation of the noise in that.
     """
     if lag <= 0.0:
         return reading, blur
@@ -119,20 +116,9 @@ def asked(duty: float, dead: float) -> float:
 def pid(
     counts: float, last: float, integral: float, interval: float, p: float, i: float, d: float, cap: float
 ) -> tuple[float, float]:
-    """One run of a PID loop.
+    """One run of a PID loop: duty before the cap, and the integral, counts·s, which does not grow beyond the cap.
 
-    Args:
-        counts: Goal minus present position.
-        last: That of the run before.
-        integral: counts·s.
-        interval: Between two runs, s.
-        p: Duty a count.
-        i: Duty a count·s.
-        d: Duty a count/s.
-        cap: Largest duty: beyond it the integral does not grow.
-
-    Returns:
-        Duty, before the cap, and the integral.
+    `counts` is goal minus present position, `last` that of the run before, `interval` between them, s.
     """
     fresh = integral + counts * interval
     duty = p * counts + i * fresh + d * (counts - last) / interval
@@ -145,15 +131,6 @@ def state_feedback(reference: float, angle: float, k_theta: float, k_omega: floa
 
     ωref is 0, as in all that the paper measured: a Dynamixel is sent no speed to have. The speed at which Moving Speed
     lets the goal approach is none: with Kω < 0 it would push backwards first.
-
-    Args:
-        reference: θref, rad.
-        angle: θ, rad.
-        k_theta: Kθ, V/rad.
-        k_omega: Kω, V·s/rad.
-
-    Returns:
-        volts, V, and feedback, V·s/rad.
     """
     return k_theta * (reference - angle), k_omega
 
@@ -168,16 +145,8 @@ def compliance(
     says no more than that punch is the least current that drives the motor. So the slope is the way from punch to full
     duty, `punch + (1 - punch) * x / slope`; `punch + x / slope` would be full before the slope ends.
 
-    Args:
-        error: Goal minus present position, rad; counter-clockwise positive.
-        margin_cw: For clockwise motion, rad.
-        margin_ccw: For counter-clockwise motion, rad.
-        slope_cw: rad.
-        slope_ccw: rad.
-        punch: Duty just outside the margin, up to 1; below 0 there is none until the slope has made up for it.
-
-    Returns:
-        Duty, -1..1, before the torque limit.
+    Returns the duty, -1..1, before the torque limit. `error` is goal minus present position, rad; the others are as in
+    `Loop`. A punch below 0: there is no duty until the slope has made up for it.
     """
     ccw = error > 0.0
     beyond = abs(error) - (margin_ccw if ccw else margin_cw)
@@ -196,18 +165,8 @@ def mean_compliance(
     """What `compliance` gives on average when the loop sees `reading` with noise and in whole counts.
 
     Noise is new in every millisecond, the motor takes many of them to move: it feels the mean. Near the goal that
-    smooths margin and punch away. Without noise it is what the reading in whole counts gives.
-
-    Args:
-        reference: rad.
-        reading: Without noise, rad.
-        count: rad; 0 = the loop sees the reading itself.
-        noise: Standard deviation, rad.
-        margin_cw: As of `compliance`, like the rest.
-        margin_ccw: See there.
-        slope_cw: See there.
-        slope_ccw: See there.
-        punch: See there.
+    smooths margin and punch away. Without noise it is what the reading in whole counts gives. `count` is 0 where the
+    loop sees the reading itself; `noise` is a standard deviation, rad.
     """
     if noise <= 0.0 or count <= 0.0:
         return compliance(reference - quantise(reading, count), margin_cw, margin_ccw, slope_cw, slope_ccw, punch)
@@ -249,9 +208,6 @@ def position_law(
     Returns:
         Volts and feedback: the voltage is `volts - feedback * ω` before its limit, V and V·s/rad; the integral and
         the error for the next run.
-
-    Raises:
-        ValueError: there is no such law.
     """
     if loop.law == Law.STATE_FEEDBACK:
         volts, feedback = state_feedback(reference, angle, loop.k_theta, loop.k_omega)

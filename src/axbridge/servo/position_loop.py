@@ -146,14 +146,7 @@ def _hold_speed(
 ) -> None:  # fmt: skip
     """Proportional to the error of the speed, and to that of the angle it adds up to: a PI loop of the speed.
 
-    Args:
-        joint: Its row of `Joint`; REFERENCE_SPEED is what is wanted.
-        gain: V·s/rad.
-        ahead: Fed forward, V·s/rad.
-        stiffness: V/rad.
-        speed: rad/s.
-        limit: V.
-        step: s.
+    REFERENCE_SPEED of the joint is what is wanted; `gain`, and `ahead`, fed forward, in V·s/rad; `stiffness` in V/rad.
     """
     wanted = joint[Joint.REFERENCE_SPEED]
     lag = joint[Joint.LAG] + step * (wanted - speed)
@@ -177,19 +170,7 @@ def _drive_current(
 def follow_goal(
     reference: float, reference_speed: float, goal: float, speed: float, acceleration: float, step: float
 ) -> tuple[float, float]:
-    """Move the reference at the moving speed, and with the goal acceleration where there is one.
-
-    Args:
-        reference: rad.
-        reference_speed: That it has, rad/s.
-        goal: rad.
-        speed: Largest, rad/s; 0 = none.
-        acceleration: rad/s²; 0 = none.
-        step: s.
-
-    Returns:
-        The reference and its speed at the end of the step.
-    """
+    """The reference, rad, and its speed after a step towards the goal at `speed` and with `acceleration`; 0 = none."""
     if acceleration > 0.0:
         distance = goal - reference
         fastest = math.sqrt(2.0 * acceleration * abs(distance))
