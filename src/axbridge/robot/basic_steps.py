@@ -37,7 +37,9 @@ class BasicSteps:
         """Let the world go on, a basic step at a time; not at all where nothing lives by it."""
         if self._battery is None and not self._ideal:
             return
-        for tick in self._ticks(now, end):
+        tick = now // self._basic * self._basic
+        while now < end:
+            tick = tick + self._basic if tick + self._basic < end - 1e-6 else end
             on_time = abs(now / self._basic - round(now / self._basic)) < 1e-9
             if backend.simulated is not None and self._ideal and on_time:
                 backend.simulated.ideal.control(self._basic / 1000)
@@ -47,13 +49,6 @@ class BasicSteps:
             self._sampling.measure(start)  # not in the step in which the battery ran empty
             now = tick
             yield now
-
-    def _ticks(self, now: float, end: float) -> Iterator[float]:
-        tick = (now // self._basic + 1) * self._basic
-        while tick < end - 1e-6:
-            yield tick
-            tick += self._basic
-        yield end
 
     def _drain(self, seconds: float, world: World | None) -> None:
         power = self._computer

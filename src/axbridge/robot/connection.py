@@ -73,9 +73,7 @@ class Connection:
             self.close()
             raise
 
-    def open(
-        self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None] | None = None
-    ) -> None:
+    def open(self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None]) -> None:
         """Find every servo, write the registers the rig asks for, and arm the safety net."""
         servos = [self._with_rig_limits(drive.cycle_servo(*limits(drive.config.name))) for drive in self.on_bus]
         for name, bus in self.backend.buses.items():
@@ -105,16 +103,11 @@ class Connection:
             self.close()
             raise
 
-    @property
-    def foreign(self) -> bool:
-        """Whether it is a real robot's, and this process only a child, forked from the one that opened it."""
-        return os.getpid() != self._owner and self.backend.mode != SIMULATION
-
     def refuse_closed(self) -> None:
         """Refuse what has no effect any more."""
         if self.closed:
             raise UsageError(f"robot {self.rig.name!r} is closed", "open it again with axbridge.open")
-        if self.foreign:
+        if os.getpid() != self._owner and self.backend.mode != SIMULATION:
             raise UsageError(
                 f"robot {self.rig.name!r} belongs to the process that opened it, not to one forked from it",
                 "command it there, or open it here alone",
@@ -195,29 +188,29 @@ class Connection:
     def recover(self, name: str) -> None:
         """Let this servo's motor move again after it was shut down; see `Cycle.recover`."""
         drive = self.drives[name]
-        for cycle in self.cycles.values():
-            if name in cycle.servos_by_name:
-                if isinstance(drive, DynamixelDrive):
-                    drive.wake()
-                cycle.recover(name)
+        if isinstance(drive, DynamixelDrive):
+            drive.wake()
+            self._cycle_of(name).recover(name)
 
     def cap(self, name: str, share: float | None) -> None:
         """Let a servo have at most this share of its torque; None: all that its goals say, again."""
-        (cycle,) = (cycle for cycle in self.cycles.values() if name in cycle.servos_by_name)
+        cycle = self._cycle_of(name)
         full = cycle.servos_by_name[name].protocol.full_torque
         with contextlib.suppress(PortError):  # whoever reads the states says so
             cycle.cap(name, None if share is None else max(round(share * full), 1))
 
     def revive(self, name: str, *, on: bool) -> None:
         """Give a servo that was without power its registers in RAM again, and a tenth of its torque, where it is."""
-        drive = self.drives[name]
-        (cycle,) = (cycle for cycle in self.cycles.values() if name in cycle.servos_by_name)
+        drive, cycle = self.drives[name], self._cycle_of(name)
         assert isinstance(drive, DynamixelDrive)  # no other is in a cycle
         drive.fill_ram()
         if on:
             cycle.soften([name], cycle.soft_start)
             drive.power(on=True)
         cycle.revived(name)
+
+    def _cycle_of(self, name: str) -> Cycle:
+        return self.cycles[self.drives[name].config.bus]
 
     @property
     def torqueless(self) -> bool:

@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from axbridge.bus.line_lock import Turn
+from axbridge.robot.safety.policies import Policy
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
 _PARENT_POLL = 0.2  # s
@@ -29,15 +30,15 @@ _HANDLER_PATIENCE = 0.3  # s in which Python's own handler should have begun
 
 
 class Net(Protocol):
-    """What `axbridge.robot.safety.net.Safety` does at the end; each of them whatever the ones before have come to."""
+    """What `axbridge.robot.safety.net.Safety` does at the end; each of them whatever the ones before have come to.
 
-    @property
-    def turns(self) -> Sequence[Turn]:
-        """Of its real lines."""
+    Attributes:
+        policy: Its name; to park takes seconds.
+        turns: Of its real lines.
+    """
 
-    @property
-    def parks(self) -> bool:
-        """Whether its policy takes seconds."""
+    policy: Policy
+    turns: Sequence[Turn]
 
     def interrupt(self) -> None:
         """Apply the policy; the program may go on."""
@@ -85,7 +86,7 @@ class WaysOut:
     @property
     def nets(self) -> tuple[Net, ...]:
         """The armed ones, those that park last; none in a forked child, which inherits them, but not the robots."""
-        return tuple(sorted(self._nets, key=lambda net: net.parks)) if os.getpid() == self._process else ()
+        return tuple(sorted(self._nets, key=lambda net: net.policy == "park")) if os.getpid() == self._process else ()
 
     def add(self, net: Net) -> None:
         """Take over the interpreter's end, and in the main thread the signals."""

@@ -82,12 +82,13 @@ class Safety:
         self.policy: Policy = policy
         self.stale = False
         self._real = tuple(cycle for cycle in cycles if isinstance(cycle.bus.clock, WallClock))
+        self.turns: Sequence[Turn] = [cycle.bus.turn for cycle in self._real]
         self._pose = dict(park_pose or {})
         self._silence = None if stale_command_ms is None else stale_command_ms * 1e-3
         self._with_guard = guard
         self._report = report or _complain
         self._restore = restore
-        self._tripped = tripped
+        self._tripped = tripped or (lambda _: None)
         self._armed = False
         self._leaving = False  # for good: no sign of life counts any more
         self._held = True  # the lines, when leaving for good
@@ -243,16 +244,6 @@ class Safety:
 
     # -- what `WAYS_OUT` asks for --------------------------------------------------------------------------------------
 
-    @property
-    def turns(self) -> Sequence[Turn]:
-        """See `Net.turns`."""
-        return [cycle.bus.turn for cycle in self._real]
-
-    @property
-    def parks(self) -> bool:
-        """See `Net.parks`."""
-        return self.policy == "park"
-
     def interrupt(self) -> None:
         """See `Net.interrupt`. Goals are taken again from the present position on, unless the servos hold."""
         policy = self._park(self._real)
@@ -316,13 +307,13 @@ class Safety:
             self.stale = True
             policy = self._park(self._real)
             if policy == "limp":
-                self._tell_tripped(frozenset(name for cycle in self._real for name in cycle.servos_by_name))
+                self._tripped(frozenset(name for cycle in self._real for name in cycle.servos_by_name))
             for cycle in self._real:
                 cycle.restart_softly()  # before the motors go off: a step under way may have goals yet
             if errors := self._hold_or_limp(policy, self._real):
                 self._report(errors)
-            if policy == "hold":
-                self._tell_tripped(frozenset(name for cycle in self._real for name in _limp_ones(cycle)))
+            if policy == "hold" and (limp_ones := [name for cycle in self._real for name in _limp_ones(cycle)]):
+                self._tripped(frozenset(limp_ones))
 
     def _insist(self) -> None:
         """Limp the servos that have not confirmed; the watchdog repeats it until they do or a controller moves them."""
@@ -333,10 +324,6 @@ class Safety:
                     errors |= limp(cycle, names)
         if self.stale:
             self._left = errors
-
-    def _tell_tripped(self, names: frozenset[str]) -> None:
-        if self._tripped is not None and names:
-            self._tripped(names)
 
     # -- the guard process --------------------------------------------------------------------------------------------
 
