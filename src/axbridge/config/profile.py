@@ -200,7 +200,7 @@ class FirmwareProfile(toml_tables.TomlTable):
         firmware_version: Value of that register.
         instructions: Names of the instructions it knows.
         units: Family of register units, ``ax``, ``mx``, ``x``, ``sts`` or ``scs``. It also chooses the drive
-            (``robot/drives/kinds.py``) and the virtual servo's firmware (``FIRMWARES`` in ``virtual/servo.py``).
+            (``robot/connection.py``) and the virtual servo's firmware (``FIRMWARES`` in ``virtual/servo.py``).
         registers: Control table by register name. A file may write equal neighbours as one entry with ``count``.
         behaviour: Firmware flags.
         timing: Reply timing and receiver limits.

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from axbridge.bus.base import Bus
 from axbridge.bus.commission import apply_registers
 from axbridge.bus.cycle import RAW_ROW, Cycle, CycleServo, Goal, Rows
 from axbridge.bus.handshake import Expected, Finding, handshake, require
@@ -25,8 +26,9 @@ from axbridge.errors import BusError, PortError, UsageError, warn
 from axbridge.robot.backend import SIMULATION, Backend
 from axbridge.robot.drives.drive import Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
+from axbridge.robot.drives.feetech import FeetechDrive
 from axbridge.robot.drives.ideal import IdealDrive
-from axbridge.robot.drives.kinds import drive_of
+from axbridge.robot.drives.x_drive import XDrive
 from axbridge.robot.safety.exit import WAYS_OUT
 from axbridge.robot.safety.net import Safety
 from axbridge.robot.sensors import Sample, Sensor, SimulatedSensor
@@ -35,6 +37,15 @@ from axbridge.state import BusEvent
 
 _log = logging.getLogger(__name__)
 _STDERR = 2
+_DRIVES: dict[str, type[DynamixelDrive]] = {  # by family of units
+    "ax": DynamixelDrive, "mx": DynamixelDrive, "x": XDrive, "sts": FeetechDrive, "scs": FeetechDrive,
+}  # fmt: skip
+
+
+def drive_of(rig: Rig, servo: ServoConfig, bus: Bus) -> DynamixelDrive:
+    """The drive of a rig's servo that is on a bus."""
+    profile = rig.profile_of(servo)
+    return _DRIVES[profile.units_name](servo, profile, rig.model_of(servo), bus)
 
 
 class Connection:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from numbers import Integral
-from typing import Literal
+from typing import Any, Literal
 
 from axbridge.bus.base import Bus
 from axbridge.bus.commission import apply_registers, refuse_locked
@@ -86,6 +86,7 @@ class DynamixelDrive:
         self.powered = False
         self._own: dict[str, int] = {}  # what EEPROM registers held that are, or may be, changed: neighbours
         self.is_wheel = False
+        self._mode: Any = None  # that it is in, where its family has several; None: unknown, or the usual one
         self._turns: TurnCounter | None = None  # of a wheel
 
     def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
@@ -228,7 +229,8 @@ class DynamixelDrive:
                 self._own, self._turns = {}, None
                 self.bus.borrowed.pop(self.id, None)
                 self.is_wheel = False
-                return
+                break
+        self._mode = None
 
     def _not_restored(self, failure: BusError) -> BusError:
         port = getattr(self.bus, "port_name", None)

@@ -26,7 +26,6 @@ _NEAR, _GENTLE = math.radians(5), math.radians(45)  # rad; rad/s
 class FeetechDrive(DynamixelDrive):
     """One servo on a bus; arguments and errors as of `DynamixelDrive`."""
 
-    _mode: Mapping[str, int] = {}  # registers of the endless mode that it is in
     _top = 1000  # counts of torque that its own maximum allows
     _arrives = True  # no goal was near its place since it was switched on: the first one may be far away
 
@@ -66,12 +65,6 @@ class FeetechDrive(DynamixelDrive):
         self._speed = self._correction = 0.0
         return self.calibration.angle(present)
 
-    def restore(self) -> None:
-        """Put the mode back, limp; see `Drive.restore`."""
-        super().restore()
-        if not self._own:
-            self._mode = {}
-
     def _direct(self, wanted: Setpoints, sample: Sample, limit: int) -> Goal:
         """As of every drive; the way to a first goal that is far away is a gentle one."""
         self._arrives = self._arrives and not abs(wanted.target - sample("position")) < _NEAR
@@ -86,8 +79,9 @@ class FeetechDrive(DynamixelDrive):
         """Its endless mode, which it forgets without power, at rest: a number means something else in each."""
         self.write("goal_time", 0)
         self.write("goal_velocity", 0)
-        if (held := self._held(self._mode)) != self._mode:
-            self._change(held, self._mode)
+        mode: Mapping[str, int] = self._mode or {}
+        if (held := self._held(mode)) != mode:
+            self._change(held, mode)
             self.write("goal_time", 0)
             self.write("goal_velocity", 0)
 

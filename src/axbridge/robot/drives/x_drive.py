@@ -46,7 +46,6 @@ class XDrive(DynamixelDrive):
         asked = config.registers.get("operating_mode")
         self._home = OperatingMode(asked) if asked in POSITION_MODES else OperatingMode.POSITION
         super().__init__(config, profile, model, bus)
-        self._mode: OperatingMode | None = None  # while it is powered, and after that until it is changed
         self._top_speed = profile.units.top_speed  # counts that it takes; read when it is switched on
         self._top_duty = self._cap = profile.units.full_scale
         self._top_current = 0
@@ -144,12 +143,6 @@ class XDrive(DynamixelDrive):
     def turned(self, sample: Sample) -> float:
         """The position: the servo counts its turns."""
         return sample("position")
-
-    def restore(self) -> None:
-        """Put mode and profile back, limp; see `Drive.restore`."""
-        super().restore()
-        if not self._own:
-            self._mode = None
 
     def _set_mode(self, mode: OperatingMode) -> None:
         """This mode, and a profile by velocity; what was there is kept, to be put back."""

@@ -19,7 +19,7 @@ from axbridge.config.instructions import Version
 from axbridge.config.registers import Address, XAddress
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
-from axbridge.robot.drives.kinds import drive_of
+from axbridge.robot.connection import drive_of
 from axbridge.robot.samples import Scales
 from axbridge.robot.twin.residuals import is_shut_down, residuals_of
 from axbridge.robot.twin.shadow import Shadow
