@@ -3,7 +3,8 @@
 Takes Rhoban's XL330 logs (`kp100_sin_sin.json`, …). Prints JSON: for each fold the mean absolute errors, degrees, of
 the logs fitted and of those left out, how far apart the best starts end, and the time; and for each kind of fold the
 mean over all logs left out. With `--seeds 3` each fold is fitted with three seeds: what differs is chance. A fold is a
-whole fit, a minute or two on two cores; `--only kp400 up_and_down` fits these folds alone.
+whole fit, a minute or two on two cores; `--only kp400 up_and_down` fits these folds alone. `--stages` fits in this
+process alone, richer laws with it, and prints what part of the processor time each stage took.
 """
 
 import argparse
@@ -34,6 +35,14 @@ def folds_of(names, kind):
 def fold(logs, left_out, seed, options):
     """One fit, and how well it predicts."""
     began = sum(os.times()[:4])  # of this process and of those that it waited for
+    stages = {}
+    last = [began, "reading"]
+
+    def report(what, _share):
+        now = sum(os.times()[:4])
+        stages[last[1]] = stages.get(last[1], 0.0) + now - last[0]
+        last[:] = now, re.sub(r" \d.*|:.*", "", what)
+
     rig = Rig.load("xl330_pendulum")
     fit = identify(
         [log for name, log in logs.items() if name not in left_out],
@@ -44,8 +53,12 @@ def fold(logs, left_out, seed, options):
         starts=options.starts,
         seed=seed,
         budget=options.budget,
-        richer=False,
+        richer=options.stages,
+        where=map if options.stages else None,
+        report=report,
     )
+    report("", None)
+    spent = sum(os.times()[:4]) - began
     fitted = {Path(score.name).stem: score.mae for score in fit.scores if not score.held_out}
     held = {Path(score.name).stem: score.mae for score in fit.scores if score.held_out}
     return {
@@ -58,7 +71,9 @@ def fold(logs, left_out, seed, options):
         "fitted": fitted,
         "parameters": {estimate.unknown.name: estimate.value for estimate in fit.estimates},
         "seconds": fit.seconds,
-        "cpu_seconds": round(sum(os.times()[:4]) - began),
+        "cpu_seconds": round(spent),
+        "rollouts_per_cpu_second": round(fit.rollouts / spent),
+        "stages": {name: round(took / spent, 3) for name, took in stages.items()} if options.stages else None,
     }
 
 
@@ -70,10 +85,11 @@ def main():
     )
     arguments.add_argument("--only", nargs="+", help="gains, motions or logs: other folds are left out")
     arguments.add_argument("--friction")
-    arguments.add_argument("--starts", type=int, default=8)
-    arguments.add_argument("--budget", type=float, default=float("inf"), help="of each fold's search, s")
+    arguments.add_argument("--starts", type=int, default=12)
+    arguments.add_argument("--budget", type=float, default=150.0, help="of each fold's search, s")
     arguments.add_argument("--seed", type=int, default=0, help="the first")
     arguments.add_argument("--seeds", type=int, default=1)
+    arguments.add_argument("--stages", action="store_true")
     options = arguments.parse_args()
     logs = {path.stem: import_log(path) for path in sorted(options.folder.glob("*.json"))}
     found, means = {}, {}
@@ -86,7 +102,11 @@ def main():
             found[f"{kind} {name}"] = fits
             left += [error for one in fits for error in one["left_out"].values()]
             for one in fits:
-                short = {key: value for key, value in one.items() if key.endswith(("_deg", "seconds")) or key == "seed"}
+                short = {
+                    key: value
+                    for key, value in one.items()
+                    if key.endswith(("_deg", "second", "seconds")) or key in {"seed", "stages"}
+                }
                 print(kind, name, short, file=sys.stderr, flush=True)
         means[kind] = float(np.mean(left)) if left else None
     print(json.dumps({"left_out_deg": means, "folds": found}, indent=2))

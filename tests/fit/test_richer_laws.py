@@ -68,12 +68,28 @@ def test_samples_whose_errors_last_count_as_few(lasting):
     assert independent(runs, runs.position + error) == pytest.approx(count / lasting, rel=0.25)
 
 
-@pytest.mark.ci
-def test_recordings_of_plain_friction_call_for_no_richer_law():
-    row, data = recordings()
-    runs, space = runs_of(data, RIG), space_of("ax12", "M1", row)
-    point = polish(space, runs, space.point(row))
-    assert richer_law(space, "M1", runs, point, generations=10, seed=0, spread=map) is None
+@pytest.mark.parametrize(
+    ("friction", "tried"),
+    [({}, set()), ({"COULOMB": 0.01, "STRIBECK": 0.02, "STRIBECK_SPEED": 0.2}, {"M2", "M4"})],
+    ids=["M1", "M2"],
+)
+def test_laws_are_tried_only_where_the_residuals_ask_for_them(friction, tried):
+    _, data = recordings(**friction)
+    runs, space, said = runs_of(data, RIG), space_of("ax12", "M1", ax12_truth()), []
+
+    def ends(_function, jobs):
+        said.append("tried")
+        return [job.point for job in jobs]
+
+    point = polish(space, runs, space.point(ax12_truth()))
+    richer_law(
+        space, "M1", runs, point, generations=1, seed=0, spread=ends, report=lambda what, _: said.append(what)
+    )  # fmt: skip
+    if tried:
+        assert said[1] == "tried"
+        assert tried <= set(said[0].removeprefix("richer friction laws: ").split(", "))
+    else:
+        assert said == []
 
 
 def test_the_law_with_all_terms_has_no_richer_one():

@@ -75,7 +75,7 @@ def reaching(sure: Uncertainty, space: Space, point: FloatArray, other: FloatArr
 
 
 def uncertainty(space: Space, runs: Runs, point: FloatArray, spread: Mapper = map) -> Uncertainty:
-    """Intervals of the unknowns at a point (len(space),) where a fit of these runs ended."""
+    """Intervals of the unknowns at a point (len(space),) where a fit of these runs, or parts of runs, ended."""
     error = residuals(space, runs, point[None])[0]
     coarser = error - residuals(space, runs, point[None], FINE / 2)[0]
     bound = CAPPED * 1.4826 * float(np.median(np.abs(error[runs.judged]))) + 1e-9
@@ -88,7 +88,8 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray, spread: Mapper = ma
     covariance, inverse = _covariance(runs, slope, error)
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-16))
     correlation = covariance / np.outer(deviation, deviation)
-    deviation = np.maximum(deviation, _jackknife(space, runs, point, spread))
+    apart = _left_out(runs, slope, error, inverse) if len(runs.source) else _jackknife(space, runs, point, spread)
+    deviation = np.maximum(deviation, apart)
     rounding, reading = shared(space, runs)
     rounding = np.degrees(rounding) * weights(space, runs)
     deviation = np.maximum(deviation, _of_shared(slope, rounding, reading, inverse))
@@ -111,17 +112,23 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray, spread: Mapper = ma
 
 def _covariance(runs: Runs, slope: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The sandwich (n, n) of slopes (l, n) and errors (l,) in blocks of time, and the inverse of the normal matrix."""
-    block = np.concatenate(
-        [
-            index * 10_000 + ((runs.time[a:b] - runs.time[a]) / BLOCK).astype(int)
-            for index, (a, b) in enumerate(zip(runs.start[:-1], runs.start[1:], strict=True))
-        ]
-    )
-    _, first = np.unique(block, return_index=True)
-    scores = np.add.reduceat(slope * error[:, None], first, axis=0)
-    inverse, unknowns = _inverse(slope.T @ slope), slope.shape[1]
-    covariance: FloatArray = inverse @ (scores.T @ scores) @ inverse * len(first) / max(1, len(first) - unknowns)
+    blocks = ((runs.time - runs.time.min()) / BLOCK).astype(int)  # parts that overlap tell the same
+    number = np.unique(_cut_from(runs) * 1_000_000 + blocks, return_inverse=True)[1]
+    scores, inverse, unknowns = _sums(slope, error, number), _inverse(slope.T @ slope), slope.shape[1]
+    covariance: FloatArray = inverse @ (scores.T @ scores) @ inverse * len(scores) / max(1, len(scores) - unknowns)
     return covariance, inverse
+
+
+def _cut_from(runs: Runs) -> IntArray:
+    """The number (l,) of the recording that each sample belongs to."""
+    return np.repeat(runs.source if len(runs.source) else np.arange(runs.recordings), np.diff(runs.start))
+
+
+def _sums(slope: FloatArray, error: FloatArray, number: IntArray) -> FloatArray:
+    """The sums (k, n) of slopes (l, n) times errors (l,) over the samples of each number."""
+    scores = np.zeros((int(number.max()) + 1, slope.shape[1]))
+    np.add.at(scores, number, slope * error[:, None])
+    return scores
 
 
 def _inverse(normal: FloatArray) -> FloatArray:
@@ -133,24 +140,35 @@ def _jackknife(space: Space, runs: Runs, point: FloatArray, spread: Mapper) -> F
     """Standard errors from what the estimates do when each group of recordings in turn is left out, (n,).
 
     Groups are of neighbours: recordings given one after the other are often alike, and then err alike.
-    Scaled so that `QUANTILE` of them is Student's interval for so few groups. 0 for a single recording.
     """
-    from scipy.special import stdtrit  # scipy.stats has it, too, but takes half a second to import
-
     groups = np.array_split(np.arange(runs.recordings), min(GROUPS, runs.recordings))
-    count = len(groups)
-    if count < 2:
-        return np.zeros(len(space))
     left = [[int(k) for other in groups if other is not group for k in other] for group in groups]
-    points = np.array(list(spread(partial(_without, space, runs, point), left)))
-    deviation = np.sqrt((count - 1) / count * np.sum((points - points.mean(axis=0)) ** 2, axis=0))
-    result: FloatArray = deviation * float(stdtrit(count - 1, 0.975)) / QUANTILE
-    return result
+    return (
+        _student(np.array(list(spread(partial(_without, space, runs, point), left)))) if len(groups) > 1 else point * 0
+    )
 
 
 def _without(space: Space, runs: Runs, point: FloatArray, kept: list[int]) -> FloatArray:
     """Where the estimates (n,) go from a point with these recordings alone."""
     return polish(space, runs.only(kept), point, rounds=3)
+
+
+def _left_out(runs: Runs, slope: FloatArray, error: FloatArray, inverse: FloatArray) -> FloatArray:
+    """The same of parts of recordings, to first order: absolute errors chose the point, and no polish leaves it."""
+    number = _cut_from(runs)
+    groups = min(GROUPS, int(number.max()) + 1)
+    moves = _sums(slope, error, number * groups // (int(number.max()) + 1)) @ inverse
+    return _student(moves * groups / (groups - 1)) if groups > 1 else moves[0] * 0
+
+
+def _student(points: FloatArray) -> FloatArray:
+    """Standard errors (n,) of estimates that each lack one group (k, n), so that `QUANTILE` are Student's interval."""
+    from scipy.special import stdtrit  # scipy.stats has it, too, but takes half a second to import
+
+    count = len(points)
+    deviation = np.sqrt((count - 1) / count * np.sum((points - points.mean(axis=0)) ** 2, axis=0))
+    result: FloatArray = deviation * float(stdtrit(count - 1, 0.975)) / QUANTILE
+    return result
 
 
 def _delayed(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
@@ -173,9 +191,7 @@ def _commands(runs: Runs) -> IntArray:
 
 def _of_shared(slope: FloatArray, error: FloatArray, number: IntArray, inverse: FloatArray) -> FloatArray:
     """Standard errors (n,) from an error (l,) that is the same for all samples of a number (l,), times a normal one."""
-    scores = np.zeros((int(number.max()) + 1, slope.shape[1]))
-    np.add.at(scores, number, slope * error[:, None])
-    result: FloatArray = np.sqrt(np.sum((scores @ inverse) ** 2, axis=0))
+    result: FloatArray = np.sqrt(np.sum((_sums(slope, error, number) @ inverse) ** 2, axis=0))
     return result
 
 

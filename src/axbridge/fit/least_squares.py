@@ -33,11 +33,11 @@ def polish(
     The squares are weighed by how far the point is from the space's base, where that is a model of the servo's kind.
     """
     best = point.copy()
-    error = _robust(space, runs, best[None], step)[0]
+    error = robust(space, runs, best[None], step)[0]
     square, apart, damping = float(error @ error), _apart(space, best[None])[0], 1e-3
     home, pull = space.point(space.base), PULL / space.usual**2
     for _ in range(rounds):
-        slope = slopes(space, runs, best, step, _robust, sizes)
+        slope = slopes(space, runs, best, step, robust, sizes)
         if not slope.any():
             raise AxBridgeError(NOTHING_CHANGES, "record other motions")
         normal = apart * slope.T @ slope + square * np.diag(pull)
@@ -45,7 +45,7 @@ def polish(
         scale = np.diag(np.maximum(np.diag(normal), 1e-9 * np.trace(normal)))
         trials = [damping * factor for factor in (0.01, 1.0, 30.0, 1e3, 1e5)]
         points = np.array([np.clip(best - np.linalg.solve(normal + d * scale, gradient), 0, 1) for d in trials])
-        errors = _robust(space, runs, points, step)
+        errors = robust(space, runs, points, step)
         squares, ways = np.einsum("kl,kl->k", errors, errors), _apart(space, points)
         chosen, before = int(np.argmin(squares * ways)), square * apart
         if not squares[chosen] * ways[chosen] < before:
@@ -59,7 +59,7 @@ def polish(
 
 def misfits(space: Space, runs: Runs, points: FloatArray) -> FloatArray:
     """What `polish` minimises, (k,), of points (k, n), deg²."""
-    result: FloatArray = np.sum(_robust(space, runs, points) ** 2, axis=1) * _apart(space, points)
+    result: FloatArray = np.sum(robust(space, runs, points) ** 2, axis=1) * _apart(space, points)
     return result
 
 
@@ -96,7 +96,7 @@ def residuals(space: Space, runs: Runs, points: FloatArray, step: float = FINE) 
     return result
 
 
-def _robust(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
+def robust(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
     """The same, with errors beyond `HUBER` counted as the search does: the squares grow linearly there."""
     error = np.degrees(runs.errors(predicted(space.sets(points), runs, step)))
     size = np.maximum(np.abs(error), HUBER)

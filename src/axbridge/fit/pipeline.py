@@ -21,7 +21,7 @@ from axbridge.fit.prove import hidden
 from axbridge.fit.residuals import predicted
 from axbridge.fit.result import End, Estimate, Fit, Input, Score
 from axbridge.fit.richer_laws import Richer, richer_law, widened
-from axbridge.fit.search import KEPT, Job, Mapper, Report, StartOutcome, executor, opened, search
+from axbridge.fit.search import KEPT, Job, Mapper, Report, StartOutcome, executor, losses, opened, search
 from axbridge.fit.unknowns import Space
 from axbridge.recording.provenance import origin_of
 from axbridge.recording.recording import Recording, Track
@@ -40,6 +40,7 @@ class Solution:
     """Where search and polish ended."""
 
     space: Space  # the unknowns; its armature may be 0 where the problem's may not
+    fitted: Runs  # whose errors decided: the recordings, or parts of them
     point: FloatArray  # the fit, (n,)
     free: FloatArray  # the same if no model of the servo's kind held it, (n,)
     outcomes: tuple[StartOutcome, ...]  # the starts, best first
@@ -84,31 +85,42 @@ def fit_model(
         problem, truth = hidden(problem, seed)
         richer = False  # its law is the right one
     with executor(where) as running:
-        found = searched(problem, running, starts, generations, budget, seed, report)
-        solution = polished(problem, *found)
+        cut = None if problem.smooth else parts(problem.runs)
+        found = searched(problem, cut, running, starts, generations, budget, seed, report)
+        solution = polished(problem, cut, *found)
         verdict = judge(problem, solution, running, 2 * generations if richer else None, seed, report)
     fit = replace(describe(problem, verdict), seconds=time.monotonic() - began, seed=seed, truth=truth)
     return allowing_for(fit, verdict.richer) if richer else fit
 
 
 def searched(
-    problem: Problem, running: Mapper, starts: int, generations: int, budget: float, seed: int, report: Report
-) -> tuple[Space, list[StartOutcome]]:
+    problem: Problem, cut: Runs | None, running: Mapper, starts: int, generations: int, budget: float, seed: int,
+    report: Report,
+) -> tuple[Space, list[StartOutcome]]:  # fmt: skip
     """Search: the unknowns, and where the starts ended, best first."""
-    loss, cut = ("huber", None) if problem.smooth else ("mae", parts(problem.runs))
+    loss = "huber" if problem.smooth else "mae"
     job = Job(problem.space, problem.runs, seed, generations, loss=loss, parts=cut)
     outcomes = search(job, starts=starts, budget=budget, near=problem.begin, where=running, report=report)
     return opened(job, outcomes, running, report)
 
 
-def polished(problem: Problem, space: Space, outcomes: Sequence[StartOutcome]) -> Solution:
-    """Polish: least squares from the best start, where the errors are fit for that."""
-    point = free = outcomes[0].point
+def polished(problem: Problem, cut: Runs | None, space: Space, outcomes: Sequence[StartOutcome]) -> Solution:
+    """Polish: least squares from the best start, where the errors are fit for that.
+
+    Those of a real servo that sticks are not: a slip at another moment costs the rest of a recording. But a model that
+    then follows whole recordings more closely than parts of them errs by where the parts begin.
+    """
+    point, runs = outcomes[0].point, problem.runs
     if problem.smooth:
         begin = None if problem.begin is None else space.point(problem.space.sets(problem.begin[None])[0])
-        free = _best_polished(replace(space, near=False), problem.runs, [point, begin])
-        point = _best_polished(space, problem.runs, [free, space.point(space.base)]) if space.near else free
-    return Solution(space, point, free, tuple(outcomes))
+        free = _best_polished(replace(space, near=False), runs, [point, begin])
+        point = _best_polished(space, runs, [free, space.point(space.base)]) if space.near else free
+        return Solution(space, runs, point, free, tuple(outcomes))
+    whole = polish(space, runs, point)
+    if cut is None or losses(space, runs, whole[None]).mean() < losses(space, cut, point[None]).mean():
+        whole = _best_polished(space, runs, [whole, *(outcome.point for outcome in outcomes[1:KEPT])])
+        return Solution(space, runs, whole, whole, tuple(outcomes))
+    return Solution(space, cut, point, point, tuple(outcomes))
 
 
 def _best_polished(space: Space, runs: Runs, points: Sequence[FloatArray | None]) -> FloatArray:
@@ -125,7 +137,7 @@ def judge(
     space, runs, point = solution.space, problem.runs, solution.point
 
     def intervals() -> Uncertainty:
-        return reaching(uncertainty(space, runs, point, running), space, point, solution.free)
+        return reaching(uncertainty(space, solution.fitted, point, running), space, point, solution.free)
 
     report("intervals", None)
     sure = intervals()
@@ -141,7 +153,16 @@ def judge(
     more = None
     if richer is not None:
         report("richer friction laws", None)
-        more = richer_law(space, problem.friction, runs, point, generations=richer, seed=seed, spread=running)
+        more = richer_law(
+            space,
+            problem.friction,
+            solution.fitted,
+            point,
+            generations=richer,
+            seed=seed,
+            spread=running,
+            report=report,
+        )
     best = [one for one in solution.outcomes if one.searched] or solution.outcomes[:KEPT]
     rows = space.sets(np.array([point, *(outcome.point for outcome in best)]))
     simulated, *others = predicted(rows, problem.every)

@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.fit.parts import speeds
+from axbridge.fit.parts import LENGTHS, speeds
 from axbridge.fit.unknowns import Space
 from axbridge.jit import jit
 from axbridge.servo.columns import Param
@@ -174,4 +174,5 @@ def independent(runs: Runs, simulated: FloatArray) -> float:
         if alike < FADED:
             break
         lasts += 2.0 * alike
-    return max(float(runs.compared.sum()) / lasts, 2.0)
+    lengths = len(LENGTHS) if len(runs.source) else 1  # of parts, each of which has all samples
+    return max(float(runs.compared.sum()) / lasts / lengths, 2.0)

@@ -1,9 +1,10 @@
-"""What the intervals of a fit owe to its friction law: richer laws are tried from where it ended.
+"""What the intervals of a fit owe to its friction law: richer laws that the residuals ask for are tried from its end.
 
 An interval says how far a value may lie from its estimate if the law is right. If a law with more terms follows the
 recordings better, the truth may be its: then its intervals count, too. Whether it does is decided by the Bayesian
 information criterion: better by more than its terms would be by chance. Errors last, so not every sample counts as one;
-how long they last is measured (`independent`).
+how long they last is measured (`independent`). A law is tried only where a linear model of what its terms do to the
+residuals promises enough (`asked`).
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.fit.intervals import Uncertainty, flat_of, uncertainty
-from axbridge.fit.least_squares import misfits, polish
-from axbridge.fit.residuals import COARSE, independent, predicted
-from axbridge.fit.search import Job, Mapper, minimise
+from axbridge.fit.least_squares import misfits, polish, robust, slopes
+from axbridge.fit.residuals import COARSE, FINE, independent, predicted
+from axbridge.fit.search import Job, Mapper, Report, minimise
 from axbridge.fit.unknowns import Space, enriched, richer_than
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs
 
 ROUNDS = 12
 SPREAD = 0.1  # of the search for each law, in ranges
-ASKING = 0.5  # of what the criterion wants of a law, which least squares alone must bring before it is searched
+ASKING = 0.5  # of what the criterion wants of a law: what a linear model must promise of it
 
 
 @dataclass(frozen=True)
@@ -53,33 +54,48 @@ def begun_from(row: FloatArray) -> FloatArray:
 
 
 def richer_law(
-    space: Space, law: str, runs: Runs, point: FloatArray, *, generations: int, seed: int, spread: Mapper
-) -> Richer | None:
+    space: Space, law: str, runs: Runs, point: FloatArray, *, generations: int, seed: int, spread: Mapper,
+    report: Report = lambda _what, _share: None,
+) -> Richer | None:  # fmt: skip
     """The law that follows the recordings best among those that contain a fit's; None when the fit's own does."""
     if not richer_than(law):
         return None
     own = polish(space, runs, point, rounds=ROUNDS)  # squares choose, so the law itself has to have the least of them
+    plain = predicted(space.sets(own[None]), runs)[0]
+    spaces = asked(space, law, runs, own, independent(runs, plain))
+    if not spaces:
+        return None
+    report(f"richer friction laws: {', '.join(spaces)}", None)
     row = space.sets(own[None])[0]
-    plain = predicted(row[None], runs)[0]
-    count, least = independent(runs, plain), float(misfits(space, runs, own[None])[0])
-    spaces = {name: enriched(space, name) for name in richer_than(law)}
     jobs = [
-        (
-            Job(wider, runs, seed, generations, wider.point(_begin(row, wider)), SPREAD, COARSE, loss="huber"),
-            least * count ** (-ASKING * (len(wider) - len(space)) / count),
-        )
+        Job(wider, runs, seed, generations, wider.point(_begin(row, wider)), SPREAD, COARSE, loss="huber")
         for wider in spaces.values()
     ]
     ends = dict(zip(spaces, spread(_ended, jobs), strict=True))
     gains = {}
     for name, wider in spaces.items():
         simulated = predicted(wider.sets(ends[name][None]), runs)[0]
-        own_count = independent(runs, simulated)
-        gains[name] = criterion(runs, plain, len(space), own_count) - criterion(runs, simulated, len(wider), own_count)
+        count = independent(runs, simulated)
+        gains[name] = criterion(runs, plain, len(space), count) - criterion(runs, simulated, len(wider), count)
     best = max(gains, key=lambda name: gains[name])
     if gains[best] <= 0:
         return None
     return Richer(best, spaces[best], uncertainty(spaces[best], runs, ends[best], spread))
+
+
+def asked(space: Space, law: str, runs: Runs, point: FloatArray, count: float) -> dict[str, Space]:
+    """The richer laws, and their unknowns, that residuals at a point ask for; as many samples count as one each."""
+    row, error = space.sets(point[None])[0], robust(space, runs, point[None])[0]
+    found = {}
+    for name in richer_than(law):
+        wider = enriched(space, name)
+        slope = slopes(wider, runs, wider.point(_begin(row, wider)), FINE, robust)
+        own = slope[:, [unknown in space.unknowns for unknown in wider.unknowns]]
+        without, with_it = (error - one @ np.linalg.lstsq(one, error)[0] for one in (own, slope))
+        gain = count * math.log(float(without @ without) / float(with_it @ with_it))
+        if gain > ASKING * (len(wider) - len(space)) * math.log(count):
+            found[name] = wider
+    return found
 
 
 def widened(sure: Uncertainty, space: Space, richer: Richer) -> Uncertainty:
@@ -111,13 +127,9 @@ def _begin(row: FloatArray, richer: Space) -> FloatArray:
     return found
 
 
-def _ended(asked: tuple[Job, float]) -> FloatArray:
-    """Where least squares end; the better of that and of a search from there, where they come below a squared error."""
-    job, bar = asked
+def _ended(job: Job) -> FloatArray:
+    """The better of the ends of least squares, and of a search before them."""
     assert job.point is not None
-    end = polish(job.space, job.runs, job.point, rounds=ROUNDS)
-    if misfits(job.space, job.runs, end[None])[0] > bar:  # the residuals do not ask for this law
-        return end
-    ends = np.array([end, polish(job.space, job.runs, minimise(job).point, rounds=ROUNDS)])
+    ends = np.array([polish(job.space, job.runs, one, rounds=ROUNDS) for one in (job.point, minimise(job).point)])
     best: FloatArray = ends[int(np.argmin(misfits(job.space, job.runs, ends)))]
     return best

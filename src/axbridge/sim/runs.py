@@ -17,6 +17,7 @@ JOINT_MODE = 2.0  # in `Runs.duty`: no duty, the position loop runs
 _NONE: FloatArray = np.zeros(0)
 _ALL: BoolArray = np.zeros(0, dtype=np.bool_)
 _CONSTANT: FloatArray = np.zeros((0, 4))
+_WHOLE: IntArray = np.zeros(0, dtype=np.int64)
 _BY_SAMPLE = ("time", "sent", "goal", "driven", "speed_limit", "duty", "cap", "position", "velocity", "known", "load")
 
 
@@ -56,6 +57,7 @@ class Runs(NamedTuple):
             neighbours, and nothing is compared with it. Empty = all were.
         load: Where it changes under way: inertia, kg·m², and a, b, c of the load torque `a·sin(θ) + b·cos(θ) + c`, N·m,
             (l, 4), on lines between the samples; in place of `inertia`, `gravity` and `phase`. Empty = it does not.
+        source: Number of the recording that each of these was cut out of, (m,); empty = they are whole.
     """
 
     start: IntArray
@@ -79,6 +81,7 @@ class Runs(NamedTuple):
     spread: FloatArray = _NONE
     known: BoolArray = _ALL
     load: FloatArray = _CONSTANT
+    source: IntArray = _WHOLE
 
     @property
     def recordings(self) -> int:
