@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,8 @@ def two_laws(monkeypatch):
 @pytest.mark.usefixtures("two_laws")
 def test_recordings_with_plain_friction_do_not_rule_m1_out(spread):
     fitted, held = recordings()
-    fit = compare_laws(fitted, RIG, "ax12", held_out=held, starts=1, generations=20, budget=20, where=spread)
+    fitting = partial(fit_model, fitted, RIG, "ax12", held_out=held, starts=1, generations=20)
+    fit = compare_laws(fitting, budget=20, where=spread)
     laws = fit.laws
     assert laws.chosen == fit.friction
     plain = laws.scores[0]
@@ -58,7 +60,8 @@ def test_recordings_with_plain_friction_do_not_rule_m1_out(spread):
 @pytest.mark.usefixtures("two_laws")
 def test_recordings_with_load_dependent_and_stribeck_friction_do_not_pass_for_m1(spread):
     fitted, held = recordings(COULOMB=1e-4, STRIBECK=0.01, LOAD=0.25, LOAD_STRIBECK=0.3)
-    laws = compare_laws(fitted, RIG, "ax12", held_out=held, starts=1, generations=60, budget=20, where=spread).laws
+    fitting = partial(fit_model, fitted, RIG, "ax12", held_out=held, starts=1, generations=60)
+    laws = compare_laws(fitting, budget=20, where=spread).laws
     plain, both = laws.scores
     assert (plain.law, both.law) == ("M1", "M4")
     assert both.behind <= 2 * both.error

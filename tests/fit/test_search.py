@@ -1,4 +1,4 @@
-"""The search: one unknown, when it ends, what it depends on, and which end it takes."""
+"""The search: when it ends, what it depends on, and which end it takes."""
 
 from dataclasses import replace
 from itertools import islice
@@ -17,7 +17,6 @@ from axbridge.fit.search import (
     best_of_both,
     climb,
     losses,
-    minimise,
     opened,
     search,
 )
@@ -35,29 +34,6 @@ def only(*columns):
     """The truth with these unknowns alone."""
     space = ax12_space()
     return Space(tuple(unknown for unknown in space.unknowns if unknown.column in columns), space.base)
-
-
-@pytest.mark.parametrize("column", [Param.EFFICIENCY, Param.COULOMB, Param.PUNCH])
-def test_a_single_unknown_is_found_without_cma_and_its_many_points(runs, column):
-    row = ax12_truth()
-    space = only(column)
-    found = minimise(Job(space, runs, seed=0, generations=100, loss="huber"))
-    assert space.sets(found.point[None])[0, column] == pytest.approx(row[column], rel=0.1)
-    assert found.rollouts < 80 * runs.recordings
-
-
-def test_a_single_unknown_at_an_end_of_its_range_is_found(runs):
-    space = only(Param.EFFICIENCY)
-    narrow = replace(space.unknowns[0], high=0.9 * ax12_truth()[Param.EFFICIENCY])
-    found = minimise(Job(Space((narrow,), space.base), runs, seed=0, generations=100, loss="huber"))
-    assert found.point[0] == pytest.approx(1.0, abs=1e-3)
-
-
-@pytest.mark.slow
-def test_a_process_of_the_pool_finds_a_single_unknown_too(runs, spread):
-    job = Job(only(Param.EFFICIENCY), runs, seed=0, generations=3)
-    (there,) = spread(minimise, [job])
-    np.testing.assert_array_equal(there.point, minimise(job).point)
 
 
 def ahead(width):

@@ -11,21 +11,19 @@ criterion decides.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError
-from axbridge.fit.pipeline import allowing_for, fit_model
+from axbridge.fit.pipeline import allowing_for
 from axbridge.fit.residuals import independent
 from axbridge.fit.result import Fit, LawComparison, LawScore
 from axbridge.fit.richer_laws import Richer, begun_from, criterion
 from axbridge.fit.search import Mapper, Report, executor
 from axbridge.fit.unknowns import FRICTION_LAWS, richer_than
-from axbridge.recording.recording import Recording
 from axbridge.sim.runs import Runs
 
 STRETCH = 0.5  # s: errors of a simulated motion mostly last no longer
@@ -34,19 +32,13 @@ _BY_CRITERION = "smallest BIC, as no recording was held out"
 
 
 def compare_laws(
-    recordings: Sequence[Recording],
-    rig: Rig,
-    kind: str,
-    *,
-    held_out: Sequence[Recording] = (),
-    starts: int = 12,
-    generations: int = 80,
-    budget: float = 150.0,
-    seed: int = 0,
-    where: str | Mapper | None = None,
+    fitting: Callable[..., Fit], *, budget: float, where: str | Mapper | None = None,
     report: Report = lambda _what, _share: None,
-) -> Fit:
-    """Fit with each friction law, each with its share of the budget, and take the law the data support."""
+) -> Fit:  # fmt: skip
+    """Fit with each friction law, each with its share of the budget, and take the law the data support.
+
+    `fitting` is `axbridge.fit.pipeline.fit_model` with the recordings and all else that is the same for each law.
+    """
     fits: dict[str, Fit] = {}
     with executor(where) as running:
         for law in FRICTION_LAWS:
@@ -55,16 +47,15 @@ def compare_laws(
                 done = len(fits) + (share or 0.0)
                 report(f"{law}: {what}", done / len(FRICTION_LAWS))
 
-            fits[law] = fit_model(
-                recordings, rig, kind, friction=law, held_out=held_out, starts=starts, generations=generations,
-                budget=budget / len(FRICTION_LAWS), seed=seed, near=_near(law, fits), richer=False, where=running,
+            fits[law] = fitting(
+                friction=law, budget=budget / len(FRICTION_LAWS), near=_near(law, fits), richer=False, where=running,
                 report=after,
             )  # fmt: skip
-    count = len(recordings)
-    fitted = fits[max(fits)].runs.only(range(count))
-    count_of = independent(fitted, fits[max(fits)].simulated[: len(fitted.time)])  # by the law with most terms
-    rest = range(count, count + len(held_out))
-    new = {law: _stretches(fit.runs, fit.simulated, rest) for law, fit in fits.items()} if held_out else {}
+    most = fits[max(fits)]  # terms
+    count = sum(not score.held_out for score in most.scores)
+    fitted, rest = most.runs.only(range(count)), range(count, most.runs.recordings)
+    count_of = independent(fitted, most.simulated[: len(fitted.time)])
+    new = {law: _stretches(fit.runs, fit.simulated, rest) for law, fit in fits.items()} if rest else {}
     best = min(new, key=lambda law: float(new[law].mean())) if new else None
     scores = []
     for law, fit in fits.items():

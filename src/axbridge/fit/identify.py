@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -106,33 +107,30 @@ def identify(
     if friction == COMPARE and len(fitted) + len(held) < 2:
         raise UsageError("one recording does not separate friction laws", "give more, some of them with --holdout")
     line = None if ks_pairs is None else ks_line(ks_pairs)
-    if prove and (friction == COMPARE or _by_grid(model, method, friction)):
-        raise UsageError("a hidden truth is fitted by search, with one friction law", "leave method and friction out")
     by_grid = _by_grid(model, method, friction)
+    if prove and (friction == COMPARE or by_grid):
+        raise UsageError("a hidden truth is fitted by search, with one friction law", "leave method and friction out")
     law = None if friction == COMPARE else friction
     if held:
         runs_of(held, rig)  # what is wrong with them is said before anything else
     if before is not None:
         before((*known, *excitation(prepare(fitted, rig, model, friction=law))))
+    fitting = partial(
+        fit_model, fitted, rig, model, held_out=held, starts=starts, generations=generations, seed=seed
+    )  # fmt: skip
     try:
+        report("scanning the paper's grid" if by_grid else "searching", None)
         if by_grid:
             if where is not None:
                 raise UsageError("the paper's scans run in this process", "leave --executor out, or use --method cma")
-            report("scanning the paper's grid", None)
             fit = paper_procedure(fitted, rig, line=line, held_out=held, seed=seed)
         elif friction == COMPARE:
-            report("searching", None)
-            fit = compare_laws(
-                fitted, rig, model, held_out=held, starts=starts, generations=generations, budget=budget, seed=seed,
-                where=where, report=report,
-            )  # fmt: skip
+            fit = compare_laws(fitting, budget=budget, where=where, report=report)
         else:
-            report("searching", None)
-            fit = fit_model(
-                fitted, rig, model, friction=friction, held_out=held, starts=starts, generations=generations,
-                budget=budget, seed=seed, again=list(map(opened, again)), richer=richer, prove=prove, where=where,
-                report=report,
-            )  # fmt: skip
+            repeats = list(map(opened, again))
+            fit = fitting(
+                friction=friction, budget=budget, again=repeats, richer=richer, prove=prove, where=where, report=report
+            )
     except AxBridgeError as error:
         hint = mirrored(fitted, rig, model) if str(error).startswith(NOTHING_CHANGES) else ""
         if not hint:

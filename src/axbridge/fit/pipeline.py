@@ -46,19 +46,6 @@ class Solution:
     outcomes: tuple[StartOutcome, ...]  # the starts, best first
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What a solution is worth."""
-
-    solution: Solution  # it, with what the data do not identify back at the model's values
-    sure: Uncertainty  # intervals and correlations
-    constants: tuple[Held, ...]  # what the fit held, and the intervals allow to be off
-    wanted: tuple[Wanted, ...]  # which of them the recordings would have otherwise
-    richer: Richer | None  # A law with more terms that the recordings do not rule out
-    simulated: FloatArray  # what it makes of all recordings, (l,)
-    others: FloatArray  # what the best starts make of them, (k, l)
-
-
 def fit_model(
     recordings: Sequence[Recording],
     rig: Rig,
@@ -88,9 +75,17 @@ def fit_model(
         cut = None if problem.smooth else parts(problem.runs)
         found = searched(problem, cut, running, starts, generations, budget, seed, report)
         solution = polished(problem, cut, *found)
-        verdict = judge(problem, solution, running, 2 * generations if richer else None, seed, report)
-    fit = replace(describe(problem, verdict), seconds=time.monotonic() - began, seed=seed, truth=truth)
-    return allowing_for(fit, verdict.richer) if richer else fit
+        fit = judged(problem, solution, running, report)
+        fit = replace(fit, seed=seed, truth=truth)
+        if richer:
+            report("richer friction laws", None)
+            point = fit.space.point(fit.row)
+            law = richer_law(
+                solution.space, problem.friction, solution.fitted, point, generations=2 * generations, seed=seed,
+                spread=running, report=report,
+            )  # fmt: skip
+            fit = allowing_for(fit, law)
+    return replace(fit, seconds=time.monotonic() - began)
 
 
 def searched(
@@ -130,11 +125,9 @@ def _best_polished(space: Space, runs: Runs, points: Sequence[FloatArray | None]
     return best
 
 
-def judge(
-    problem: Problem, solution: Solution, running: Mapper, richer: int | None, seed: int, report: Report
-) -> Verdict:
-    """Judge: intervals, what they owe to constants and to the friction law, and what is left to chance."""
-    space, runs, point = solution.space, problem.runs, solution.point
+def judged(problem: Problem, solution: Solution, running: Mapper, report: Report) -> Fit:
+    """The fit: intervals, what they owe to constants, what is left to chance, and all that in words."""
+    space, runs, point, every = solution.space, problem.runs, solution.point, problem.every
 
     def intervals() -> Uncertainty:
         return reaching(uncertainty(space, solution.fitted, point, running), space, point, solution.free)
@@ -150,30 +143,11 @@ def judge(
         report("constants held", None)
         constants = held_in(space, runs)
         sure, wanted = allowing(sure, space, runs, point, constants, running)
-    more = None
-    if richer is not None:
-        report("richer friction laws", None)
-        more = richer_law(
-            space,
-            problem.friction,
-            solution.fitted,
-            point,
-            generations=richer,
-            seed=seed,
-            spread=running,
-            report=report,
-        )
     best = [one for one in solution.outcomes if one.searched] or solution.outcomes[:KEPT]
     rows = space.sets(np.array([point, *(outcome.point for outcome in best)]))
-    simulated, *others = predicted(rows, problem.every)
-    return Verdict(replace(solution, point=point), sure, constants, wanted, more, simulated, np.array(others))
-
-
-def describe(problem: Problem, verdict: Verdict) -> Fit:
-    """Describe: the facts and words of a fit."""
-    solution, sure, every = verdict.solution, verdict.sure, problem.every
-    space, row = solution.space, solution.space.sets(solution.point[None])[0]
-    scores = _with_chance(scores_of(problem, verdict.simulated), every, verdict.simulated, verdict.others)
+    simulated, *rest = predicted(rows, every)
+    row, others = rows[0], np.array(rest)
+    scores = _with_chance(scores_of(problem, simulated), every, simulated, others)
     scores = beside_others(problem, scores)
     return Fit(
         kind=problem.kind,
@@ -190,17 +164,17 @@ def describe(problem: Problem, verdict: Verdict) -> Fit:
         warnings=(
             *(_ADRIFT if every.adrift.any() else ()),
             *_warnings(space, sure, row),
-            *(_in_words(problem, verdict, one) for one in verdict.wanted),
+            *(_in_words(problem, space, scores, one) for one in wanted),
             *_missed(sure, scores),
             *doubts(scores),
         ),
         rollouts=sum(outcome.rollouts for outcome in solution.outcomes),
         runs=every,
-        simulated=verdict.simulated,
+        simulated=simulated,
         rig=problem.rig,
-        ends=_ends(every, len(problem.fitted), verdict.others),
+        ends=_ends(every, len(problem.fitted), others),
         inputs=inputs_of(problem),
-        held=in_words(verdict.constants),
+        held=in_words(constants),
     )
 
 
@@ -241,18 +215,15 @@ def _with_chance(scores: Sequence[Score], every: Runs, simulated: FloatArray, ot
     )
 
 
-def _in_words(problem: Problem, verdict: Verdict, wanted: Wanted) -> str:
+def _in_words(problem: Problem, space: Space, scores: Sequence[Score], wanted: Wanted) -> str:
     """What the recordings would have a constant be, and what recordings that were held out say of that."""
-    one, every, share = wanted.constant, problem.every, abs(wanted.factor - 1)
-    space, runs = moved(verdict.solution.space, every, one, wanted.factor)
-    there = predicted(space.sets(wanted.point[None]), runs)[0]
+    one, share = wanted.constant, abs(wanted.factor - 1)
     text = f"the recordings would suit a {one.name} about {share:.0%} {'larger' if wanted.factor > 1 else 'smaller'} "
     text += "than the model's"
     if problem.held_out:
-        with_it, without = (
-            every.means(np.abs(np.degrees(every.errors(seen))))[len(problem.fitted) :].mean()
-            for seen in (there, verdict.simulated)
-        )
+        space, runs = moved(space, problem.every, one, wanted.factor)
+        there = scores_of(problem, predicted(space.sets(wanted.point[None]), runs)[0])
+        with_it, without = (np.mean([score.mae for score in several if score.held_out]) for several in (there, scores))
         text += f" (tried: held-out error {with_it:.2f}° with it, {without:.2f}° without)"
     return f"{text}; to find out, record {one.best_experiment}"
 

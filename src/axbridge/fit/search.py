@@ -33,7 +33,6 @@ from axbridge.sim.runs import Runs
 
 SCREENED = 200  # random points a climb looks at before it begins
 CLIMBED, CLOSE = 15, (0.012,)  # rounds of a climb, and the size of its differences, in ranges
-GRID, NARROW = 33, 1e-4  # of a single unknown: points looked at, and how near to the best one is near enough, in ranges
 POPULATION = 16
 CROWD = 32  # of a search that fits parts: in the many dents of their error smaller populations end anywhere
 KEPT, SPREAD = 4, 0.1  # climbs that are searched on, and how far around their ends, in ranges
@@ -117,8 +116,6 @@ def climb(job: Job) -> StartOutcome:
 
 def minimise(job: Job) -> StartOutcome:
     """The point of least loss that a search by CMA-ES finds around the job's point, or around the middle."""
-    if len(job.space) == 1:
-        return _minimise_one(job)
     import cma
 
     points = 0
@@ -155,22 +152,6 @@ def _settled(job: Job, ends: FloatArray, points: int) -> StartOutcome:
         points += len(ends)
     best = int(np.argmin(found))
     return _outcome(job, float(found[best]), ends[best], points)
-
-
-def _minimise_one(job: Job) -> StartOutcome:
-    """The same for a single unknown: the best of an even grid, and Brent's method between its neighbours."""
-    from scipy.optimize import minimize_scalar
-
-    grid = np.linspace(0.0, 1.0, GRID)
-    found = job.cost(grid[:, None], job.step)
-    best = int(np.argmin(found))
-    near = (grid[max(0, best - 1)], grid[min(GRID - 1, best + 1)])
-    refined = minimize_scalar(
-        lambda share: float(job.cost(np.array([[share]]), job.step)[0]),
-        bounds=near, method="bounded", options={"xatol": NARROW},
-    )  # fmt: skip
-    loss, point = min((float(found[best]), float(grid[best])), (float(refined.fun), float(refined.x)))
-    return replace(_outcome(job, loss, np.array([point]), GRID + int(refined.nfev)), searched=True)
 
 
 def _outcome(job: Job, loss: float, point: FloatArray, points: int) -> StartOutcome:
@@ -234,8 +215,6 @@ def search(
     jobs = [replace(begin, seed=job.seed + 1000 * k, point=point) for k, point in enumerate(points)]
     found: list[StartOutcome] = []
     with executor(where) as spread:
-        if len(job.space) == 1:
-            return _run(minimise, [begin], spread, report, "searching", None)
         while jobs and not (found and used > CLIMBING * allowed):
             done = len(found)
             what = f"starts {done + 1} to {done + len(jobs[:WAVE])} of {len(points)}"
