@@ -21,14 +21,14 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.fit import identify
-from axbridge.fit.intervals import allowing, held_in, uncertainty
-from axbridge.fit.least_squares import left_alone, polish
-from axbridge.fit.prepare import base_model, with_noise
-from axbridge.fit.unknowns import space_of
+from axbridge.fit.intervals import reaching, uncertainty
+from axbridge.fit.least_squares import polish
+from axbridge.fit.pipeline import judged, polished
+from axbridge.fit.prepare import prepare
+from axbridge.fit.search import StartOutcome
 from axbridge.motion.experiments import PROTOCOL, Options, conduct
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
@@ -111,19 +111,13 @@ def recorded(truth, seed, folder, experiments=PROTOCOL, constant="none", factor=
 
 def intervals(recordings):
     """Low and high ends (n,) of the intervals without and with the constants moved, by name."""
-    rig = Rig.load("bench_arm")
-    runs = runs_of(recordings, rig)
-    space = space_of("ax12", None, packed(with_noise(base_model(rig, "ax12"), runs), rig))
-    point = polish(space, runs, space.point(space.base), rounds=20)
-    sure = uncertainty(space, runs, point)
-    if sure.flat:
-        point = left_alone(space, runs, point, sure.flat)
-        sure = uncertainty(space, runs, point)
-    wide, _ = allowing(sure, space, runs, point, held_in(space, runs))
-    return {
-        unknown.name: ((sure.low[k], sure.high[k]), (wide.low[k], wide.high[k]))
-        for k, unknown in enumerate(space.unknowns)
-    }
+    problem = prepare(recordings, Rig.load("bench_arm"), "ax12")
+    space, runs = problem.space, problem.runs
+    begin = StartOutcome(0.0, polish(space, runs, space.point(space.base), rounds=20), 0, 0)
+    solution = polished(problem, None, space, [begin])
+    fit = judged(problem, solution, map, lambda _what, _share: None)
+    sure = reaching(uncertainty(space, runs, space.point(fit.row)), space, space.point(fit.row), solution.free)
+    return {one.unknown.name: ((sure.low[k], sure.high[k]), (one.low, one.high)) for k, one in enumerate(fit.estimates)}
 
 
 def constants_off(seeds, chosen):

@@ -6,7 +6,8 @@ are far from independent (a model error lasts), so the covariance is the sandwic
 in how they differ. No model is the servo: what raises the squared error by less than `TOLERANCE` of it counts as
 possible, too. Recordings that disagree about a parameter show what the model lacks: the intervals are at least as wide
 as the jackknife over recordings says, or over `GROUPS` groups of them. What the simulation's own step does to the
-estimates, and the millisecond in which the servo's loop may pick up a command, are added.
+estimates, and the millisecond in which the servo's loop may pick up a command, are added. Where parts of recordings
+were fitted, all this is of their errors: those of whole recordings are larger, because a slip lasts.
 
 *Constants that a fit holds* (`allowing`): another servo, gear or supply has others. Each is moved to either side, and
 the unknowns are fitted again from where they are. As far as they go, they may be off, and the intervals allow for it:
