@@ -208,13 +208,6 @@ def test_a_chirp_measures_the_bandwidth(tmp_path):
     assert chirp.bandwidth == pytest.approx(1 / (2 * math.pi * 0.1), rel=0.2)
 
 
-def test_angles_out_of_reach_are_refused_before_anything_moves(tmp_path):
-    robot = LaggingRobot()
-    with pytest.raises(UsageError, match="170° is beyond the limits"):
-        conducted(tmp_path / "a.mcap", "step", Options(angles=(math.radians(170),)), robot)
-    assert not robot["shoulder"].driven
-
-
 def test_a_warm_servo_is_left_to_cool(tmp_path):
     robot = LaggingRobot()
     robot["shoulder"].temperature = 61.0
@@ -240,11 +233,6 @@ def test_a_replay_without_a_source_or_commands_is_refused(tmp_path):
     silent = replace(source, tracks={"shoulder": replace(track, command=np.full(len(track), math.nan))})
     with pytest.raises(UsageError, match="no commands"):
         conducted(tmp_path / "c.mcap", "replay", Options(source=silent))
-
-
-def test_an_unknown_experiment_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="no experiment 'dance'"):
-        conducted(tmp_path / "a.mcap", "dance")
 
 
 def two_servos(path="two.mcap"):
@@ -344,8 +332,17 @@ def test_a_periodic_motion_stays_within_the_limits_of_its_servo_unless_an_amplit
     assert math.degrees(Options().swing(narrow)) == pytest.approx(60)
 
 
-def test_a_servo_that_cannot_turn_endlessly_is_refused_before_it_moves():
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("step", Options(angles=(math.radians(170),)), "170° is beyond the limits"),
+        ("duty", Options(), "cannot turn endlessly, as duty needs it"),
+        ("dance", Options(), "no experiment 'dance'"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_moves(tmp_path, name, options, said):
     robot = LaggingRobot()
     robot["shoulder"].capabilities = {"wheel": "unsupported"}
-    with pytest.raises(UsageError, match="cannot turn endlessly, as duty needs it"):
-        check("duty", robot, None)
+    with pytest.raises(UsageError, match=said):
+        conducted(tmp_path / "a.mcap", name, options, robot)
+    assert not robot["shoulder"].driven

@@ -321,73 +321,68 @@ def test_terminal_keys_have_webots_codes(typed, codes):
     assert decode(typed) == codes
 
 
-def test_the_keyboard_gives_the_keys_of_a_step_then_minus_one(controller, monkeypatch):
+@pytest.fixture
+def strike(controller, monkeypatch):
+    """Strikes keys on the terminal that a controller reads."""
+    host, terminal = pty.openpty()
+    with os.fdopen(terminal, "r") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+
+        def struck(keys):
+            os.write(host, keys)
+            assert select.select([stdin], (), (), 30)[0]
+
+        yield struck
+        controller.Robot.created.keyboard.disable()
+    os.close(host)
+
+
+def test_the_keyboard_gives_the_keys_of_a_step_then_minus_one(controller, strike):
     robot = controller.Robot()
     keyboard = robot.getKeyboard()
     assert keyboard.getSamplingPeriod() == 0
-    host, terminal = pty.openpty()
-    with os.fdopen(terminal, "r") as stdin:
-        monkeypatch.setattr("sys.stdin", stdin)
-        keyboard.enable(32)
-        strike(host, b"ab", stdin)
-        assert keyboard.getKey() == -1
-        robot.step(32)
-        assert [keyboard.getKey(), keyboard.getKey(), keyboard.getKey()] == [65, 66, -1]
-        keyboard.disable()
-    os.close(host)
+    keyboard.enable(32)
+    strike(b"ab")
+    assert keyboard.getKey() == -1
+    robot.step(32)
+    assert [keyboard.getKey(), keyboard.getKey(), keyboard.getKey()] == [65, 66, -1]
 
 
-def strike(host, keys, stdin):
-    """Keys that have come to the terminal."""
-    os.write(host, keys)
-    assert select.select([stdin], (), (), 30)[0]
-
-
-def test_a_held_key_stays_held_until_the_terminal_stops_repeating_it(controller, monkeypatch):
+def test_a_held_key_stays_held_until_the_terminal_stops_repeating_it(controller, strike, monkeypatch):
     now = [100.0]
     monkeypatch.setattr("axbridge.webots.keyboard.time", types.SimpleNamespace(monotonic=lambda: now[0]))
     robot = controller.Robot()
-    keyboard = robot.getKeyboard()
-    host, terminal = pty.openpty()
+    robot.keyboard.enable(32)
 
     def keys():
         robot.step(32)
-        return list(iter(keyboard.getKey, -1))
+        return list(iter(robot.keyboard.getKey, -1))
 
-    with os.fdopen(terminal, "r") as stdin:
-        monkeypatch.setattr("sys.stdin", stdin)
-        keyboard.enable(32)
-        strike(host, b"a", stdin)
-        assert [keys() for _ in range(3)] == [[65]] * 3
-        now[0] += 0.4  # before the first repeat
-        assert keys() == [65]
-        strike(host, b"aaa", stdin)
-        assert keys() == [65]  # once a step, however often it came
-        now[0] += 0.2
-        assert keys() == []
-        keyboard.disable()
-    os.close(host)
+    strike(b"a")
+    assert [keys() for _ in range(3)] == [[65]] * 3
+    now[0] += 0.4  # before the first repeat
+    assert keys() == [65]
+    strike(b"aaa")
+    assert keys() == [65]  # once a step, however often it came
+    now[0] += 0.2
+    assert keys() == []
 
 
-def test_keys_have_names_in_the_newer_python_and_old_names_of_the_keyboard_work(controller, monkeypatch):
+def test_keys_have_names_in_the_newer_python_and_old_names_of_the_keyboard_work(controller, strike):
     robot = controller.Robot()
-    host, terminal = pty.openpty()
-    with os.fdopen(terminal, "r") as stdin:
-        monkeypatch.setattr("sys.stdin", stdin)
-        keyboard = robot.keyboard
-        keyboard.sampling_period = 32
-        assert keyboard.sampling_period == 32
-        strike(host, b"a\x1b[A", stdin)
-        robot.step(32)
-        assert [keyboard.get_key(), keyboard.get_key(), keyboard.get_key()] == ["A", "up", ""]
-        keyboard.sampling_period = None
-        robot.keyboardEnable(32)
-        strike(host, b"b", stdin)
-        robot.step(32)
-        assert [robot.keyboardGetKey(), robot.keyboardGetKey()] == [66, 0]
-        robot.keyboardDisable()
-        assert keyboard.getSamplingPeriod() == 0
-    os.close(host)
+    keyboard = robot.keyboard
+    keyboard.sampling_period = 32
+    assert keyboard.sampling_period == 32
+    strike(b"a\x1b[A")
+    robot.step(32)
+    assert [keyboard.get_key(), keyboard.get_key(), keyboard.get_key()] == ["A", "up", ""]
+    keyboard.sampling_period = None
+    robot.keyboardEnable(32)
+    strike(b"b")
+    robot.step(32)
+    assert [robot.keyboardGetKey(), robot.keyboardGetKey()] == [66, 0]
+    robot.keyboardDisable()
+    assert keyboard.getSamplingPeriod() == 0
 
 
 @pytest.fixture

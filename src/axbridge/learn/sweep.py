@@ -6,8 +6,8 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import asdict, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,8 +58,7 @@ _SAMPLE = 5.0  # ms
 Figures = dict[str, float]
 
 
-@dataclass(frozen=True)
-class SweepJob:
+class SweepJob(NamedTuple):
     """One robot to be tried: the rig as it is, what is changed, and what is measured."""
 
     rig: Rig
@@ -68,14 +67,8 @@ class SweepJob:
     seed: int
 
 
-@dataclass(frozen=True)
-class SweepRow:
-    """What came out.
-
-    Attributes:
-        values: What was changed, by its name.
-        figures: By name; NaN where there is none.
-    """
+class SweepRow(NamedTuple):
+    """What was changed, and what came out, both by name; NaN where there is none."""
 
     values: Mapping[str, float]
     figures: Figures

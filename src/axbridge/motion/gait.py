@@ -446,14 +446,11 @@ def _way_of_foot(side: str, plan: Sequence[Step], gait: Gait, time: FloatArray) 
             ahead = np.clip((share - _UPRIGHT) / (1 - 2 * _UPRIGHT), 0.0, 1.0)
             eased = ahead - np.sin(2 * math.pi * ahead) / (2 * math.pi)  # no speed and no acceleration at the ends
             moving = share > 0
-            for column, (start, end) in enumerate(zip(_flat(step.start), _flat(step.end), strict=True)):
+            for column, name in ((0, "x"), (1, "y"), (3, "turn")):
+                start, end = getattr(step.start, name), getattr(step.end, name)
                 way[moving, column] = (start + (end - start) * eased)[moving]
             way[moving, 2] = (gait.step_height * np.sin(math.pi * share) ** 2)[moving]
     return way
-
-
-def _flat(place: Foothold) -> tuple[float, float, float, float]:
-    return place.x, place.y, 0.0, place.turn
 
 
 def _reference(plan: Sequence[Step], gait: Gait, time: FloatArray) -> FloatArray:

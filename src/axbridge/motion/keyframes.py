@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import NamedTuple
 
 from axbridge.errors import RecordingError, UsageError
 from axbridge.file_reading import controls, reading, regular
@@ -21,15 +22,8 @@ _HEADER = "#WEBOTS_MOTION"
 _VERSIONS = {"V1.0", "V1.1"}
 
 
-@dataclass(frozen=True)
-class Pose:
-    """One row of a motion.
-
-    Attributes:
-        time: ms.
-        name: Its name in the file.
-        positions: By motor, rad or m; motors it leaves alone are absent.
-    """
+class Pose(NamedTuple):
+    """One row of a motion: when, ms; its name; rad or m by motor, without those that it leaves alone."""
 
     time: float
     name: str
@@ -38,12 +32,7 @@ class Pose:
 
 @dataclass(frozen=True)
 class KeyframeMotion:
-    """A motion as the file has it.
-
-    Attributes:
-        motors: Motor names of the header.
-        poses: In the order of time, at least one.
-    """
+    """A motion as the file has it: the motors of its header, and one pose or more in the order of time."""
 
     motors: tuple[str, ...]
     poses: tuple[Pose, ...]

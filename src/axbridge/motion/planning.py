@@ -50,27 +50,18 @@ class TooFast(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """A path through some pages.
+    """A path through some pages."""
 
-    Attributes:
-        parts: Paths one after the other: when each begins, s, and every joint's track.
-        rounds: The pages' ends, in order.
-        eased: When the first pose is reached, s.
-        duration: s.
-        first: The pose reached then, rad by joint.
-        loop: Page to go on with for ever; None = the end.
-        asked: What it would take without the joints' speed limits, s.
-        slowest: What stretched it most.
-    """
-
-    parts: tuple[tuple[float, dict[str, JointPath]], ...]
-    rounds: tuple[PageEnd, ...]
-    eased: float
+    parts: tuple[
+        tuple[float, dict[str, JointPath]], ...
+    ]  # one after the other: when each begins, and every joint's way
+    rounds: tuple[PageEnd, ...]  # the pages' ends, in order
+    eased: float  # when the first pose is reached, s
     duration: float
-    first: Mapping[str, float]
-    loop: str | None
-    asked: float
-    slowest: TooFast | None
+    first: Mapping[str, float]  # the pose reached then, rad by joint
+    loop: str | None  # page to go on with for ever
+    asked: float  # what it would take without the joints' speed limits, s
+    slowest: TooFast | None  # what stretched it most
 
     def at(self, time: float) -> dict[str, float]:
         """Where every joint should be at `time`, s."""

@@ -69,19 +69,13 @@ def install(
     Robot.created = None
     package = ModuleType("controller", "Webots' controller API, by axbridge.")
     package.__path__ = []
-    modules = {"controller": package}
-    for name, member in (CLASSES | HIDDEN).items():
-        part = ModuleType(f"controller.{module_name(name)}")
-        setattr(part, name, member)
-        modules[part.__name__] = part
-        setattr(package, module_name(name), part)
-    for name in ("constants", "wb"):
-        part = ModuleType(f"controller.{name}")
-        modules[part.__name__] = part
+    package.__dict__.update(CLASSES, __all__=sorted(CLASSES))
+    sys.modules["controller"] = package
+    parts = {module_name(name): {name: member} for name, member in (CLASSES | HIDDEN).items()}
+    for name, content in (parts | {"constants": {}, "wb": {}}).items():
+        part = sys.modules[f"controller.{name}"] = ModuleType(f"controller.{name}")
+        part.__dict__.update(content)
         setattr(package, name, part)
-    package.__dict__.update(CLASSES)
-    package.__dict__["__all__"] = sorted(CLASSES)
-    sys.modules.update(modules)
     return session
 
 
