@@ -26,7 +26,6 @@ from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
 from axbridge.virtual.ax_firmware import AxFirmware
 from axbridge.virtual.line import Line
-from axbridge.virtual.reply_timing import Forecast
 
 STEPS = 12  # control steps of 20 ms a turn
 ENGINE = ("getJointStates", "setJointMotorControlArray", "getContactPoints", "getBasePositionAndOrientation",
@@ -143,7 +142,7 @@ def parts(robot, turns):
 def without(action, turns):
     """How many times as long `action` takes without each of the short cuts."""
     short_cuts = {
-        "reading_ahead": [patch.object(Line, "foresee", lambda *_: Forecast([], [], []))],
+        "reading_ahead": [patch.object(Line, "foresee", lambda *_: [])],
         "goals_straight_to_the_motors": [patch.object(AxFirmware, "aim", lambda *_: None)],
     }
     ratios = {name: [] for name in short_cuts}

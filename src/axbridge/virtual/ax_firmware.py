@@ -146,8 +146,10 @@ class AxFirmware(Firmware):
 
     def block(self, seen: Seen, state: list[float], time: float) -> tuple[int, ...]:
         """See `Firmware.block`, with what this firmware gets wrong about the speed."""
-        position, speed, *others = super().block(seen, state, time)
-        quirk = self.profile.behaviour.speed_quirk
+        words, quirk = super().block(seen, state, time), self.profile.behaviour.speed_quirk
+        if quirk == "none":
+            return words
+        position, speed, *others = words
         if quirk == "stale" and seen.position == self._last_position:
             speed = self.table["present_speed"]
         elif quirk == "garbage_high_bits" and seen.speed and self.mode is not Mode.JOINT:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from axbridge.bus.base import Reply
 from axbridge.bus.group_reads import SHORTEST_BLOCK, GroupReadingBus
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol
-from axbridge.bus.protocols.v1 import Decoder, whole_packet
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 from axbridge.virtual.line import Line
+from axbridge.virtual.servo import VirtualServo
 from axbridge.virtual.world import World
 
 _GRACE = 0.003  # s beyond the reply's own length: the longest return delay is 0.8 ms, interrupts 0.3 ms
@@ -69,14 +71,15 @@ class VirtualBus(GroupReadingBus):
         line, world = self._line, self._world
         if line is None:
             return []
-        forecast = line.foresee(requests, world.now(), world.next_watch, _GRACE)
-        reads, sent, due = forecast
+        reads = line.foresee(requests, world.now(), world.next_watch, _GRACE)
         if not reads:
             return []
+        servos, addresses, lengths, sent, due = zip(*reads, strict=True)
         world.sleep_until(due[-1] if due[-1] < world.next_watch else sent[-1])  # the firmware may see to alarms there
-        data = world.peek(forecast)
-        answers = list(map(Reply, [read.servo.alarms.bits for read in reads], data, sent))
-        line.record_reads(forecast)
+        states = world.bank.sampled(np.array([servo.row for servo in servos]), sent).tolist()
+        data = map(VirtualServo.peek, servos, addresses, lengths, sent, states)
+        answers = list(map(Reply, [servo.alarms.bits for servo in servos], data, sent))
+        line.record_reads(reads)
         world.sleep_until(due[-1])
         return answers
 
@@ -88,7 +91,6 @@ class VirtualBus(GroupReadingBus):
             return None, sent
         protocol = self.protocol(id)
         deadline = sent + line.seconds(protocol.longest(length)) + (_GRACE if line.timing == "wire" else 0.0)
-        decoder: Decoder | None = None
         received = b""
         echo = frame if line.mishaps.echo else b""
         while (due := line.next_due) is not None and due <= deadline:
@@ -97,21 +99,10 @@ class VirtualBus(GroupReadingBus):
                 if delivery.data == echo:
                     echo = b""
                     continue
-                if not protocol.plain_read((id, 0, length)):
-                    received += delivery.data
-                    found = protocol.find_answer(received, frame, id, length, echo=False, refusable=True).packet
-                    if found is not None and not protocol.garbled(found.code):
-                        return found, sent
-                    continue
-                if decoder is None:
-                    whole = whole_packet(delivery.data)
-                    if whole is not None and whole.intact and whole.id == id and _fits(whole, length):
-                        return whole, sent
-                    decoder = Decoder()
                 received += delivery.data
-                for packet in decoder.feed(delivery.data):
-                    if packet.id == id and packet.intact and packet.code < 0x80 and _fits(packet, length):
-                        return packet, sent
+                found = protocol.find_answer(received, frame, id, length, echo=False, refusable=True).packet
+                if found is not None and not protocol.garbled(found.code):
+                    return found, sent
         world.sleep_until(deadline)
         if received:
             raise CorruptPacket(id, received)
@@ -143,8 +134,3 @@ class VirtualBus(GroupReadingBus):
         if came < answers:
             self._world.sleep_until(deadline)
         return heard, sent
-
-
-def _fits(packet: Packet, length: int) -> bool:
-    """Whether a status packet has the parameters asked for, or refuses with an error and none."""
-    return len(packet.params) == length or (packet.code != 0 and len(packet.params) < length)

@@ -125,6 +125,8 @@ class ControlTable:
     def patched(self, share: RegisterShare, data: bytes) -> int:
         """What a register is to hold after a write of `data`: as it is, with those bytes replaced that they cover."""
         name, offset, size = share[:3]
+        if share.whole and name not in self._coded:
+            return int.from_bytes(data[offset : offset + size], "little", signed=self._place[name][2])
         assert share.register is not None  # an address without a register is not writable
         if share.whole:
             return share.register.decode(data[offset : offset + size])

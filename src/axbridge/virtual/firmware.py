@@ -24,6 +24,7 @@ from axbridge.virtual.control_table import ControlTable
 _READING, _SPEED, _DUTY = int(State.READING), int(State.SPEED), int(State.DUTY)
 _VOLTAGE, _TEMPERATURE = int(State.VOLTAGE), int(State.TEMPERATURE)
 _FORMS = {(1, False): "B", (2, False): "H", (2, True): "h", (4, True): "i"}  # by bytes, and whether signed
+_BYTE = 255
 _ANYWHERE = (-math.inf, math.inf)
 
 Convert = Callable[[int, Units], float]
@@ -130,6 +131,7 @@ class Firmware(ABC):
         forms = [_FORMS[one.size, one.signed] for _, one in sorted(block.items())]
         self._block = struct.Struct(("<" if self.protocol.byteorder == "little" else ">") + "".join(forms))
         self._sign_bits = [self.protocol.sign_bits.get(name, 0) for name in ("position", "speed", "load")]
+        self._most = (1 << min(self._sign_bits[1:])) - 1
         rest = [registers[name] for name in self.REST if name in registers]
         whole = min(start, *(one.address for one in rest)), max(end, *(one.end for one in rest))
         self.refreshed = whole[0], start, end, whole[1]
@@ -224,13 +226,14 @@ class Firmware(ABC):
         Without `all_`, `REST` is left as it is.
         """
         state, units = self.state_at(time) if state is None else state, self.units
-        heat = state[_TEMPERATURE] if self.hot is None else self.hot
+        voltage = round(state[_VOLTAGE] / units.voltage)
+        temperature = round(state[_TEMPERATURE] if self.hot is None else self.hot)
         seen = Seen(
             self.position(state),
             round(state[_SPEED] / units.speed),
             self.load(state) if self.driven else 0,
-            max(0, min(255, round(state[_VOLTAGE] / units.voltage))),
-            max(0, min(255, round(heat))),
+            voltage if 0 <= voltage < _BYTE else _BYTE if voltage > 0 else 0,
+            temperature if 0 <= temperature < _BYTE else _BYTE if temperature > 0 else 0,
         )
         self._block.pack_into(self.table.data, self.refreshed[1], *self.block(seen, state, time))
         if all_:
@@ -242,8 +245,11 @@ class Firmware(ABC):
 
     def block(self, seen: Seen, state: list[float], time: float) -> tuple[int, ...]:  # noqa: ARG002
         """What stands in the registers of `BLOCK`."""
-        position, speed, load = map(_coded, seen[:3], self._sign_bits)
-        return position, speed, load, seen.voltage, seen.temperature
+        position, speed, load, voltage, temperature = seen
+        if position >= 0 and 0 <= speed <= self._most and 0 <= load <= self._most:
+            return seen  # most often
+        position, speed, load = map(_coded, (position, speed, load), self._sign_bits)
+        return position, speed, load, voltage, temperature
 
     @abstractmethod
     def refresh_rest(self, seen: Seen, state: list[float], time: float) -> None:

@@ -117,6 +117,7 @@ class VirtualServo:
         self._motors = motors
         self._rows = np.array([index])
         self._level = int(ADDRESSES[profile.protocol].STATUS_RETURN_LEVEL)
+        self._eeprom = profile.eeprom_end
         self._registered: tuple[int, bytes] | None = None
         self._backup = b""
         self._known = frozenset(Instruction[name] for name in profile.instructions)
@@ -413,7 +414,7 @@ class VirtualServo:
 
     def _runs(self, address: int, data: bytes) -> Iterator[tuple[int, bytes]]:
         """What a write goes to in the end: neighbouring bytes together."""
-        if not self._pointers or not self._pointers.keys() & range(address, address + len(data)):
+        if not self._pointers.keys() & range(address, address + len(data)):
             yield address, data
             return
         begin, run = -1, b""
@@ -427,27 +428,28 @@ class VirtualServo:
 
     def _checked(self, address: int, data: bytes, *, own: bool) -> tuple[int | None, dict[str, int] | None]:
         """The error (None: silence), and the values to set (None: nothing is set)."""
-        codes, behaviour, firmware = self.protocol.refusals, self.profile.behaviour, self.firmware
-        if address + len(data) > self.table.size:
-            return (None if behaviour.out_of_table == "silent" else codes.access), None
+        refusals, behaviour, firmware = self.protocol.refusals, self.profile.behaviour, self.firmware
+        table, ranges, refuse = self.table, firmware.ranges, firmware.refuse
+        if address + len(data) > table.size:
+            return (None if behaviour.out_of_table == "silent" else refusals.access), None
         if firmware.locked(address, len(data), own=own):
-            return codes.access, None
+            return refusals.access, None
         values: dict[str, int] = {}
-        for begin, run in self._runs(address, data):
-            for share in self.table.shares(begin, len(run)):
+        for begin, run in self._runs(address, data) if self._pointers else ((address, data),):
+            for share in table.shares(begin, len(run)):
                 if not share.writable:
                     if behaviour.read_only_write == "ignore":
                         continue
-                    return codes.access, None
+                    return refusals.access, None
                 if not share.whole and behaviour.split_word_write != "accept":
-                    return codes.length, None
-                value = self.table.patched(share, run)
-                low, high = firmware.ranges.get(share.name, (share.minimum, share.maximum))
+                    return refusals.length, None
+                name, value = share.name, table.patched(share, run)
+                low, high = ranges.get(name, (share.minimum, share.maximum))
                 if not low <= value <= high:
-                    return codes.value, None
-                if error := firmware.refuse(share.name, value):
+                    return refusals.value, None
+                if error := refuse(name, value):
                     return error, None
-                values[share.name] = value
+                values[name] = value
         return firmware.settle(values)
 
     def write(self, address: int, data: bytes, time: float, *, own: bool = True) -> int | None:
@@ -455,7 +457,7 @@ class VirtualServo:
         error, values = self._checked(address, data, own=own)
         if not values:
             return error
-        table, eeprom = self.table, self.profile.eeprom_end
+        table, eeprom = self.table, self._eeprom
         old = table.data[address:eeprom]
         before = {name: table[name] for name in values}
         for name, value in values.items():

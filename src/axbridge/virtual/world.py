@@ -23,7 +23,6 @@ from axbridge.sim.engines.ideal_joints import IdealBank, IdealJoint
 from axbridge.units import baud_register
 from axbridge.virtual.faults import FAULTS, Fault, parse_faults
 from axbridge.virtual.line import Line
-from axbridge.virtual.reply_timing import Forecast
 from axbridge.virtual.servo import VirtualServo
 
 _PAST = 0.05  # s: so long ago is what a busy line of many servos may still bring
@@ -131,15 +130,6 @@ class World:
             self._move_to(self.next_watch)
             self._watch()
         self._move_to(due)
-
-    def peek(self, forecast: Forecast) -> list[bytes]:
-        """Register bytes as each servo has them when its question has been heard, since the last watch."""
-        reads, sent, _ = forecast
-        states = self.bank.sampled(np.array([read.servo.row for read in reads]), sent)
-        return [
-            read.servo.peek(read.address, read.length, time, state)
-            for read, time, state in zip(reads, sent, states.tolist(), strict=True)
-        ]
 
     def truth(self, servo: str, time: float) -> tuple[float, float]:
         """Angle (rad) and torque (N·m) of a servo's shaft at `time` (s), servo side; NaN when that is 50 ms ago."""
