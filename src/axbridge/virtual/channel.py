@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 try:
     import fcntl
@@ -49,36 +49,6 @@ class Arrival(NamedTuple):
     data: bytes
     time: float
     baud: float | None
-
-
-class Channel(Protocol):
-    """What clients connect to.
-
-    Attributes:
-        address: Where they find it.
-        transit: How long bytes take from `write` to the client, s: the channel's own time, no part of the wire's.
-    """
-
-    address: str
-    transit: float
-
-    def descriptors(self) -> tuple[int, ...]:
-        """What to wait on; nothing while it is unplugged."""
-
-    def receive(self) -> list[Arrival]:
-        """What has come since the last call; called when a descriptor is readable."""
-
-    def write(self, data: bytes) -> None:
-        """Hand bytes to the client."""
-
-    def plug(self) -> None:
-        """Be there, again after `unplug`."""
-
-    def unplug(self) -> None:
-        """Be gone, as an adapter that was pulled."""
-
-    def close(self) -> None:
-        """Let go; may be called twice."""
 
 
 class Listener:
@@ -421,3 +391,7 @@ class TcpChannel:
         if self._client is not None:
             self._client.close()
             self._client = None
+
+
+Channel = PtyChannel | TcpChannel
+"""What clients connect to, at `address`; `transit` is how long bytes take from `write` to them, s, beside the wire."""

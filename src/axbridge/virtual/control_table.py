@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 from axbridge.config.profile import Area, FirmwareProfile, Register
 
 
 class RegisterShare(NamedTuple):
-    """One register's share of an address range; the rest is the register's own.
+    """One register's share of an address range; `name` is "" and `register` None for an address no register uses.
 
     Attributes:
-        name: Register, "" for an address no register uses.
         offset: Where the share starts in the range (negative: the range begins inside the register).
-        size: Bytes of the register.
         whole: Whether the range covers all of it.
     """
 
@@ -32,6 +32,7 @@ class ControlTable:
 
     Attributes:
         data: All bytes, addresses 0 to `size` - 1.
+        shares: The registers that a range touches, in order, by its address and length.
     """
 
     def __init__(self, profile: FirmwareProfile) -> None:
@@ -41,7 +42,7 @@ class ControlTable:
         self._place = {name: (r.address, r.size, r.signed) for name, r in profile.registers.items()}
         self._coded = {name: r for name, r in profile.registers.items() if r.sign_bit or r.byteorder == "big"}
         self._at = {address: name for name, r in profile.registers.items() for address in range(r.address, r.end)}
-        self._plans: dict[tuple[int, int], tuple[RegisterShare, ...]] = {}
+        self.shares: Callable[[int, int], tuple[RegisterShare, ...]] = cache(self._find_shares)
         self.factory_reset()
         self.power_on()
 
@@ -99,15 +100,7 @@ class ControlTable:
             if register.area is area:
                 self.start(name)
 
-    def shares(self, address: int, length: int) -> tuple[RegisterShare, ...]:
-        """The registers that a range of addresses touches, in order."""
-        key = (address, length)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plans[key] = self._plan(address, length)
-        return plan
-
-    def _plan(self, address: int, length: int) -> tuple[RegisterShare, ...]:
+    def _find_shares(self, address: int, length: int) -> tuple[RegisterShare, ...]:
         shares: list[RegisterShare] = []
         position = address
         while position < address + length:

@@ -32,7 +32,6 @@ class _Alarms(Alarms):
 
     def __init__(self, profile: FirmwareProfile, table: ControlTable) -> None:
         super().__init__(profile, table)
-        self._table = table
         self._above: dict[str, float] = {}  # since when a quantity is above its limit, s
         self.pushed = 0.0  # the latest duty that counts as an overload
 

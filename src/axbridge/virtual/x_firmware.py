@@ -36,24 +36,15 @@ class DriveMode(IntFlag):
     TORQUE_ON_BY_GOAL = 0x08
 
 
-_MODES = {
-    OperatingMode.CURRENT: Mode.CURRENT,
-    OperatingMode.VELOCITY: Mode.SPEED,
-    OperatingMode.POSITION: Mode.JOINT,
-    OperatingMode.EXTENDED_POSITION: Mode.JOINT,
-    OperatingMode.CURRENT_BASED_POSITION: Mode.JOINT_CURRENT,
-    OperatingMode.PWM: Mode.WHEEL_DUTY,
+_MODES = {  # what the loop does, and which goal it follows
+    OperatingMode.CURRENT: (Mode.CURRENT, "goal_current"),
+    OperatingMode.VELOCITY: (Mode.SPEED, "goal_velocity"),
+    OperatingMode.POSITION: (Mode.JOINT, "goal_position"),
+    OperatingMode.EXTENDED_POSITION: (Mode.JOINT, "goal_position"),
+    OperatingMode.CURRENT_BASED_POSITION: (Mode.JOINT_CURRENT, "goal_position"),
+    OperatingMode.PWM: (Mode.WHEEL_DUTY, "goal_pwm"),
 }
-
-_GOAL_OF = {
-    OperatingMode.CURRENT: "goal_current",
-    OperatingMode.VELOCITY: "goal_velocity",
-    OperatingMode.POSITION: "goal_position",
-    OperatingMode.EXTENDED_POSITION: "goal_position",
-    OperatingMode.CURRENT_BASED_POSITION: "goal_position",
-    OperatingMode.PWM: "goal_pwm",
-}
-_GOALS = set(_GOAL_OF.values())
+_GOALS = {goal for _, goal in _MODES.values()}
 _LIMITS = {"goal_pwm": "pwm_limit", "goal_current": "current_limit", "goal_velocity": "velocity_limit"}
 _RESET_BY_MODE = (
     "velocity_i_gain", "velocity_p_gain", "position_d_gain", "position_i_gain", "position_p_gain",
@@ -184,7 +175,7 @@ class XFirmware(Firmware):
 
     def _new_goal(self, name: str, written: Written) -> None:
         table = self.table
-        starts = table["drive_mode"] & DriveMode.TORQUE_ON_BY_GOAL and _GOAL_OF[self.mode] == name
+        starts = table["drive_mode"] & DriveMode.TORQUE_ON_BY_GOAL and _MODES[self.mode][1] == name
         if starts and not table["torque_enable"] and not self.alarms.tripped:
             table["torque_enable"] = 1
             self._switch_on(written)
@@ -296,7 +287,7 @@ class XFirmware(Firmware):
         table, approach, stopped = self.table, self._approach, self._expired
         units, mode, side = self.units, self.mode, self.side
         most, pwm = table["pwm_limit"], table["goal_pwm"]
-        row[Command.MODE] = float(_MODES[mode])
+        row[Command.MODE] = float(_MODES[mode][0])
         row[Command.TORQUE_LIMIT] = (most if mode is OperatingMode.PWM else min(abs(pwm), most)) / units.full_scale
         row[Command.DUTY] = 0.0 if stopped else side * pwm / units.full_scale
         row[Command.CURRENT] = table.get("goal_current") * 1e-3

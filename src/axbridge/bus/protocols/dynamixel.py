@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Literal
 
 from axbridge.bus.protocols import v1, v2
-from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
+from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import PlainRead, Protocol, Refusals, Span
 from axbridge.config.instructions import Instruction, Version
 from axbridge.config.registers import (
@@ -74,20 +74,17 @@ class _First(Protocol):
     park_speed, park_near = 100, 6
     _goal = struct.Struct("<HH")
 
-    def encode(self, id: int, code: int, params: bytes = b"") -> bytes:
-        return v1.encode(id, code, params)
-
-    def encode_status(self, id: int, error: int, params: bytes = b"") -> bytes:
-        return v1.encode(id, error, params)
+    encode = staticmethod(v1.encode)
+    encode_status = staticmethod(v1.encode)
+    sync_write_params = staticmethod(v1.sync_write_params)
+    decoder = staticmethod(v1.Decoder)
+    find_answer = staticmethod(v1.find_answer)
 
     def read_params(self, address: int, length: int) -> bytes:
         return bytes((address, length))
 
     def write_params(self, address: int, data: bytes) -> bytes:
         return bytes((address,)) + data
-
-    def sync_write_params(self, address: int, data: Mapping[int, bytes]) -> bytes:
-        return v1.sync_write_params(address, data)
 
     def blocks(self, packet: Packet) -> list[tuple[int, Mapping[int, bytes]]] | None:
         params = packet.params
@@ -101,14 +98,8 @@ class _First(Protocol):
     def longest(self, length: int) -> int:
         return length + v1.OVERHEAD
 
-    def decoder(self) -> ByteStream:
-        return v1.Decoder()
-
     def is_answer(self, packet: Packet) -> bool:
         return packet.id != BROADCAST
-
-    def find_answer(self, heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
-        return v1.find_answer(heard, frame, id, length, echo=echo, refusable=refusable)
 
     def plain_read(self, request: tuple[int, int, int]) -> PlainRead | None:
         return _plain_read(request)
@@ -180,20 +171,13 @@ class _Second(Protocol):
     unlike = _X_PRESENT
     park_speed, park_near = 48, 23
 
-    def encode(self, id: int, code: int, params: bytes = b"") -> bytes:
-        return v2.encode(id, code, params)
-
-    def encode_status(self, id: int, error: int, params: bytes = b"") -> bytes:
-        return v2.encode_status(id, error, params)
-
-    def read_params(self, address: int, length: int) -> bytes:
-        return v2.read_params(address, length)
-
-    def write_params(self, address: int, data: bytes) -> bytes:
-        return v2.write_params(address, data)
-
-    def sync_write_params(self, address: int, data: Mapping[int, bytes]) -> bytes:
-        return v2.sync_write_params(address, data)
+    encode = staticmethod(v2.encode)
+    encode_status = staticmethod(v2.encode_status)
+    read_params = staticmethod(v2.read_params)
+    write_params = staticmethod(v2.write_params)
+    sync_write_params = staticmethod(v2.sync_write_params)
+    decoder = staticmethod(v2.Decoder)
+    find_answer = staticmethod(v2.find_answer)
 
     def blocks(self, packet: Packet) -> list[tuple[int, Mapping[int, bytes]]] | None:
         params = packet.params
@@ -213,14 +197,8 @@ class _Second(Protocol):
     def longest(self, length: int) -> int:
         return length + length // 3 + v2.OVERHEAD + 1  # stuffing; the error byte
 
-    def decoder(self) -> ByteStream:
-        return v2.Decoder()
-
     def is_answer(self, packet: Packet) -> bool:
         return packet.status
-
-    def find_answer(self, heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
-        return v2.find_answer(heard, frame, id, length, echo=echo, refusable=refusable)
 
     def read_room(self, address: int, length: int) -> tuple[int, int]:
         around = ((begin, end) for begin, end in X_BLOCKS if begin <= address and address + length <= end)

@@ -161,8 +161,8 @@ class Protocol(ABC):
         """
 
     @abstractmethod
-    def encode_status(self, id: int, error: int, params: bytes = b"") -> bytes:
-        """Status packet."""
+    def encode_status(self, id: int, code: int, params: bytes = b"") -> bytes:
+        """Status packet, whose code is its error byte."""
 
     @abstractmethod
     def read_params(self, address: int, length: int) -> bytes:

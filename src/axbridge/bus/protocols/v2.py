@@ -73,9 +73,9 @@ def encode(id: int, code: int, params: bytes = b"") -> bytes:
     return _frame(id, _stuffed(bytes((code,)) + params))
 
 
-def encode_status(id: int, error: int, params: bytes = b"") -> bytes:
-    """Build a status packet."""
-    return _frame(id, _stuffed(bytes((STATUS, error)) + params))
+def encode_status(id: int, code: int, params: bytes = b"") -> bytes:
+    """Build a status packet, whose code is its error byte."""
+    return _frame(id, _stuffed(bytes((STATUS, code)) + params))
 
 
 def encode_fast_status(blocks: Sequence[Block]) -> bytes:
