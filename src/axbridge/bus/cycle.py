@@ -57,8 +57,6 @@ RAW_ROW = np.dtype(
     [("time", "<f8")]
     + [(name, "<i8") for name in ("position", "speed", "load", "voltage", "temperature", "error", "torque_limit")]
 )
-_SUPPLY = slice(RAW_ROW.names.index("voltage"), RAW_ROW.names.index("temperature") + 1)  # type: ignore[union-attr]
-_HOT = 1 << 16  # °C: beyond any
 Rows = npt.NDArray[np.void]
 Mask = npt.NDArray[np.bool_]
 
@@ -122,8 +120,7 @@ def rows_of(samples: Iterable[RawState]) -> Rows:
     return np.array([(*sample[:7], _UNREAD) for sample in samples], RAW_ROW)
 
 
-@dataclass(frozen=True)
-class CycleResult:
+class CycleResult(NamedTuple):
     """Outcome of one cycle.
 
     Attributes:
@@ -246,6 +243,7 @@ class Cycle:
             for row, servo, kind in ((row, servo, servo.protocol) for row, servo in enumerate(servos))
         }
         self._all = list(self._tracks.values())
+        self._usual = [track.request for track in self._all]
         self._calm = False  # nothing is out of the ordinary with any of them
         self._calm_at = -math.inf  # when all had answered, s on the bus's clock
         self._asking = any(track.asks for track in self._all)
@@ -255,9 +253,8 @@ class Cycle:
         self._rows["time"] = math.nan
         self._rows["torque_limit"] = _UNREAD
         self._usual_bytes = [0] * len(servos)  # error bytes that tell nothing new
-        self._supplies = self._rows.view("<i8").reshape(len(servos), -1)[:, _SUPPLY]  # voltage and temperature
-        self._least = np.array([(servo.voltage_range[0], -_HOT) for servo in servos]).reshape(-1, 2)
-        self._most = np.array([(servo.voltage_range[1], servo.top_temperature) for servo in servos]).reshape(-1, 2)
+        self._hottest = np.array([servo.top_temperature for servo in servos])
+        self._volts = np.array([servo.voltage_range for servo in servos]).reshape(-1, 2).T
         self._turn = 0
         self._port_retry = self._port_pause = 0.0
         self._port_error: PortError | None = None
@@ -320,14 +317,12 @@ class Cycle:
         blocks: _Writes = {}
         for track in self._all if len(goals) < len(self._all) else ():
             track.driven = track.told = False
+        tracks, off = self._tracks, self.dark | self.taken
         for name, goal in goals.items():
-            track = self._tracks[name]
+            track = tracks[name]
             track.driven, track.told = True, False
-            if track.failures >= _FORGIVEN or track.limited or track.unsure:
-                continue
-            if name in self.dark or name in self.taken:
-                continue
-            self._choose(track, goal, started, limits, blocks)
+            if not (track.failures >= _FORGIVEN or track.limited or track.unsure or name in off):
+                self._choose(track, goal, started, limits, blocks)
         heard = started
         if self._port_error is None and blocks:
             try:
@@ -369,7 +364,7 @@ class Cycle:
             position, speed = goal.position, goal.speed
             if not goal.wheel:
                 low, high = servo.goal_range
-                position = min(max(position, low), high)
+                position = low if position < low else min(position, high)
                 if servo.top_speed is not None and (speed == 0 or speed > servo.top_speed):
                     speed = servo.top_speed
             block = protocol.goal_bytes(position, speed)
@@ -403,7 +398,7 @@ class Cycle:
         if self._port_error is None or self._port_is_back(started):
             self._read(fresh, started)
         faults = {}
-        if not fresh.all():
+        if False in fresh.tolist():
             faults = {
                 track.servo.name: self._port_error or track.error or BusTimeout(track.servo.id)
                 for track, there in zip(self._all, fresh.tolist(), strict=True)
@@ -412,7 +407,7 @@ class Cycle:
         begun, self._begun = self._begun, None
         self._spent += self.bus.clock.now() - started
         self.times.add(begun, self._spent)
-        return CycleResult(self.servos, self._rows.copy(), fresh, faults, tuple(self._events), begun, self._spent)
+        return CycleResult(self.servos, self._rows, fresh, faults, tuple(self._events), begun, self._spent)
 
     def end_soft_starts(self) -> dict[str, int]:
         """The torque limits that still rise, by servo, as they are to be: nobody is left to raise them."""
@@ -539,7 +534,7 @@ class Cycle:
     def _requests(self, due: list[_Track], now: float, *, calm: bool) -> list[tuple[int, int, int]]:
         """What to read of these servos."""
         self._turn = (self._turn + 1) % len(due)
-        requests = [track.request for track in due]
+        requests = self._usual.copy() if calm else [track.request for track in due]
         turn = due[self._turn]
         look = turn.driven and now - turn.looked_at > _LOOK
         requests[self._turn] = turn.servo.id, *(turn.protocol.with_torque if look else turn.protocol.with_limit)
@@ -562,32 +557,37 @@ class Cycle:
         replies = [answer for answer in answers if isinstance(answer, Reply)]
         if len(self._kinds) > 1 or len(replies) < len(self._all):
             return False
-        if [reply.error for reply in replies] != self._usual_bytes:
+        errors, data, times = zip(*replies, strict=True)
+        if [*errors] != self._usual_bytes:
             return False
         turn, asked = self._all[self._turn], replies[self._turn]
-        protocol, address, blocks = turn.protocol, requests[self._turn][1], [reply.data for reply in replies]
+        protocol, address, blocks = turn.protocol, requests[self._turn][1], [*data]
         begin, length = protocol.usual
         blocks[self._turn] = asked.data[begin - address :]
         samples = b"".join(blocks)
         if len(samples) != length * len(replies):
             return False
+        rows = np.empty(len(replies), RAW_ROW)  # a new one, column by column: numpy copies a whole one slowly
+        for name in ("time", "error", "torque_limit"):
+            rows[name] = self._rows[name]
         for name, column in columns(protocol, samples):
-            self._rows[name] = column
-        if ((self._supplies < self._least) | (self._supplies > self._most)).any():
+            rows[name] = column
+        if np.count_nonzero(self._beyond(rows)):
             return False
+        self._rows = rows
         if address != begin:
             limit = protocol.number(asked.data[protocol.torque_limit - address :][:2])
             if address == protocol.torque_enable or limit == 0 or limit != turn.torque_limit:
                 self._examine(turn, asked, address, beyond=False)
                 self._calm = not turn.uneasy
-        self._rows["time"] = [reply.time for reply in replies]
+        self._rows["time"] = times
         return True
 
     def _take(self, heard: _Heard, fresh: Mask, *, calm: bool) -> None:
         """Put answers into the table, a column at a time; look at those one by one that are not as usual."""
         rows = _places(heard, len(self._all))
         times = np.array([reply.time for _, reply, _ in heard])
-        table = self._rows
+        self._rows = table = self._rows.copy()  # the last result has the old one
         for protocol in self._kinds:
             here = heard if len(self._kinds) == 1 else [one for one in heard if one[0].protocol is protocol]
             if here:
@@ -596,7 +596,7 @@ class Cycle:
                 own = _places(here, len(self._all))
                 for name, column in columns(protocol, samples):
                     table[name][own] = column
-        beyond = ((self._supplies[rows] < self._least[rows]) | (self._supplies[rows] > self._most[rows])).any(axis=1)
+        beyond = self._beyond(table)[rows]
         silent = times - table["time"][rows] > _BOOT  # NaN before the first sample
         fresh[rows] = True
         for (track, reply, address), out, away in zip(heard, beyond.tolist(), silent.tolist(), strict=True):
@@ -605,6 +605,12 @@ class Cycle:
                 self._examine(track, reply, address, beyond=out)
                 self._calm = self._calm and not track.uneasy
         table["time"][rows] = times
+
+    def _beyond(self, rows: Rows) -> Mask:
+        """Which servos are beyond their limits of supply and temperature."""
+        voltage, (lowest, highest) = rows["voltage"], self._volts
+        beyond: Mask = (voltage < lowest) | (voltage > highest) | (rows["temperature"] > self._hottest)
+        return beyond
 
     def _note_flags(self, track: _Track, flags: int) -> None:
         """This is wrong with a servo."""
@@ -848,5 +854,5 @@ def columns(protocol: Protocol, samples: bytes) -> Iterator[tuple[str, npt.NDArr
     for name, _, _ in protocol.sample:
         column = table[name]
         if bit := protocol.sign_bits.get(name):
-            column = _signed(bit)[column & ((2 << bit) - 1)]
+            column = _signed(bit)[column.astype(np.int64) & ((2 << bit) - 1)]
         yield name, column

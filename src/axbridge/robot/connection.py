@@ -156,14 +156,15 @@ class Connection:
     def receive(self) -> tuple[Rows, npt.NDArray[np.bool_], dict[str, BusError]]:
         """Read every servo: `RAW_ROW` of those on buses in the rig's order, which rows are new, and faults by name."""
         work = self._threads.map if self._threads else map
-        rows, fresh = np.zeros(len(self.on_bus), RAW_ROW), np.zeros(len(self.on_bus), dtype=bool)
-        faults: dict[str, BusError] = {}
-        self.events = ()
-        for name, result in zip(self.cycles, work(Cycle.receive, self.cycles.values()), strict=True):
-            places = self._places[name]
-            rows[places], fresh[places] = result.rows, result.fresh
-            faults.update(result.faults)
-            self.events += result.events
+        results = list(work(Cycle.receive, self.cycles.values()))
+        faults = {name: fault for result in results for name, fault in result.faults.items()}
+        self.events = tuple(event for result in results for event in result.events)
+        if len(results) == 1:
+            rows, fresh = results[0].rows, results[0].fresh
+        else:
+            rows, fresh = np.zeros(len(self.on_bus), RAW_ROW), np.zeros(len(self.on_bus), dtype=bool)
+            for places, result in zip(self._places.values(), results, strict=True):
+                rows[places], fresh[places] = result.rows, result.fresh
         self._read_at = self.backend.clock.now()
         self._say_lost_ports(faults)
         return rows, fresh, faults
