@@ -13,6 +13,7 @@ from axbridge.fit.least_squares import misfits, polish
 from axbridge.fit.pipeline import fit_model
 from axbridge.fit.prepare import base_model, inertia_of, loaded_with
 from axbridge.fit.residuals import predicted, shifts
+from axbridge.fit.suspects import sampling
 from axbridge.fit.unknowns import space_of
 from axbridge.recording import coarse_clock
 from axbridge.recording.import_logs import import_log
@@ -119,6 +120,11 @@ def test_steps_alone_leave_friction_and_torque_as_the_model_has_them():
     assert values["motor.efficiency"] == pytest.approx(0.5944, rel=0.05)
     limp = motion(fit.row, fall=True, step=np.pi / 2, noise=0.0)["shoulder"]  # on bench_arm
     assert np.degrees(np.abs(limp.position)).min() < 5  # it falls
+
+
+def test_samples_of_a_coarse_clock_are_missing_where_an_answer_is_not_where_the_clock_stood_still():
+    (said,) = (line for line in sampling(recordings(FREE[:1])) if "missing" in line)  # 205 of 234 polls, not of 293
+    assert said.startswith("samples are missing: AX12A_NOLOAD_1.csv 13 %")
 
 
 def test_errors_of_the_time_count_where_the_joint_turns():

@@ -238,7 +238,10 @@ def _run(
     found = []
     for outcome in spread(function, jobs):
         found.append(outcome)
-        report(f"{what}: {outcome.loss:.2f}°", share)
+        error = (
+            math.sqrt(outcome.loss) if jobs[0].loss == "huber" else outcome.loss
+        )  # the one is deg², the other degrees
+        report(f"{what}: {error:.2f}°", share)
     return found
 
 

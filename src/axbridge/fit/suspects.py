@@ -52,7 +52,8 @@ def sampling(recordings: Sequence[Recording]) -> tuple[str, ...]:
     jumps, gaps, missing = [], [], []
     for recording in recordings:
         track, *_ = recording.values()
-        facts, lost = track.facts(), _lost(track)
+        poll = (recording.metadata.get("stamps") or {}).get("poll_s")
+        facts, lost = track.facts(), _lost(track, poll)
         if facts.jumps:
             jumps.append(f"{recording.path.name} {facts.jumps} (first at {facts.first_jump_at:.3f} s)")
         if lost > MISSED:
@@ -139,12 +140,17 @@ def _fitted(factor: _Factor, space: Space, runs: Runs, points: FloatArray) -> tu
     return best
 
 
-def _lost(track: Track) -> float:
-    """Share of samples that are not there, or have no position; of samples that are not even, the latter alone."""
+def _lost(track: Track, poll: float | None) -> float:
+    """Share of samples that are not there, or have no position; of samples that are not even, the latter alone.
+
+    Stamps of a coarse clock are not even: what is known of them is how often the servo was asked (`poll`, s).
+    """
     steps = np.diff(track.time)
     steps = steps[(steps > 0) & (steps < PAUSE)]
     absent = 0.0
-    if len(steps):
+    if poll:
+        absent = max(0.0, float(steps.sum()) / poll - len(steps))
+    elif len(steps):
         periods = steps / np.median(steps)
         if np.mean(np.abs(periods - np.round(periods)) < _UNEVEN) > _MOST:
             absent = float(np.sum(np.maximum(np.round(periods) - 1.0, 0.0)))
