@@ -8,7 +8,7 @@ import pytest
 
 from axbridge.comparison.comparison import compare, following
 from axbridge.comparison.recorded_runs import arm_of, packed, runs_of
-from axbridge.comparison.simulate import simulate
+from axbridge.comparison.simulate import simulate, spans
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, RigError
 from axbridge.recording.import_logs import import_log
@@ -111,22 +111,6 @@ def test_an_asymmetric_motor_pushes_harder_one_way(goal, efficiency):
     lopsided = rollouts(params(ASYMMETRY=0.1), step)
     np.testing.assert_allclose(lopsided, rollouts(params(EFFICIENCY=efficiency), step), rtol=1e-9)
     assert np.abs(lopsided - rollouts(params(), step)).max() > 1e-3
-
-
-def test_parameter_sets_and_recordings_do_not_touch_each_other():
-    one, two = runs(0.5), runs(0.0, driven=Regime.ON, goal=1.0)
-    both = Runs(
-        np.array([0, 200, 400]), *(np.concatenate((getattr(one, k), getattr(two, k))) for k in Runs._fields[1:])
-    )
-    sets = np.concatenate((params(), params(COULOMB=0.03)))
-    found = rollouts(sets, both)
-    np.testing.assert_array_equal(found[1, :200], rollouts(sets[1:], one)[0])
-    np.testing.assert_array_equal(found[0, 200:], rollouts(sets[:1], two)[0])
-    np.testing.assert_array_equal(rollouts(sets, both.only([1])), found[:, 200:])
-
-
-def test_a_hopeless_parameter_set_does_not_hang():
-    assert np.isfinite(rollouts(params(K_OMEGA=-200.0, VISCOUS=-5.0), runs(0.5, driven=Regime.ON))).all()
 
 
 def test_the_papers_structure_on_a_real_log_is_a_few_degrees_off():
@@ -249,3 +233,32 @@ def test_a_graph_without_goals_is_imported_again_with_them(judge):
     graph = Path(__file__).parents[2] / "docs" / "real" / "ax12a_steps" / "AX12A_NOLOAD_1.csv"
     with pytest.raises(RecordingError, match=r"holds no commands\nimport it again with `--goal COUNTS@auto --force`"):
         judge(import_log(graph, servo="horn"))
+
+
+def sent_track(name, time, commanded):
+    return Track.of(name, np.array(time), commanded=np.array(commanded), command=np.zeros(len(time)))
+
+
+def test_a_span_goes_from_goals_to_goals_and_the_first_begins_with_the_first_sample():
+    found = spans([sent_track("a", [0.0, 0.02], [0.006, 0.027])], 0.005, 0.018)
+    assert [(span.begin, span.end, span.goals) for span in found] == [
+        (0.0, 0.006, True), (0.006, 0.027, True), (0.027, pytest.approx(0.036), True),
+    ]  # fmt: skip
+
+
+def test_goals_of_two_buses_go_out_at_once_when_the_last_has_gone_out():
+    found = spans(
+        [sent_track("a", [0.0, 0.02], [0.006, 0.026]), sent_track("b", [0.0, 0.02], [0.0065, 0.0262])], 0.005, 0.018
+    )
+    assert [span.begin for span in found] == [0.0, 0.0065, 0.0262]
+
+
+def test_where_no_goals_go_out_for_long_no_sample_is_further_back_than_a_simulation_remembers():
+    time = np.arange(0.0, 0.5, 0.01)
+    found = spans([sent_track("a", time, np.zeros(50))], 0.005, 0.018)
+    assert [span.goals for span in found] == [True] + [False] * (len(found) - 1)
+    for span in found:
+        within = time[(time >= span.begin) & (time < span.end)]
+        assert not len(within) or span.end - within[0] <= 0.018 + 1e-9
+    assert [span.begin for span in found[1:]] == [span.end for span in found[:-1]]
+    assert found[-1].end > time[-1]

@@ -162,7 +162,11 @@ def test_a_wide_table_is_written_in_pieces_as_it_would_be_at_once(tmp_path, monk
     monkeypatch.setattr(csv_parquet, "_CELLS", 70)
     write_csv(recording, tmp_path / "pieces.csv", wide=True, rate=rate)
     assert (tmp_path / "pieces.csv").read_text() == (tmp_path / "once.csv").read_text()
-    time, columns = recording.wide(rate)
+    known = {
+        name: {"time": track.time, **{key: getattr(track, key) for key in track.known}}
+        for name, track in recording.items()
+    }
+    time, columns = wide_table(known, rate)
     rows = np.genfromtxt(tmp_path / "pieces.csv", delimiter=",", names=True, deletechars="")
     np.testing.assert_allclose(rows["time_s"], time, atol=1e-6)
     for (servo, key), values in columns.items():

@@ -58,9 +58,14 @@ class TomlTable(BaseModel):
     @classmethod
     def _take_arrays(cls, data: Any) -> Any:
         table = _frozen(data)
+        known = [field.alias or name for name, field in cls.model_fields.items()]
         for key, value in table.items() if isinstance(table, dict) else ():
             if _steers(key) or _steers(value):
                 raise Misfit(printable(key), "has control characters", "write plain text")
+            if key not in known:
+                close = difflib.get_close_matches(str(key), known, n=1)
+                listed = ", ".join(sorted(name for name in known if name not in _OWN))
+                raise Misfit(key, "unknown key", f"did you mean {close[0]!r}?" if close else f"known keys: {listed}")
         return table
 
 
@@ -207,7 +212,7 @@ def validate(schema: type[T], table: Mapping[str, Any], path: Path, error: FileE
                 raise error(path, key, str(cause), cause.hint) from None
             if first["type"] == "missing" and isinstance(first["loc"][-1], int):
                 where.pop()
-            why, correction = _explain(schema, first)
+            why, correction = _explain(first)
             raise error(path, _by_name(table, where), why, hint or correction) from None
 
 
@@ -226,12 +231,8 @@ def _by_name(table: Any, where: Sequence[str | int]) -> str:
     return ".".join(parts)
 
 
-def _explain(schema: type[TomlTable], first: Any) -> tuple[str, str]:
+def _explain(first: Any) -> tuple[str, str]:
     """Message and hint for one pydantic error."""
-    if first["type"] == "extra_forbidden":
-        known = _fields_at(schema, first["loc"][:-1])
-        close = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
-        return "unknown key", f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
     if first["type"] == "missing":
         last = first["loc"][-1]
         return ("too few values", f"give at least {last + 1}") if isinstance(last, int) else (
@@ -245,26 +246,3 @@ def _explain(schema: type[TomlTable], first: Any) -> tuple[str, str]:
     wrong = repr(first["input"])
     wrong = wrong if len(wrong) <= _LONGEST else f"{wrong[:_LONGEST]}…"
     return f"{message[0].lower()}{message[1:]}, not {wrong}", ""
-
-
-def _fields_at(schema: type[TomlTable], path: tuple[str | int, ...]) -> list[str]:
-    """Field names of the (nested) schema at an error's location, as written in the file."""
-    current: Any = schema
-    for part in path:
-        if isinstance(part, int):
-            continue
-        field = current.model_fields.get(part) or next(
-            (f for f in current.model_fields.values() if f.alias == part), None
-        )
-        nested = [t for t in _types_in(field.annotation) if issubclass(t, TomlTable)] if field else []
-        if not nested:
-            return []
-        current = nested[0]
-    return sorted(field.alias or name for name, field in current.model_fields.items() if name not in _OWN)
-
-
-def _types_in(annotation: Any) -> list[type]:
-    parts = getattr(annotation, "__args__", ())  # asked first: Python 3.10 takes tuple[X, ...] for a type, too
-    if parts:
-        return [found for part in parts for found in _types_in(part)]
-    return [annotation] if isinstance(annotation, type) else []

@@ -237,36 +237,22 @@ class Recording(Mapping[str, Track]):
             return "was cut off; everything up to the cut was read" if self else "was cut off before its first sample"
         return "" if self else "holds no samples"
 
-    def wide(self, rate: float | None = None) -> tuple[FloatArray, dict[tuple[str, str], FloatArray]]:
-        """Every servo on common times: see `axbridge.recording.tables.wide_table`.
-
-        Args:
-            rate: Rows a second; None: a row at each sample.
-
-        Returns:
-            time (m,), s, and what is known of each servo: columns (m,) by servo and name.
-
-        Raises:
-            UsageError: a rate that is not positive.
-        """
-        servos = {
-            name: {"time": track.time} | {key: getattr(track, key) for key in track.known}
-            for name, track in self.items()
-        }
-        return wide_table(servos, rate)
-
     def to_pandas(self, rate: float | None = None) -> Any:
         """A pandas DataFrame: the time as its index, a column a servo and quantity (``shoulder.position_rad``).
 
         Args:
-            rate: Rows a second, resampled as `wide` says; None: a row at each sample.
+            rate: Rows a second, resampled as `axbridge.recording.tables.wide_table` says; None: a row at each sample.
 
         Raises:
             UnsupportedOperation: pandas is not installed.
             UsageError: a rate that is not positive.
         """
         pandas = with_pandas()
-        time, columns = self.wide(rate)
+        known = {
+            name: {"time": track.time} | {key: getattr(track, key) for key in track.known}
+            for name, track in self.items()
+        }
+        time, columns = wide_table(known, rate)
         named = {f"{servo}.{HEADERS[key]}": values for (servo, key), values in columns.items()}
         return pandas.DataFrame(named, index=pandas.Index(time, name=HEADERS["time"]))
 
