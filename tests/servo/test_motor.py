@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ProfileError
+from axbridge.servo.branch_free import decayed, erf
 from axbridge.servo.columns import Param, pack
 from axbridge.servo.friction import Friction, budget
 from axbridge.servo.motor import end_current, fitted_weight, limited_current, mean_torque, relax, temperature_step
@@ -149,3 +151,10 @@ def test_load_that_counts_on_its_own_has_friction_of_its_own_at_rest():
     assert friction(external=-0.5, **terms) == pytest.approx(0.25)
     assert friction(speed=-0.2, external=-0.5, **terms) == pytest.approx(0.1 + 0.15 / math.e)
     assert friction(motor=0.5, external=0.5, load_stribeck=0.3, **terms) == pytest.approx(0.1)
+
+
+def test_the_series_are_as_exact_as_their_numbers():
+    x = np.concatenate((np.linspace(0.0, 60.0, 5001), np.logspace(-12, 0, 500)))
+    assert [decayed(value) for value in x] == pytest.approx(-np.expm1(-x), rel=1e-15, abs=0)
+    x = np.linspace(-4.0, 4.0, 5001)
+    assert [erf(value) for value in x] == pytest.approx([math.erf(value) for value in x], rel=1e-14)

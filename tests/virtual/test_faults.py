@@ -73,6 +73,16 @@ def test_an_id_that_is_not_there_is_refused():
         make_world(ids=(1, 2)).inject("dead:5")
 
 
+@pytest.fixture
+def world():
+    return make_world()
+
+
+@pytest.fixture
+def bus(world):
+    return VirtualBus(world)
+
+
 def outcomes(spec, count=400):
     world = make_world(return_delay_time=0)
     bus = VirtualBus(world)
@@ -99,9 +109,7 @@ def test_the_same_seed_gives_the_same_mishaps():
     assert outcomes("drop=0.2,corrupt=0.2") == outcomes("drop=0.2,corrupt=0.2")
 
 
-def test_none_heals_all():
-    world = make_world()
-    bus = VirtualBus(world)
+def test_none_heals_all(world, bus):
     world.inject("drop=1,echo,dead:1")
     world.sleep_until(0.05)
     world.inject("none")
@@ -109,9 +117,7 @@ def test_none_heals_all():
     assert bus.ping(1).error == 0
 
 
-def test_unplug_and_replug():
-    world = make_world()
-    bus = VirtualBus(world)
+def test_unplug_and_replug(world, bus):
     world.inject("unplug:100ms@50ms")
     bus.ping(1)
     world.sleep_until(0.06)
@@ -124,9 +130,7 @@ def test_unplug_and_replug():
     assert bus.ping(1).error == 0
 
 
-def test_a_brownout_resets_the_servos():
-    world = make_world()
-    bus = VirtualBus(world)
+def test_a_brownout_resets_the_servos(world, bus):
     bus.write(1, 26, b"\x09")
     world.inject("brownout:50ms")
     world.sleep_until(0.04)
@@ -146,9 +150,7 @@ def test_a_dead_servo_is_silent_and_the_others_are_not():
         bus.ping(1)
 
 
-def test_an_overload_lasts_until_the_torque_limit_is_written():
-    world = make_world()
-    bus = VirtualBus(world)
+def test_an_overload_lasts_until_the_torque_limit_is_written(world, bus):
     bus.write(1, 30, b"\x00\x02")
     world.inject("overload:1")
     world.sleep_until(0.1)
@@ -159,9 +161,7 @@ def test_an_overload_lasts_until_the_torque_limit_is_written():
     assert bus.ping(1).error == 0
 
 
-def test_overheating_passes():
-    world = make_world()
-    bus = VirtualBus(world)
+def test_overheating_passes(world, bus):
     world.inject("overheat:1:200ms")
     world.sleep_until(0.1)
     assert bus.read(1, 43, 1)[:2] == (ErrorFlag.OVERHEATING, b"\x50")
@@ -171,9 +171,7 @@ def test_overheating_passes():
 
 
 @pytest.mark.parametrize("beyond", [-16, 16])
-def test_a_stuck_servo_pushes_as_its_law_does_where_it_stands(beyond):
-    world = make_world()
-    bus = VirtualBus(world)
+def test_a_stuck_servo_pushes_as_its_law_does_where_it_stands(world, bus, beyond):
     world.inject("stuck:1")
     goal = 512 + beyond + (1 if beyond > 0 else -1)  # 16 counts beyond the margin of 1: half of the slope of 32
     bus.write(1, 30, goal.to_bytes(2, "little"))
@@ -182,9 +180,7 @@ def test_a_stuck_servo_pushes_as_its_law_does_where_it_stands(beyond):
     assert world.bank.state[0, State.DUTY] == pytest.approx(math.copysign(half_way, beyond), abs=1e-9)
 
 
-def test_a_stuck_potentiometer_reads_the_same_whatever_the_shaft_does():
-    world = make_world()
-    bus = VirtualBus(world)
+def test_a_stuck_potentiometer_reads_the_same_whatever_the_shaft_does(world, bus):
     world.inject("stuck:1:1s")
     world.sleep_until(0.05)
     bus.write(1, 30, b"\xff\x03")

@@ -1,4 +1,4 @@
-"""Other people's software on served servos of Protocol 2.0, each in a process of its own."""
+"""LeRobot on served arms, in a process of its own, and a hand that calibrates them."""
 
 import os
 import subprocess
@@ -16,19 +16,6 @@ from tests.support.warm import serving
 CLIENTS = Path(__file__).parent / "clients"
 ENTER_FOR_FILE, MIDDLE, SWEEP = "Press ENTER to use provided", "to the middle of its range", "Press ENTER to stop"
 SWEEPING = 5.0  # s, two ways from end to end
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("client", "rig"), [("sdk2", "koch"), ("ros2_control", "koch"), ("both_protocols", "head_gripper")]
-)
-def test_dynamixel_sdk_makes_all_its_calls_of_protocol_2(client, rig):
-    with serving(rig) as port:
-        command = [sys.executable, CLIENTS / f"{client}.py", port]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=60, env={"PATH": os.defpath}, check=False
-        )
-    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
 
 
 @pytest.fixture(scope="module")
