@@ -1,4 +1,4 @@
-"""A name that now means another line: it is noticed before anything is sent."""
+"""The adapter is pulled and put back; where its name means another line then, that is noticed before anything is sent."""
 
 import fcntl
 import os
@@ -13,6 +13,7 @@ from axbridge.bus.port_name import line_behind, lock_of, open_files
 from axbridge.bus.serial import SerialBus
 from axbridge.config.instructions import Instruction
 from axbridge.errors import PortError
+from axbridge.robot.safety.net import Safety
 from tests.support.pty_line import PtyLine
 
 GOALS = {"hip": Goal(900, 0, 1023), "knee": Goal(100, 0, 1023)}
@@ -54,10 +55,12 @@ def cycle(line):
         yield made
 
 
-def run(cycle, until):
+def run(cycle, until, watched=None):
     """A loop until `until(result)`; that result, and all events."""
     events, end = [], cycle.bus.clock.now() + 10
     while cycle.bus.clock.now() < end:
+        if watched:
+            watched.feed()
         result = cycle.exchange(GOALS)
         events += [(event.kind, event.name) for event in result.events]
         for name in tuple(cycle.dark):
@@ -173,3 +176,47 @@ def test_a_program_that_ends_while_open_files_are_looked_through_is_no_error():
         child.kill()
         child.wait()
         assert any(file.parts[2] == str(os.getpid()) for file in files)
+
+
+def written(line, id, address):
+    """What a servo was told to hold at `address`, in order: words of SYNC_WRITE packets."""
+    values = []
+    for _, code, data, _ in list(line.heard):
+        if code == Instruction.SYNC_WRITE and data[0] == address:
+            blocks = [data[at : at + data[1] + 1] for at in range(2, len(data), data[1] + 1)]
+            values += [int.from_bytes(block[1:3], "little") for block in blocks if block[0] == id]
+    return values
+
+
+def test_the_loop_goes_on_and_starts_again_from_the_present_position(line, cycle):
+    run(cycle, lambda result: len(result.states) == 2)
+    line.unplug()
+    result, events = run(cycle, lambda result: not result.states)
+    assert ("port lost", "") in events
+    assert all(isinstance(fault, PortError) for fault in result.faults.values())
+    run(cycle, lambda result: True)  # a few cycles without a port
+    line.power_cycle()
+    line.heard.clear()
+    line.replug()
+    _, events = run(cycle, lambda result: len(result.states) == 2)
+    assert [kind for kind, _ in events] == ["port back", *["returned", "without power"] * 2]
+    assert cycle.bus.stats.reopened == 1
+    run(cycle, lambda _: written(line, 1, 30))
+    assert written(line, 1, 30)[0] == line.present(1)  # the first goal after it
+    assert written(line, 1, 34)[0] < 300  # with little torque
+    run(cycle, lambda _: line.tables[1][30:32] == (900).to_bytes(2, "little"))
+    run(cycle, lambda _: int.from_bytes(line.tables[1][34:36], "little") == 1023)
+
+
+def test_the_guard_follows_the_port(line, cycle):
+    with Safety([cycle]) as watched:
+        run(cycle, lambda result: len(result.states) == 2, watched)
+        first = watched._guard.pid
+        line.unplug()
+        run(cycle, lambda result: not result.states, watched)
+        line.replug()
+        run(cycle, lambda result: len(result.states) == 2, watched)
+        run(cycle, lambda result: True, watched)
+        assert watched._guard.pid != first
+        assert [descriptor for descriptor, _ in watched._guarded] == [cycle.bus.port.fd]
+    assert not any(table[24] for table in line.tables.values())
