@@ -1,10 +1,10 @@
 import pytest
 
-from axbridge.bus.commission import apply_registers, read_register, write_register
+from axbridge.bus.commission import apply_registers
 from axbridge.bus.handshake import Expected, handshake, profile_for, require
 from axbridge.bus.serial import SerialBus
 from axbridge.config.profile import FirmwareProfile
-from axbridge.errors import BusError, ServoFault, UsageError
+from axbridge.errors import BusError, UsageError
 from tests.support.pty_line import PtyLine
 
 pytestmark = pytest.mark.slow
@@ -90,12 +90,6 @@ def test_the_same_setup_twice_writes_no_eeprom_the_second_time(line, bus):
         assert bus.stats.eeprom_writes == 4
 
 
-def test_a_refused_write_is_a_fault_that_names_the_value_held(line, bus):
-    line.frozen = {25}
-    with pytest.raises(ServoFault, match="led is 0 after writing 1"):
-        write_register(bus, 1, AX, "led", 1)
-
-
 @pytest.mark.parametrize(("name", "value"), [("present_position", 3), ("led", 7)])
 def test_impossible_writes_are_refused_before_bytes_leave(line, bus, name, value):
     heard = len(line.heard)
@@ -109,10 +103,6 @@ def test_a_model_number_and_a_firmware_name_a_profile():
     assert profile_for(12, 24).name == "ax-12a"
     assert profile_for(12, 17).firmware_version == 17
     assert profile_for(4711) is None
-
-
-def test_registers_are_read_by_name(bus):
-    assert read_register(bus, 1, AX.register("present_position")) == 501
 
 
 def test_one_lost_packet_is_no_second_servo(line, bus):

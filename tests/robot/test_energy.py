@@ -76,20 +76,6 @@ def test_eighteen_stalled_servos_lower_the_voltage_as_ohm_says(tmp_path, resista
     bank.close()
 
 
-def test_servos_report_the_sagging_supply(tmp_path):
-    extra = '[[bus]]\nname = "main"\nsupply_voltage = 11.1\nsupply_resistance = 0.1'
-    with axbridge.open(write_comb(tmp_path, 18, extra=extra)) as robot:
-        for servo in robot.values():
-            servo.torque_on()
-            servo.set_position(2.61)
-        robot.step(60)  # on the way, at full duty
-        assert min(servo.voltage for servo in robot.values()) <= 11.0
-        for servo in robot.values():
-            servo.torque_off()
-        robot.step(20)
-        assert robot["s1"].voltage == pytest.approx(11.1, abs=0.051)
-
-
 @pytest.mark.parametrize("period", [5, 20, 64])
 def test_the_battery_loses_what_the_motors_draw_however_long_the_steps_are(period):
     battery = {"battery": (100.0, 100.0, 0.0), "cpu_consumption": 2.0, "basic_time_step_ms": 20.0}

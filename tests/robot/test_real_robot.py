@@ -10,7 +10,7 @@ import dynamixel_sdk as sdk
 import pytest
 
 import axbridge
-from axbridge import BusTimeout, PortError, RigError
+from axbridge import RigError
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.protocols.v1 import encode
 from axbridge.config.instructions import Instruction
@@ -25,20 +25,6 @@ pytestmark = pytest.mark.slow
 def port():
     with serving("bench_arm") as device:
         yield device
-
-
-def test_a_missing_servo_is_named_with_what_to_check(port):
-    rig = axbridge.Rig.load("bench_arm").overridden({"servo": [{"name": "a", "joint": "shoulder", "id": 7}]})
-    with pytest.raises(BusTimeout, match="servo 7 did not answer\ncheck power, wiring, id and baud"):
-        axbridge.open(rig, backend="real", port=port)
-
-
-@pytest.mark.parametrize("device", ["/dev/nothing-here", "/dev/null", __file__])
-def test_a_port_that_is_none_is_named(device):
-    with pytest.raises(PortError) as caught:
-        axbridge.open("bench_arm", backend="real", port=device)
-    assert device in str(caught.value)
-    assert caught.value.hint
 
 
 def test_two_buses_that_mean_one_adapter_are_named(port, tmp_path):
