@@ -166,9 +166,7 @@ def test_torque_that_is_switched_on_again_is_used_again_softly(driven, who):
 
 
 def with_registers(rig, name, **registers):
-    loaded = Rig.load(rig)
-    servos = [s.model_copy(update={"registers": registers}) if s.name == name else s for s in loaded.servos]
-    return loaded.model_copy(update={"servos": tuple(servos)})
+    return Rig.load(rig).with_servos(lambda servo: {"registers": registers} if servo.name == name else {})
 
 
 def power_cycle(robot, name):

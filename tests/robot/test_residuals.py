@@ -58,9 +58,7 @@ def weak():
 
 
 def walled():
-    rig = Rig.load("bench_arm")
-    servos = tuple(servo.model_copy(update={"min_stop": -1.2, "max_stop": 0.5}) for servo in rig.servos)
-    return rig.model_copy(update={"servos": servos})
+    return Rig.load("bench_arm").with_servos(lambda _: {"min_stop": -1.2, "max_stop": 0.5})
 
 
 @pytest.mark.parametrize(
@@ -118,9 +116,7 @@ def test_an_onlooker_names_an_extra_load_of_servos_that_somebody_else_commands(
 
 def stiff():
     """Wears: friction that grows with speed."""
-    rig = Rig.load("bench_arm")
-    params = {"friction": {"viscous": 0.06}}
-    return rig.model_copy(update={"servos": tuple(one.model_copy(update={"params": params}) for one in rig.servos)})
+    return Rig.load("bench_arm").with_servos(lambda _: {"params": {"friction": {"viscous": 0.06}}})
 
 
 def test_a_model_that_is_a_little_off_in_all_motion_is_called_stale_once_and_nothing_else():

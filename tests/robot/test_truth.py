@@ -28,9 +28,7 @@ def recorded(path, robot, servo="shoulder"):
 
 @pytest.mark.parametrize("direction", [1, -1])
 def test_a_simulated_step_has_the_joint_itself_and_the_torque_it_felt(tmp_path, direction):
-    rig = Rig.load("bench_arm")
-    rig = rig.model_copy(update={"servos": (rig.servos[0].model_copy(update={"direction": direction}),)})
-    with axbridge.open(rig) as robot:
+    with axbridge.open(Rig.load("bench_arm").with_servos(lambda _: {"direction": direction})) as robot:
         found = recorded(tmp_path / "step.mcap", robot)
     track, step = found["shoulder"], next(s for s in found.segments if s.data.get("target", 0) > 1)
     assert np.isfinite(track.true_torque).all()
@@ -44,9 +42,7 @@ def test_a_simulated_step_has_the_joint_itself_and_the_torque_it_felt(tmp_path, 
 
 
 def test_an_ideal_joint_is_what_it_says(tmp_path):
-    rig = Rig.load("bench_arm")
-    ideal = rig.servos[0].model_copy(update={"drive": "ideal", "id": None})
-    with axbridge.open(rig.model_copy(update={"servos": (ideal,)})) as robot:
+    with axbridge.open(Rig.load("bench_arm").with_servos(lambda _: {"drive": "ideal", "id": None})) as robot:
         servo = robot["shoulder"]
         servo.set_position(math.pi / 2)
         for _ in range(150):

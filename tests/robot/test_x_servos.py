@@ -14,9 +14,13 @@ pytestmark = pytest.mark.slow
 
 def pendulum(**registers):
     rig = Rig.load("xl330_pendulum")
-    (servo,) = rig.servos
-    servo = servo.model_copy(update={"registers": {**servo.registers, **registers}})
-    return axbridge.open(rig.model_copy(update={"servos": (servo,)}))
+    return axbridge.open(rig.with_servos(lambda servo: {"registers": {**servo.registers, **registers}}))
+
+
+def koch(name, **registers):
+    return axbridge.open(
+        Rig.load("koch").with_servos(lambda servo: {"registers": registers} if servo.name == name else {})
+    )
 
 
 def run(robot, seconds=2.0):
@@ -69,10 +73,7 @@ def test_a_cap_of_the_torque_is_a_cap_of_the_duty(robot):
 
 
 def test_mode_and_profile_of_a_servo_are_changed_while_it_is_driven_and_put_back():
-    rig = Rig.load("koch")
-    elbow = {"operating_mode": 1, "drive_mode": 4}
-    servos = [s.model_copy(update={"registers": elbow}) if s.name == "elbow_flex" else s for s in rig.servos]
-    with axbridge.open(rig.model_copy(update={"servos": tuple(servos)})) as robot:
+    with koch("elbow_flex", operating_mode=1, drive_mode=4) as robot:
         one = robot["elbow_flex"]
         one.set_position(0.3)
         run(robot)
@@ -86,9 +87,7 @@ def test_mode_and_profile_of_a_servo_are_changed_while_it_is_driven_and_put_back
     "registers", [{"homing_offset": 300}, {"drive_mode": 1}, {"drive_mode": 1, "homing_offset": -90}]
 )
 def test_zero_and_direction_hold_with_the_registers_that_the_rig_names(registers):
-    rig = Rig.load("koch")
-    servos = [s.model_copy(update={"registers": registers}) if s.name == "shoulder_pan" else s for s in rig.servos]
-    with axbridge.open(rig.model_copy(update={"servos": tuple(servos)})) as robot:
+    with koch("shoulder_pan", **registers) as robot:
         pan = robot["shoulder_pan"]
         assert {name: pan.read(name) for name in registers} == registers
         pan.set_position(0.5)
@@ -103,12 +102,9 @@ def test_zero_and_direction_hold_with_the_registers_that_the_rig_names(registers
 
 
 def test_gains_that_the_rig_names_are_the_servos_and_stiffen_it():
-    rig = Rig.load("koch")
     sags = {}
     for gain in (400, 1600):
-        gains = {"position_p_gain": gain}
-        servos = [s.model_copy(update={"registers": gains}) if s.name == "elbow_flex" else s for s in rig.servos]
-        with axbridge.open(rig.model_copy(update={"servos": tuple(servos)})) as robot:
+        with koch("elbow_flex", position_p_gain=gain) as robot:
             elbow = robot["elbow_flex"]
             elbow.set_position(0.6)
             run(robot)

@@ -190,8 +190,7 @@ def test_the_closed_form_and_the_simulator_agree_and_play_shows(tmp_path, output
     motor, friction = {"armature": ARMATURE, "backlash": 2 * PLAY}, {"output": output}
     recordings, rigs = [], []
     for params in ({"motor": motor, "friction": friction}, {"motor": {"armature": ARMATURE}, "friction": friction}):
-        rig = Rig.load("bench_arm")
-        rig = rig.model_copy(update={"servos": (rig.servos[0].model_copy(update={"params": params}),)})
+        rig = Rig.load("bench_arm").with_servos(lambda _, params=params: {"params": params})
         path = tmp_path / "fall.mcap"
         with axbridge.open(rig, seed=1) as robot, Recorder(path, describe(rig)) as recorder:
             conduct("fall", robot, "shoulder", recorder, Options(angles=(math.radians(120),)), tick_ms=10)

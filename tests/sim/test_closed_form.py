@@ -21,8 +21,7 @@ STEP = Options(angles=(0.5, -1.2), duration=1.0)
 
 
 def recorded(folder, name, options, **servo):
-    rig = Rig.load("bench_arm")
-    rig = rig.model_copy(update={"servos": (rig.servos[0].model_copy(update={"model": "ax12", **servo}),)})
+    rig = Rig.load("bench_arm").with_servos(lambda _: {"model": "ax12", **servo})
     path = folder / "made.mcap"
     with open_robot(rig, "sim", seed=1) as robot, Recorder(path, describe(rig, backend="sim")) as recorder:
         conduct(name, robot, rig.servos[0].name, recorder, options)
@@ -82,5 +81,5 @@ def test_a_full_speed_set_point_is_no_limit_unless_the_rig_has_one():
         metadata=describe(backend="sim"),
     )
     assert (runs_of([recording], arm).speed_limit == 0).all()
-    slower = arm.model_copy(update={"servos": (arm.servos[0].model_copy(update={"max_velocity": full}),)})
+    slower = arm.with_servos(lambda _: {"max_velocity": full})
     assert (runs_of([recording], slower).speed_limit == full).all()
