@@ -17,7 +17,7 @@ from random import Random
 from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.servo.columns import State
 from axbridge.virtual.channel import baud
-from axbridge.virtual.faults import Mishaps
+from axbridge.virtual.mishaps import Mishaps
 from axbridge.virtual.realtime import wake_on_time
 from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank

@@ -8,88 +8,43 @@ docs/virtual-bus.md is made of it (`table`).
 from __future__ import annotations
 
 import difflib
-import random
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
+from axbridge.virtual.line import Line
+from axbridge.virtual.mishaps import Fault
 from axbridge.virtual.servo import VirtualServo
 
-_LATE = 0.04  # s
 _BROWNOUT = 4.0  # V
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(ms|s)?")
 
 
 @dataclass(frozen=True)
-class Fault:
-    """One item of a spec.
+class Scene:
+    """What faults strike.
 
     Attributes:
-        kind: Key of `FAULTS`, or ``none``.
-        share: Share of packets, 0..1, of a rate; 1 for a switch, 0 for one turned off (``echo=0``).
-        id: Servo it strikes; None where it has none.
-        duration: How long it lasts, or how late a reply is, s; None = its default.
-        at: When it strikes, s after the spec was set.
+        lines: Those that faults of bytes strike.
+        servos: Those of the rig.
+        supply: V, (servos,): what feeds each motor, to be written.
+        rated_supply: As long as nothing is wrong.
+        twin_of: Makes a second servo with one's registers, and no motor.
+        now: The time, s.
     """
 
-    kind: str
-    share: float = 0.0
-    id: int | None = None
-    duration: float | None = None
-    at: float = 0.0
-
-
-class StruckLine(Protocol):
-    """What faults do to a line; `axbridge.virtual.line.Line` has it."""
-
-    mishaps: Mishaps
-    servos: list[VirtualServo]
-
-    def plug(self) -> None:
-        """Put the adapter back."""
-
-    def unplug(self) -> None:
-        """Pull the adapter."""
-
-    def add(self, servo: VirtualServo) -> None:
-        """Put one more servo on the line."""
-
-    def remove(self, servo: VirtualServo) -> None:
-        """Take a servo off the line."""
-
-
-class FaultTarget(Protocol):
-    """What faults strike; `axbridge.virtual.world.World` is one.
-
-    Attributes:
-        rated_supply: V, (servos,): what feeds each motor as long as nothing is wrong.
-    """
-
+    lines: Collection[Line]
+    servos: Collection[VirtualServo]
+    supply: FloatArray
     rated_supply: FloatArray
-
-    @property
-    def supply(self) -> FloatArray:
-        """V, (servos,): what feeds each motor, to be written."""
-
-    @property
-    def struck_lines(self) -> Collection[StruckLine]:
-        """The lines that faults of bytes strike."""
-
-    @property
-    def struck_servos(self) -> Collection[VirtualServo]:
-        """The servos of the rig."""
-
-    def twin_of(self, servo: VirtualServo) -> VirtualServo:
-        """A second servo with this one's registers, and no motor."""
-
-    def now(self) -> float:
-        """Simulated time, s."""
+    twin_of: Callable[[VirtualServo], VirtualServo]
+    now: Callable[[], float]
 
 
-Act = Callable[[FaultTarget, Fault], None]
+Act = Callable[[Scene, Fault], None]
 Form = Literal["rate", "switch", "event"]
 
 
@@ -106,7 +61,6 @@ class FaultKind:
         of_servo: An event that needs an id.
         lasts: An event whose length may be given.
         usually: How long it lasts when no length is given, s; None = for good.
-        damage: What a rate does to the bytes of one packet; b"" when they are lost.
         timed: Whether a time may stand behind a rate.
     """
 
@@ -118,102 +72,86 @@ class FaultKind:
     of_servo: bool = False
     lasts: bool = False
     usually: float | None = None
-    damage: Callable[[bytes, random.Random], bytes] | None = None
     timed: bool = False
 
 
 # ---- what they do
 
 
-def _nothing(scene: FaultTarget, fault: Fault) -> None:
+def _nothing(scene: Scene, fault: Fault) -> None:
     """It passes without help."""
 
 
-def _set_share(scene: FaultTarget, fault: Fault) -> None:
-    for line in scene.struck_lines:
+def _set_share(scene: Scene, fault: Fault) -> None:
+    for line in scene.lines:
         line.mishaps.set(fault)
 
 
-def _end_share(scene: FaultTarget, fault: Fault) -> None:
+def _end_share(scene: Scene, fault: Fault) -> None:
     _set_share(scene, Fault(fault.kind))
 
 
-def _invert_bit(data: bytes, dice: random.Random) -> bytes:
-    place = dice.randrange(len(data))
-    return data[:place] + bytes((data[place] ^ 1 << dice.randrange(8),)) + data[place + 1 :]
+def _rate(example: str, says: str, *, timed: bool = False) -> FaultKind:
+    return FaultKind("rate", example, says, _set_share, _end_share, timed=timed)
 
 
-def _cut(data: bytes, dice: random.Random) -> bytes:
-    return data[: dice.randrange(len(data))]
-
-
-def _add_junk(data: bytes, dice: random.Random) -> bytes:
-    return dice.randbytes(dice.randint(1, 3)) + data
-
-
-def _rate(
-    example: str, says: str, damage: Callable[[bytes, random.Random], bytes] | None = None, *, timed: bool = False
-) -> FaultKind:
-    return FaultKind("rate", example, says, _set_share, _end_share, damage=damage, timed=timed)
-
-
-def _set_deaf(scene: FaultTarget, fault: Fault) -> None:
-    for servo in scene.struck_servos:
+def _set_deaf(scene: Scene, fault: Fault) -> None:
+    for servo in scene.servos:
         servo.burns_all = fault.share > 0
 
 
-def _end_deaf(scene: FaultTarget, fault: Fault) -> None:
+def _end_deaf(scene: Scene, fault: Fault) -> None:
     _set_deaf(scene, Fault(fault.kind))
 
 
-def _unplug(scene: FaultTarget, fault: Fault) -> None:
-    for line in scene.struck_lines:
+def _unplug(scene: Scene, fault: Fault) -> None:
+    for line in scene.lines:
         line.unplug()
 
 
-def _plug(scene: FaultTarget, fault: Fault) -> None:
-    for line in scene.struck_lines:
+def _plug(scene: Scene, fault: Fault) -> None:
+    for line in scene.lines:
         line.plug()
 
 
-def _brown_out(scene: FaultTarget, fault: Fault) -> None:
+def _brown_out(scene: Scene, fault: Fault) -> None:
     scene.supply[:] = _BROWNOUT
 
 
-def _restore_supply(scene: FaultTarget, fault: Fault) -> None:
+def _restore_supply(scene: Scene, fault: Fault) -> None:
     scene.supply[:] = scene.rated_supply
 
 
-def _struck(scene: FaultTarget, fault: Fault) -> Iterator[VirtualServo]:
-    return (servo for servo in scene.struck_servos if fault.id is None or servo.id == fault.id)
+def _struck(scene: Scene, fault: Fault) -> Iterator[VirtualServo]:
+    return (servo for servo in scene.servos if fault.id is None or servo.id == fault.id)
 
 
 def _each(act: Callable[[VirtualServo, float], None]) -> Act:
     """Do this to each servo that is struck, at this time."""
 
-    def strike(scene: FaultTarget, fault: Fault) -> None:
+    def strike(scene: Scene, fault: Fault) -> None:
         for servo in _struck(scene, fault):
             act(servo, scene.now())
 
     return strike
 
 
-def _add_twin(scene: FaultTarget, fault: Fault) -> None:
+def _add_twin(scene: Scene, fault: Fault) -> None:
     for servo in _struck(scene, fault):
-        next(line for line in scene.struck_lines if servo in line.servos).add(scene.twin_of(servo))
+        next(line for line in scene.lines if servo in line.servos).add(scene.twin_of(servo))
 
 
-def _remove_twins(scene: FaultTarget, fault: Fault) -> None:
-    for line in scene.struck_lines:
-        for twin in [servo for servo in line.servos if servo not in scene.struck_servos]:
+def _remove_twins(scene: Scene, fault: Fault) -> None:
+    for line in scene.lines:
+        for twin in [servo for servo in line.servos if servo not in scene.servos]:
             line.remove(twin)
 
 
-FAULTS: Mapping[str, FaultKind] = {  # rates strike a packet in this order
-    "drop": _rate("drop=0.01", "packets are lost", lambda _data, _dice: b""),
-    "corrupt": _rate("corrupt=0.01", "one bit is turned over", _invert_bit),
-    "truncate": _rate("truncate=0.01", "the end is missing", _cut),
-    "noise": _rate("noise=0.01", "one to three junk bytes come first", _add_junk),
+FAULTS: Mapping[str, FaultKind] = {
+    "drop": _rate("drop=0.01", "packets are lost"),
+    "corrupt": _rate("corrupt=0.01", "one bit is turned over"),
+    "truncate": _rate("truncate=0.01", "the end is missing"),
+    "noise": _rate("noise=0.01", "one to three junk bytes come first"),
     "late": _rate("late=0.01:40ms", "the adapter delivers a reply late", timed=True),
     "duplicate": _rate("duplicate=0.01", "the adapter delivers a reply twice"),
     "echo": FaultKind("switch", "echo", "the adapter returns what the host sends", _set_share, _end_share),
@@ -345,61 +283,3 @@ def _seconds(item: str, text: str) -> float:
 
 def _wrong(item: str, hint: str) -> UsageError:
     return UsageError(f"fault {item!r} is not complete or has too much", hint)
-
-
-_DAMAGE = [(name, kind.damage) for name, kind in FAULTS.items() if kind.damage is not None]
-
-
-class Mishaps:
-    """What the rates do to the bytes of one line.
-
-    Args:
-        seed: Of the dice.
-
-    Attributes:
-        shares: Share of packets by kind.
-        late: How late a late reply is, s.
-        echo: Whether the adapter returns what the host sends.
-    """
-
-    def __init__(self, seed: int = 0) -> None:
-        self._random = random.Random(seed)
-        self.shares: dict[str, float] = {}
-        self.late: float = _LATE
-        self.echo: bool = False
-
-    def set(self, fault: Fault) -> None:
-        """Take over a rate, or the adapter's echo."""
-        if fault.kind == "echo":
-            self.echo = fault.share > 0
-            return
-        self.shares.pop(fault.kind, None)
-        if fault.share > 0:
-            self.shares[fault.kind] = fault.share
-        if fault.kind == "late":
-            self.late = _LATE if fault.duration is None else fault.duration
-
-    def damage(self, data: bytes) -> bytes:
-        """Bytes as they arrive at the other end, in either direction; b"" when they are lost."""
-        shares = self.shares
-        if not shares or not data:
-            return data
-        dice = self._random
-        for name, damage in _DAMAGE:
-            if dice.random() < shares.get(name, 0.0):
-                data = damage(data, dice)
-                if name == "drop":
-                    break
-        return data
-
-    def deliver(self, due: float, data: bytes) -> list[tuple[float, bytes]]:
-        """A reply as the adapter hands it to the host: when, and what."""
-        if not self.shares:
-            return [(due, data)]
-        data = self.damage(data)
-        if not data:
-            return []
-        if self._random.random() < self.shares.get("late", 0.0):
-            due += self.late
-        copies = 2 if self._random.random() < self.shares.get("duplicate", 0.0) else 1
-        return [(due, data)] * copies

@@ -19,8 +19,8 @@ from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
 from axbridge.bus.protocols.v1 import OVERHEAD
 from axbridge.config.instructions import Instruction
 from axbridge.virtual.collision import Transmission, overlay
-from axbridge.virtual.faults import Mishaps
 from axbridge.virtual.framing import Framing, Heard
+from axbridge.virtual.mishaps import Mishaps
 from axbridge.virtual.servo import Status, VirtualServo
 
 _FAST_READS = {Instruction.FAST_SYNC_READ, Instruction.FAST_BULK_READ}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -21,8 +21,9 @@ from axbridge.sim.bank import Bank
 from axbridge.sim.engine import Engine
 from axbridge.sim.engines.ideal_joints import IdealBank, IdealJoint
 from axbridge.units import baud_register
-from axbridge.virtual.faults import FAULTS, Fault, parse_faults
+from axbridge.virtual.faults import FAULTS, Scene, parse_faults
 from axbridge.virtual.line import Line
+from axbridge.virtual.mishaps import Fault
 from axbridge.virtual.servo import VirtualServo
 
 _PAST = 0.05  # s: so long ago is what a busy line of many servos may still bring
@@ -113,8 +114,9 @@ class World:
             )
             for place, bus in enumerate(rig.buses)
         }
-
-        self.rated_supply: FloatArray = self.bank.supply.copy()
+        self._scene = Scene(
+            self.lines.values(), self._rows, self.bank.supply, self.bank.supply.copy(), self._twin_of, self.now
+        )
         self._events: list[tuple[float, int, Fault, bool]] = []  # when, which first, what, whether it ends
         self._order = itertools.count()  # of events at the same time
         if faults:
@@ -187,11 +189,11 @@ class World:
             if fault.kind == "none":
                 self._events.clear()
                 for name, kind in FAULTS.items():
-                    kind.end(self, Fault(name))
+                    kind.end(self._scene, Fault(name))
             elif FAULTS[fault.kind].form == "event":
                 self._later(fault.at, fault)
             else:
-                FAULTS[fault.kind].start(self, fault)
+                FAULTS[fault.kind].start(self._scene, fault)
         if self._events:
             self.next_watch = min(self.next_watch, max(self._events[0][0], self._now))
 
@@ -218,9 +220,9 @@ class World:
         """An event begins, or one that passes ends."""
         kind = FAULTS[fault.kind]
         if ends:
-            kind.end(self, fault)
+            kind.end(self._scene, fault)
             return
-        kind.start(self, fault)
+        kind.start(self._scene, fault)
         lasts = kind.usually if fault.duration is None else fault.duration
         if lasts is not None:
             self._later(lasts, fault, ends=True)
@@ -228,24 +230,7 @@ class World:
     def _later(self, delay: float, fault: Fault, *, ends: bool = False) -> None:
         heapq.heappush(self._events, (self._now + delay, next(self._order), fault, ends))
 
-    # -- what faults strike: `axbridge.virtual.faults.FaultTarget`
-
-    @property
-    def supply(self) -> FloatArray:
-        """V, (servos,): what feeds each motor; may be written."""
-        return self.bank.supply
-
-    @property
-    def struck_lines(self) -> Collection[Line]:
-        """All lines of the world: faults of bytes strike them."""
-        return self.lines.values()
-
-    @property
-    def struck_servos(self) -> Collection[VirtualServo]:
-        """The servos of the rig."""
-        return self._rows
-
-    def twin_of(self, servo: VirtualServo) -> VirtualServo:
+    def _twin_of(self, servo: VirtualServo) -> VirtualServo:
         """A second servo with this one's registers, and no motor."""
         twin = VirtualServo(servo.profile, _Limp(self.bank.state), servo.row, zero=servo.zero, time=self._now)
         twin.table.data[:] = servo.table.data

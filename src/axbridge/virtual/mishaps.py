@@ -1,0 +1,104 @@
+"""What faults of a line do to its bytes: each packet, in either direction, meets those that the dice choose."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+_LATE = 0.04  # s
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One item of a spec.
+
+    Attributes:
+        kind: Key of `axbridge.virtual.faults.FAULTS`, or ``none``.
+        share: Share of packets, 0..1, of a rate; 1 for a switch, 0 for one turned off (``echo=0``).
+        id: Servo it strikes; None where it has none.
+        duration: How long it lasts, or how late a reply is, s; None = its default.
+        at: When it strikes, s after the spec was set.
+    """
+
+    kind: str
+    share: float = 0.0
+    id: int | None = None
+    duration: float | None = None
+    at: float = 0.0
+
+
+def _invert_bit(data: bytes, dice: random.Random) -> bytes:
+    place = dice.randrange(len(data))
+    return data[:place] + bytes((data[place] ^ 1 << dice.randrange(8),)) + data[place + 1 :]
+
+
+def _cut(data: bytes, dice: random.Random) -> bytes:
+    return data[: dice.randrange(len(data))]
+
+
+def _add_junk(data: bytes, dice: random.Random) -> bytes:
+    return dice.randbytes(dice.randint(1, 3)) + data
+
+
+DAMAGE: Mapping[str, Callable[[bytes, random.Random], bytes]] = {  # they strike a packet in this order
+    "drop": lambda _data, _dice: b"",
+    "corrupt": _invert_bit,
+    "truncate": _cut,
+    "noise": _add_junk,
+}
+
+
+class Mishaps:
+    """What the rates do to the bytes of one line.
+
+    Args:
+        seed: Of the dice.
+
+    Attributes:
+        shares: Share of packets by kind.
+        late: How late a late reply is, s.
+        echo: Whether the adapter returns what the host sends.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)
+        self.shares: dict[str, float] = {}
+        self.late: float = _LATE
+        self.echo: bool = False
+
+    def set(self, fault: Fault) -> None:
+        """Take over a rate, or the adapter's echo."""
+        if fault.kind == "echo":
+            self.echo = fault.share > 0
+            return
+        self.shares.pop(fault.kind, None)
+        if fault.share > 0:
+            self.shares[fault.kind] = fault.share
+        if fault.kind == "late":
+            self.late = _LATE if fault.duration is None else fault.duration
+
+    def damage(self, data: bytes) -> bytes:
+        """Bytes as they arrive at the other end, in either direction; b"" when they are lost."""
+        shares = self.shares
+        if not shares or not data:
+            return data
+        dice = self._random
+        for name, damage in DAMAGE.items():
+            if dice.random() < shares.get(name, 0.0):
+                data = damage(data, dice)
+                if name == "drop":
+                    break
+        return data
+
+    def deliver(self, due: float, data: bytes) -> list[tuple[float, bytes]]:
+        """A reply as the adapter hands it to the host: when, and what."""
+        if not self.shares:
+            return [(due, data)]
+        data = self.damage(data)
+        if not data:
+            return []
+        if self._random.random() < self.shares.get("late", 0.0):
+            due += self.late
+        copies = 2 if self._random.random() < self.shares.get("duplicate", 0.0) else 1
+        return [(due, data)] * copies
