@@ -2,7 +2,6 @@
 
 import json
 from functools import partial
-from importlib import import_module
 
 import pytest
 
@@ -14,12 +13,6 @@ from axbridge.robot.open import open_robot
 from tests.support.x_line import XLine, XServo
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def verbs():
-    for verb in ("scan", "doctor", "servo"):
-        import_module(f"axbridge.cli.{verb}")
 
 
 @pytest.fixture
@@ -47,7 +40,11 @@ def test_a_scan_says_who_speaks_which_protocol(line, capsys):
     assert [(servo["id"], servo["protocol"]) for servo in found] == [(2, 2), (3, 1)]
 
 
-def test_registers_of_four_bytes_are_read_and_written_by_name(line, capsys):
+def test_registers_of_four_bytes_are_read_and_written_by_name_while_torque_is_off(line, capsys):
+    line[1].table["torque_enable"] = 1
+    assert run(line, "servo", "write", "1", "homing_offset", "-1000") == 3
+    assert "its EEPROM takes nothing while its torque is on: `axbridge servo torque 1 off`" in capsys.readouterr().err
+    assert run(line, "servo", "torque", "1", "off") == 0
     assert run(line, "servo", "write", "1", "homing_offset", "-1000") == 0
     assert run(line, "servo", "read", "1", "homing_offset", "present_position") == 0
     assert "homing_offset is -1000 (4 EEPROM bytes written)" in capsys.readouterr().out
@@ -70,15 +67,6 @@ def test_a_model_that_only_the_rig_knows_is_read_by_the_rigs_profile(line, capsy
     assert capsys.readouterr().out.startswith("p_gain ")
 
 
-def test_eeprom_while_torque_is_on_is_refused_with_the_command_that_helps(line, capsys):
-    line[1].table["torque_enable"] = 1
-    assert run(line, "servo", "write", "1", "operating_mode", "4") == 3
-    assert "its EEPROM takes nothing while its torque is on: `axbridge servo torque 1 off`" in capsys.readouterr().err
-    assert run(line, "servo", "torque", "1", "off") == 0
-    assert run(line, "servo", "write", "1", "operating_mode", "4") == 0
-    assert line[1].table["operating_mode"] == 4
-
-
 def test_a_servo_that_shut_itself_down_is_named_and_rebooted(line, capsys):
     line[1].table["hardware_error_status"] = 0x24
     assert run(line, "doctor", "--packets", "20") == 1
@@ -93,7 +81,6 @@ def test_a_servo_that_shut_itself_down_is_named_and_rebooted(line, capsys):
 
 
 def test_the_monitor_shows_both(line, capsys):
-    import_module("axbridge.cli.monitor")
     line[1].table["present_velocity"] = -7
     line[3].table["present_speed"] = 1024 + 9
     assert run(line, "monitor", "--duration", "0.1", "--json") == 0
@@ -127,11 +114,6 @@ def test_a_servo_that_counts_otherwise_than_its_rig_says_is_named_and_not_driven
     open_robot(rig, "real", port=line.port).close()
     open_robot(told, "real", port=line.port).close()  # what the rig says is written
     assert line[1].table[register] == held
-
-
-def test_one_servo_moves_softly_to_an_angle(line, capsys):
-    assert run(line, "servo", "goto", "1", "400") == 2
-    assert "out of the limits of servo 1: -180.0° to 179.9°" in capsys.readouterr().err
 
 
 def test_the_doctor_says_who_is_read_one_by_one(line, capsys):

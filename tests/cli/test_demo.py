@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from axbridge.cli import app, compare, info  # noqa: F401 - registers them
-from axbridge.cli import demo as demo_verb  # noqa: F401
+from axbridge.cli import app
 from axbridge.recording.stored import open_recording
 from axbridge.virtual.background import serving
 

@@ -1,7 +1,6 @@
 """The verbs for hardware on a line of Feetech servos: found, set up, judged and switched off as the others."""
 
 import json
-from importlib import import_module
 
 import pytest
 
@@ -16,12 +15,6 @@ from tests.support.warm import serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 PROFILES = ["sts3215", "scs0009"]
-
-
-@pytest.fixture(autouse=True)
-def verbs():
-    for verb in ("scan", "doctor", "servo", "off"):
-        import_module(f"axbridge.cli.{verb}")
 
 
 @pytest.fixture(params=PROFILES)
@@ -69,14 +62,6 @@ def test_what_is_written_lasts_and_the_lock_is_closed_behind_it(line, capsys):
     assert said(capsys, port, "servo", "read", "7", "lock", "--baud", "500000") == "lock 1\n"
     assert run(port, "servo", "set-baud", "2", "400000") == 2
     assert "choose 1000000, 500000, 250000" in capsys.readouterr().err
-
-
-def test_signed_registers_and_the_middle(tmp_path, capsys):
-    with serving(write_feetech_comb(tmp_path, 1)) as port:
-        said(capsys, port, "servo", "write", "1", "homing_offset", "-300")
-        assert said(capsys, port, "servo", "read", "1", "homing_offset", "present_position") == (
-            "homing_offset -300\npresent_position 2348\n"
-        )
 
 
 def test_the_doctor_names_what_is_wrong(tmp_path, capsys):

@@ -4,15 +4,6 @@ import pytest
 
 import axbridge
 from axbridge.cli import app
-from axbridge.cli import compare as compare_verb  # noqa: F401 - registers it
-from axbridge.cli import demo as demo_verb  # noqa: F401
-from axbridge.cli import play as play_verb  # noqa: F401
-from axbridge.cli import record as record_verb  # noqa: F401
-from axbridge.cli import run as run_verb  # noqa: F401
-from axbridge.cli import serve as serve_verb  # noqa: F401
-from axbridge.cli import teach as teach_verb  # noqa: F401
-from axbridge.cli import view as view_verb  # noqa: F401
-from axbridge.cli import walk as walk_verb  # noqa: F401
 from axbridge.config.rig import Rig
 from axbridge.export.model_file import to_toml
 from axbridge.motion.moves import Key, Move, Page
@@ -53,12 +44,6 @@ def test_the_servos_of_the_simulation_have_it(command, model, tmp_path, monkeypa
     assert simulated("it.mcap") == {model}
 
 
-@pytest.mark.ci
-def test_a_robot_with_legs_is_demonstrated_with_it(tmp_path):
-    assert app.run(["demo", "--rig", "bioloid", "--model", "lima2009", "--out", str(tmp_path)]) == app.DONE
-    assert simulated(tmp_path / "walk.mcap") == {"lima2009"}
-
-
 def test_a_script_that_opens_its_robot_by_name_gets_it_and_a_file_is_found_from_there(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AXBRIDGE_MODEL", "")  # put back afterwards
@@ -72,15 +57,14 @@ def test_a_script_that_opens_its_robot_by_name_gets_it_and_a_file_is_found_from_
     assert capsys.readouterr().out == "mine\n"
 
 
-@pytest.mark.parametrize("verb", ["play", "walk", "record", "run", "demo", "teach", "view", "serve", "compare"])
+@pytest.mark.parametrize("verb", ["play", "walk", "record", "run", "view", "serve", "compare"])
 def test_a_model_that_nobody_knows_is_named_with_those_that_are_known(verb, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "it.py").write_text("")
     Move(pages={"1": Page(keys=(Key(positions={"left_knee": 1.0}, time=0.1),))}).save(tmp_path / "it.json")
     command = {
         "play": ["play", "it.json"], "record": ["record", "step", "--out", "it.mcap"], "run": ["run", "it.py"],
-        "demo": ["demo", "--out", "here"], "teach": ["teach", "--out", "new.json"], "view": ["view", "--no-open"],
-        "serve": ["serve", "bench_arm"], "compare": ["compare", str(walked_step(tmp_path))], "walk": ["walk"],
+        "view": ["view", "--no-open"], "serve": ["serve", "bench_arm"], "compare": ["compare", str(walked_step(tmp_path))], "walk": ["walk"],
     }[verb]  # fmt: skip
     before = sorted(tmp_path.rglob("*"))
     rig = [] if verb == "serve" else ["--rig", "bench_arm" if verb in {"record", "compare"} else "bioloid"]
@@ -99,16 +83,12 @@ def walked_step(folder):
     return path
 
 
-def test_in_python_it_is_a_word_of_open():
+def test_in_python_it_is_a_word_of_open(monkeypatch):
     with axbridge.open("bioloid", model="lima2009") as robot:
         assert {robot.rig.model_of(servo).name for servo in robot.rig.servos} == {"lima2009"}
     with axbridge.open("bioloid") as robot:
         assert {robot.rig.model_of(servo).name for servo in robot.rig.servos} == {"ax12"}
-
-
-def test_what_is_chosen_for_a_shell_counts_where_a_robot_is_opened_by_name(monkeypatch):
-    monkeypatch.setenv("AXBRIDGE_MODEL", "ax12")
-    with axbridge.open("bench_arm") as robot:
-        assert robot.rig.servos[0].model == "ax12"
-    with axbridge.open(Rig.load("bench_arm")) as robot:
-        assert robot.rig.servos[0].model == "lima2009"
+    monkeypatch.setenv("AXBRIDGE_MODEL", "ax12")  # what is chosen for a shell, where a robot is opened by name
+    for rig, model in (("bench_arm", "ax12"), (Rig.load("bench_arm"), "lima2009")):
+        with axbridge.open(rig) as robot:
+            assert robot.rig.servos[0].model == model

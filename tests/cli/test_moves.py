@@ -12,14 +12,10 @@ import pytest
 
 from axbridge import Move
 from axbridge.cli import app
-from axbridge.cli import move as move_verb  # noqa: F401 - registers it
-from axbridge.cli import play as play_verb  # noqa: F401
-from axbridge.cli import servo as servo_verb  # noqa: F401
-from axbridge.cli import teach as teach_verb  # noqa: F401
 from axbridge.motion.moves import Key, Page
 from axbridge.recording.stored import open_recording
 from tests.support.hand import HIGH, LEFT, UP, led
-from tests.support.page_set import EVERYTHING, WALK_READY, page, page_set, step
+from tests.support.page_set import EVERYTHING, page_set
 from tests.support.waiting import until
 from tests.support.warm import start
 
@@ -95,45 +91,16 @@ def test_programs_read_as_json_how_a_move_went_and_what_was_taught(file, tmp_pat
     assert taught["joints"] == list(move.joints)
 
 
-@pytest.mark.parametrize("engine", ["bullet", pytest.param("mujoco", marks=pytest.mark.ci)])
-def test_a_bioloid_plays_robotis_walk_ready_and_its_legs_carry_it(tmp_path, engine):
-    """A robot that lies on its face has nothing to carry at the knees."""
-    counts = {f"id{number}": count for number, count in enumerate(WALK_READY, 1)}
-    file, out = tmp_path / "ready.mtn", tmp_path / "ready.mcap"
-    file.write_bytes(page_set(page(step("3.0", "1.0", **counts), name="Walk Ready")))
-    play = ["play", str(file), "--page", "Walk Ready", "--rig", "bioloid", "--engine", engine, "--record", str(out)]
-    assert app.run(play) == app.DONE
-    recording = open_recording(out)
-    for knee in ("left_knee", "right_knee"):
-        assert np.abs(recording[knee].load[-25:]).min() > 0.05, knee
-        assert np.ptp(recording[knee].position[-100:]) < 0.01, knee  # rad: it rests for two seconds
-
-
-def test_play_says_on_stderr_what_takes_longer(file, capsys):
-    nod(speed={"pan": 0.5}).save(file)
-    assert app.run(["play", str(file), "--rig", "pan_tilt", "--joints", "pan"]) == app.DONE
-    assert (
-        "note: takes 1.88 s instead of 0.40 s: pan would have to turn at 2.3 rad/s, and may at 0.5"
-        in capsys.readouterr().err
-    )
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--joints", "tail"], "the move has no joint tail"),
-        (["--page", "7"], "the move has no page '7'"),
-        (["--pace", "0"], "a pace of 0"),
-    ],
-)
-def test_play_refuses_what_it_cannot_do(file, options, said, capsys):
-    assert app.run(["play", str(file), "--rig", "pan_tilt", *options]) == app.MISUSE
-    assert said in capsys.readouterr().err
-
-
 def test_play_refuses_a_move_of_another_robot_and_a_file_that_is_none(file, tmp_path, capsys):
     assert app.run(["play", str(file), "--rig", "bench_arm"]) == app.MISUSE
     assert "robot 'bench_arm' has no servo pan, tilt" in capsys.readouterr().err
+    for options, said in (
+        (["--joints", "tail"], "no joint tail"),
+        (["--page", "7"], "no page '7'"),
+        (["--pace", "0"], "pace of 0"),
+    ):
+        assert app.run(["play", str(file), "--rig", "pan_tilt", *options]) == app.MISUSE
+        assert said in capsys.readouterr().err
     (tmp_path / "bad.json").write_text("{}")
     for name in ("bad.json", "none.json", "none.mtn", "none.motion", "move.txt"):
         assert app.run(["play", str(tmp_path / name), "--rig", "pan_tilt"]) == app.MISUSE
@@ -180,7 +147,7 @@ def torque(port, capsys):
     return json.loads(capsys.readouterr().out)["registers"]["torque_enable"]
 
 
-@pytest.mark.parametrize("kind", ["json", *(pytest.param(kind, marks=pytest.mark.ci) for kind in ("mtn", "motion"))])
+@pytest.mark.parametrize("kind", ["json", pytest.param("mtn", marks=pytest.mark.ci)])
 def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, kind, capsys):
     port, tell = hand
     path = tmp_path / f"taught.{kind}"
@@ -308,36 +275,6 @@ def test_convert_keeps_a_page_set_and_makes_its_checksum_right(tmp_path, capsys)
     assert "note: no checksum" in capsys.readouterr().err
 
 
-def test_convert_divides_a_page_of_more_than_seven_steps_the_same_way_with_and_without_json(tmp_path, capsys):
-    """Most public files are such: single pages that a script cut out of a set and merged."""
-    walk = page(*(step("0.0", "0.08", id12=600 + n) for n in range(14)), name="F_M_L", param="37 37 1 2.7 5")
-    (tmp_path / "a.mtn").write_bytes(page_set(walk))
-    for source, target in (("a.mtn", "b.mtn"), ("a.mtn", "c.json"), ("c.json", "d.mtn")):
-        ways = [str(tmp_path / source), str(tmp_path / target), "--rig", "bioloid"]
-        assert app.run(["move", "convert", *ways]) == app.DONE
-    said = "note: page 1 has 14 steps, and 7 are the most: it goes on on 2\n"
-    assert capsys.readouterr().err == 2 * said
-    assert (tmp_path / "b.mtn").read_bytes() == (tmp_path / "d.mtn").read_bytes()
-    assert b"play_param=2 2 1 2.7 5\n" in (tmp_path / "b.mtn").read_bytes()
-
-
-@pytest.mark.parametrize(
-    "table", [["--rig", "bioloid"], [f"--joint={n}=j{n}" for n in range(1, 19)]], ids=["rig", "typed"]
-)
-def test_convert_goes_round_by_json(tmp_path, table):
-    (tmp_path / "a.mtn").write_bytes(page_set(*EVERYTHING))
-    for source, target in (("a.mtn", "a.json"), ("a.json", "b.mtn")):
-        assert app.run(["move", "convert", str(tmp_path / source), str(tmp_path / target), *table]) == app.DONE
-    assert (tmp_path / "b.mtn").read_bytes() == (tmp_path / "a.mtn").read_bytes()
-
-
-def test_convert_writes_webots_motions_and_reads_them(file, tmp_path):
-    for source, target in ((file, "a.motion"), (tmp_path / "a.motion", "b.json")):
-        assert app.run(["move", "convert", str(source), str(tmp_path / target)]) == app.DONE
-    assert (tmp_path / "a.motion").read_text().startswith("#WEBOTS_MOTION,V1.0,pan,tilt\n00:00:400,Pose1,0.5,0.2\n")
-    assert Move.load(tmp_path / "b.json").duration == pytest.approx(0.8)
-
-
 def test_convert_asks_for_what_it_needs(file, tmp_path, capsys):
     (tmp_path / "there.json").write_text("somebody's\n")
     for options, said in (
@@ -363,13 +300,8 @@ def test_info_lists_the_pages_also_of_a_set_without_a_rig(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["pages"]["2"]["exit"] == "4"
 
 
-def test_the_schema_is_json(capsys):
-    assert app.run(["move", "schema"]) == app.DONE
-    assert json.loads(capsys.readouterr().out)["title"] == "Move"
-
-
-def swing(path, *angles, time=1.0):
-    Move(pages={"1": Page(keys=tuple(Key(positions={"shoulder": angle}, time=time) for angle in angles))}).save(path)
+def swing(path, *angles):
+    Move(pages={"1": Page(keys=tuple(Key(positions={"shoulder": angle}, time=1.0) for angle in angles))}).save(path)
     return path
 
 
@@ -383,14 +315,7 @@ def test_optimise_writes_a_move_that_takes_less_and_can_be_played(tmp_path, caps
     assert "takes" not in capsys.readouterr().err  # no joint has to be spared
     assert app.run(["move", "optimise", str(path), str(out), "--rig", "bench_arm"]) == app.MISUSE
     assert "--force" in capsys.readouterr().err
-    assert app.run(["move", "optimise", str(path), str(out), "--rig", "bench_arm", "--force"]) == app.DONE
-    assert capsys.readouterr().out.splitlines()[-1] == f"wrote {out}"
-
-
-def test_optimise_names_what_would_be_needed_and_leaves_no_file(tmp_path, capsys):
-    path, out = swing(tmp_path / "swing.json", 0.0, 1.5, time=0.15), tmp_path / "less.json"
-    assert app.run(["move", "optimise", str(path), str(out), "--rig", "bench_arm"]) == app.MISUSE
-    assert capsys.readouterr().err.endswith("s, and has -9.6 to 9.6 V\ngive the poses more time\n")
     assert app.run(["move", "optimise", str(path), "less.mtn", "--rig", "bench_arm"]) == app.MISUSE
     assert "less.mtn is no .json file" in capsys.readouterr().err
-    assert [file.name for file in tmp_path.iterdir()] == ["swing.json"]
+    assert app.run(["move", "optimise", str(path), str(out), "--rig", "bench_arm", "--force"]) == app.DONE
+    assert capsys.readouterr().out.splitlines()[-1] == f"wrote {out}"

@@ -12,7 +12,6 @@ import pytest
 
 from axbridge.cli.progress import progress
 from tests.support.terminal import on_terminal
-from tests.support.warm import run
 
 pytestmark = pytest.mark.slow
 
@@ -28,11 +27,6 @@ def test_a_terminal_shows_what_is_under_way_its_share_and_the_time(tmp_path):
     assert printed == f"wrote {out}\n"  # stdout is a pipe here: what belongs there is there
 
 
-def test_a_pipe_shows_nothing_of_what_is_soon_done(tmp_path):
-    done = run(*STEP, "--out", tmp_path / "a.mcap")
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 def test_json_shows_nothing_even_on_a_terminal(tmp_path):
     out = str(tmp_path / "a.mcap")
     on_terminal(*STEP, "--out", out)
@@ -42,12 +36,6 @@ def test_json_shows_nothing_even_on_a_terminal(tmp_path):
     shown, printed = on_terminal("compare", out, "--rig", "bench_arm", "--json")
     assert shown == ""
     assert json.loads(printed)
-
-
-def test_the_fit_knows_nothing_of_terminals():
-    code = "import sys, axbridge.fit.pipeline, axbridge.fit.friction_laws; print('rich' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
 
 
 def test_a_pipe_is_told_every_ten_seconds_how_much_is_done_and_left(capsys, monkeypatch):

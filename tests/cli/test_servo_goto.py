@@ -6,8 +6,6 @@ from itertools import pairwise
 
 import pytest
 
-from axbridge.bus.serial import SerialBus
-from axbridge.cli import servo as servo_verb  # noqa: F401 - registers it
 from axbridge.cli.app import DONE, HARDWARE, MISUSE, run
 from axbridge.config.instructions import Instruction
 from axbridge.config.registers import Address
@@ -15,9 +13,8 @@ from axbridge.config.rig import Rig
 from axbridge.config.rig_copy import copy_rig
 from tests.support.hand import led
 from tests.support.pty_line import READ, PtyLine
-from tests.support.robot_files import write_comb
 from tests.support.waiting import until
-from tests.support.warm import serving, start
+from tests.support.warm import start
 
 pytestmark = pytest.mark.slow
 
@@ -142,16 +139,6 @@ def test_a_program_that_is_killed_on_its_way_leaves_the_motor_off(arm):
         mover.kill()
         mover.communicate(timeout=60)
     until(lambda: not tell("register torque_enable")[0])
-
-
-def test_a_servo_of_another_kind_is_found_by_its_model_number(tmp_path):
-    rig = write_comb(tmp_path, count=1)
-    rig.write_text(rig.read_text().replace("id = 1\n", 'id = 1\nprofile = "mx-28"\nzero = 2048\n'))
-    with serving(str(rig)) as port:
-        assert run(["servo", "goto", "1", "45", "--port", port]) == DONE
-        with SerialBus(port) as bus:
-            told = bus.read(1, Address.GOAL_POSITION, 2).data
-    assert int.from_bytes(told, "little") == pytest.approx(2048 + 45 * 4096 / 360, abs=0.6)
 
 
 @pytest.mark.parametrize(

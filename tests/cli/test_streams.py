@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from importlib import import_module
 from io import StringIO
 
 import numpy as np
@@ -18,10 +17,6 @@ from axbridge.file_reading import controls
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import write_recording
 from tests.support.pty_line import PtyLine
-from tests.support.terminal import on_terminal
-
-for verb in ("compare", "convert", "import_", "info", "rig"):
-    import_module(f"axbridge.cli.{verb}")
 
 ESCAPE = "\x1b[31mred\x07"
 
@@ -57,11 +52,6 @@ def test_a_closed_stream_hinders_no_verb_and_no_file_gets_its_number(walk, close
     assert done.returncode == 0
     assert len(table.read_text().splitlines()) == 51
     assert table.read_text().startswith("servo,")  # and not with what was printed
-
-
-@pytest.mark.skipif(os.name == "nt", reason="streams are closed otherwise there")
-def test_a_mistake_with_closed_streams_still_has_its_exit_code(tmp_path):
-    assert axbridge("info", tmp_path / "none.mcap", close=(1, 2)).returncode == 2
 
 
 @pytest.mark.slow
@@ -111,13 +101,6 @@ def test_an_error_that_quotes_a_large_file_stays_short(tmp_path, capsys):
     (tmp_path / "mine.toml").write_text(f'base = "bench_arm"\nname = {["x" * 50] * 5000}\n'.replace("'", '"'))
     assert run(["rig", "check", str(tmp_path / "mine.toml")]) == 2
     assert len(capsys.readouterr().err) < 1000
-
-
-@pytest.mark.slow
-def test_what_is_under_way_is_shown_on_a_terminal_without_what_would_steer_it(walk):
-    shown, _ = on_terminal("compare", str(walk), str(walk))
-    assert ESCAPE not in shown
-    assert "writing the report" in shown  # the last line is always drawn, those before it if they stand for 0.1 s
 
 
 def test_a_name_that_looks_like_markup_is_a_name_in_the_live_table():

@@ -15,7 +15,6 @@ from dynamixel_sdk import PacketHandler, PortHandler
 
 import axbridge
 from axbridge.cli import app
-from axbridge.cli import view as view_verb  # noqa: F401 - registers it
 from axbridge.config.instructions import Instruction
 from axbridge.recording.provenance import describe
 from tests.support.browser import CHROMIUM, browsing
@@ -528,18 +527,6 @@ def test_a_replay_is_one_small_file_that_plays_and_is_drawn_only_when_something_
     box = tab.wait_for("document.getElementById('curves').getBoundingClientRect().toJSON()")
     tab.click_at(box["x"] + 0.9 * box["width"], box["y"] + 60)  # the time that is shown
     assert tab.run("axbridge.held / axbridge.source.times.at(-1)") == pytest.approx(0.9, abs=0.03)
-    tab.call("Page.close")
-
-
-def test_three_recordings_have_a_colour_each(opened, replay, desk):
-    assert app.run(["view", *3 * ["swing.mcap"], "--out", "three.html", "--force"]) == app.DONE
-    tab = opened((desk / "three.html").as_uri())
-    tab.wait_for("window.axbridge?.body?.drawn")
-    colours = tab.run("axbridge.plot.series.slice(1).map(one => one.stroke())")
-    assert len(set(colours)) == 4  # the goal, and three recordings
-    assert tab.run("[...document.querySelectorAll('#legend span')].map(one => one.textContent)")[1:] == 3 * [
-        "swing.mcap"
-    ]
     tab.call("Page.close")
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,7 +77,22 @@ def _main(
 
 def emit_json(form: str, document: Mapping[str, Any]) -> None:
     """Print one JSON document on stdout; not-a-number and infinity become null, as JSON has neither."""
-    print(json.dumps({"format": f"axbridge-{form}", **_finite(document)}, indent=2))
+    print(dumps({"format": f"axbridge-{form}", **_finite(document)}, indent=2))
+
+
+def report(form: str, document: Mapping[str, Any], lines: Iterable[str], *, json: bool) -> None:
+    """Print what a verb has found or done: one JSON document for programs, or lines for people."""
+    if json:
+        emit_json(form, document)
+        return
+    for line in lines:
+        print(line)
+
+
+def note(*texts: object, kind: str = "note") -> None:
+    """Say on stderr what somebody should know beside the result."""
+    for text in texts:
+        print(printable(f"{kind}: {text}"), file=sys.stderr)
 
 
 def _finite(value: Any) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from axbridge.cli.app import app, emit_json
+from axbridge.cli.app import app, emit_json, note
 from axbridge.cli.by_hand import KEYS, Hand
 from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.keys import BACK, MOVE, SKIP, YES, Ended, ask, pressed
@@ -196,8 +196,7 @@ def _write(
             values, notes = changes(rig, servo, found[servo.name])
             if values:
                 new[servo.name] = values
-            for note in notes:
-                print(f"note: {note}", file=sys.stderr)
+            note(*notes)
     if not new:
         print(f"{rig.path} says all of this already: nothing is written")
         return new

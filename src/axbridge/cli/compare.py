@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
+from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json, note
 from axbridge.cli.options import EngineOption, ForceOption, JsonOption, names_rig, servo_of, shared
 from axbridge.cli.progress import Show, progress
 from axbridge.comparison import tables
@@ -118,11 +118,8 @@ def compare(
         if png is not None:
             write_png(found, png)
     _print(found, floor, walks, failed, [path for path in (html, png) if path is not None], json=json)
-    for line in lacking:
-        if line not in failed:
-            typer.echo(printable(f"note: {line}"), err=True)
-    for line in failed:
-        typer.echo(printable(f"failed: {line}"), err=True)
+    note(*(line for line in lacking if line not in failed))
+    note(*failed, kind="failed")
     if lacking and fail_if and not allow_partial:
         typer.echo("--allow-partial lets pass what is not compared", err=True)
     return FAILED_CHECK if failed else DONE
@@ -217,10 +214,7 @@ def _print(
         for path in written:
             print(f"wrote {path}")
     for label, side, lines in zip(found.labels, (found.reference, found.other), found.doubts, strict=True):
-        if side.flaw:
-            typer.echo(f"note: {label} {side.flaw}", err=True)
-        for line in lines:
-            typer.echo(printable(f"note: {label}: {line}"), err=True)
+        note(*([f"{label} {side.flaw}"] if side.flaw else ()), *(f"{label}: {line}" for line in lines))
 
 
 def _label(model: str) -> str:

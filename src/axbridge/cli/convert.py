@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from axbridge.cli.app import app
+from axbridge.cli.app import app, note
 from axbridge.cli.options import ForceOption, shared
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
@@ -70,7 +70,7 @@ def convert(
     # A pipe has the table on it: there the line goes beside it.
     typer.echo(said, err=not table.is_file() and not table.is_dir())
     if found.flaw:
-        typer.echo(f"note: {recording} {found.flaw}", err=True)
+        note(f"{recording} {found.flaw}")
 
 
 def _tabulate(found: Recording, table: Path, *, wide: bool, rate: float | None) -> str:

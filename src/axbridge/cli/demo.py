@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,37 +12,31 @@ from typing import Annotated, Any
 import typer
 
 import axbridge
-from axbridge.cli.app import app, emit_json
-from axbridge.cli.demo_walk import WALK_FILES, demo_walk
-from axbridge.cli.options import (
-    EngineOption,
-    ForceOption,
-    JsonOption,
-    ModelOption,
-    PortOption,
-    RigOption,
-    SeedOption,
-    servo_of,
-    shared,
-)
+from axbridge.cli.app import app, note, report
+from axbridge.cli.options import EngineOption, ForceOption, JsonOption, PortOption, RigOption, SeedOption, shared
 from axbridge.cli.progress import Show, progress
 from axbridge.cli.serve import MEASURED, served
-from axbridge.comparison.comparison import Comparison, compare, lacks, summary
+from axbridge.comparison.comparison import compare, lacks, summary
 from axbridge.comparison.findings import headline
 from axbridge.comparison.html import write_html
-from axbridge.comparison.page import table_text
+from axbridge.comparison.page import command_html, table_text
 from axbridge.comparison.png import write_png
+from axbridge.comparison.simulate import simulate
 from axbridge.comparison.tables import acts_table
+from axbridge.comparison.walks import sides_of
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.files import check_new, claimed
 from axbridge.fit import identify, write_params
 from axbridge.jit import COMPILED
 from axbridge.motion.experiments import step_and_fall
-from axbridge.motion.gait import can_walk
+from axbridge.motion.gait import Gait, can_walk
+from axbridge.motion.walking import WalkOutcome, walk
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording
+from axbridge.robot.open import open_robot
+from axbridge.view.replay import replay_html
 from axbridge.virtual.background import serving
 
 TAUGHT = (35.0, 65.0)  # degrees: the steps and falls that the model is identified from; the one to 90 it never sees
@@ -59,9 +54,7 @@ def demo(
     ] = Path("axbridge-demo"),
     rig: RigOption = "bench_arm",
     engine: EngineOption = None,
-    model: ModelOption = None,
     port: PortOption = None,
-    servo: Annotated[str | None, shared("--servo", "Default: the rig's first.")] = None,
     seed: SeedOption = 0,
     open_: Annotated[bool, shared("--open/--no-open")] = False,
     force: ForceOption = False,
@@ -78,80 +71,83 @@ def demo(
     A robot with legs, such as the rig bioloid, walks instead. It does so in the simulator;
     a page shows how its joints followed.
     """
-    loaded = Rig.load(rig).with_engine(engine).with_model(model)
-    servo = servo_of(loaded, servo).name if servo else loaded.servos[0].name
+    loaded = Rig.load(rig).with_engine(engine)
     walks = port is None and can_walk(loaded)
-    names = WALK_FILES.values() if walks else (*_recordings(port), *_FILES)
+    names = _WALK_FILES.values() if walks else (*_recordings(port), *_FILES)
     check_new(*(out / name for name in names), force=force)
     with claimed(out):
         if walks:
-            demo_walk(loaded, rig, out, seed, open_page=open_, json=json)
+            form, document, lines = _demo_walk(loaded, rig, out, seed, quiet=json)
         else:
-            _demo_arm(loaded, rig, out, engine, port, servo, seed, open_page=open_, json=json)
+            options = ["--seed", str(seed), *(["--engine", engine] if engine else [])]
+            hardware = serving(rig, *options) if port is None else nullcontext(port)
+            form, document, lines = _demo_arm(loaded, rig, out, port, hardware, seed, quiet=json)
+    report(form, document, lines, json=json)
+    if open_:
+        typer.launch(str((out / "report.html").resolve()))
+
+
+_Outcome = tuple[str, dict[str, Any], list[str]]  # the name of a document, the document, and the same for people
 
 
 def _demo_arm(
-    loaded: Rig,
-    rig: str,
-    out: Path,
-    engine: str | None,
-    port: str | None,
-    name: str,
-    seed: int,
-    *,
-    open_page: bool,
-    json: bool,
-) -> None:
-    """The demo of a servo; the options are the verb's."""
-    record = partial(_record, name, seed)
+    loaded: Rig, rig: str, out: Path, port: str | None, hardware: AbstractContextManager[str], seed: int, *, quiet: bool
+) -> _Outcome:
+    """Record the rig's first servo, as it is and as models have it, and compare that."""
+    config = loaded.servos[0]
+    record = partial(_record, config.name, seed)
     alone = len(loaded.servos) == 1
     teaches = alone and COMPILED  # as plain Python a fit takes hours
     first, *others = (out / path for path in _recordings(port))
     kind = first.stem
     files, taught = {kind: first, "sim": out / "sim.mcap"}, others if teaches else []
-    config = next(one for one in loaded.servos if one.name == name)
     measured, published = _measured(loaded, config) if port is None else "servo", loaded.model_of(config).name
     # what moves behind the pseudo-terminal, which a recording of it names; a rig of real servos has none
     behind = served(loaded) if port is None else loaded
-    options = ["--seed", str(seed), *(["--engine", engine] if engine else [])]
-    hardware = serving(rig, *options) if port is None else nullcontext(port)
-    with progress(f"starting the {measured}", quiet=json) as show, hardware as device:
+    with progress(f"starting the {measured}", quiet=quiet) as show, hardware as device:
         for path, angle in zip((files[kind], *taught), (90.0, *TAUGHT), strict=False):
             for _ in range(TRIES if port is None else 1):
                 record(loaded, "real", path, angle, device, behind, show=show)
-                if not (gap := _gap(path, name)):
+                if not (gap := _gap(path, config.name)):
                     break
             if gap and port is None:
                 typer.echo(f"warning: {TOO_BUSY.format(path=path, gap=gap)}", err=True)
-    with progress(f"starting the simulator, {published}", quiet=json) as show:
+    with progress(f"starting the simulator, {published}", quiet=quiet) as show:
         record(loaded, "sim", files["sim"], 90.0, show=show)
     real = open_recording(files[kind])
     before = compare(real, open_recording(files["sim"]), labels=(measured, published))
     after = None
     if teaches:
         files |= {"model": out / "identified.toml", "identified": out / "identified.mcap"}
-        with progress("identifying a model", quiet=json):
+        with progress("identifying a model", quiet=quiet):
             write_params(_identified(loaded, taught, seed), files["model"])
-        with progress("starting the simulator, identified model", quiet=json) as show:
+        with progress("starting the simulator, identified model", quiet=quiet) as show:
             record(loaded.with_model(str(files["model"])), "sim", files["identified"], 90.0, show=show)
         after = compare(real, open_recording(files["identified"]), labels=(measured, "identified"))
     files |= {"report": out / "report.html", "picture": out / "report.png"}
-    with progress("writing the report", quiet=json):
+    with progress("writing the report", quiet=quiet):
         title = f"{loaded.name}: {measured}, and {'two models' if after else 'a model'} of it"
         write_html(before, files["report"], title, beside=after)
         write_png(before, files["picture"], title, beside=after)
-    if json:
-        more = {"identified": summary(after)} if after is not None else {}
-        emit_json("demo-1", {**summary(before), **more, "files": {name: str(path) for name, path in files.items()}})
-    else:
-        _tell(before, after)
-        for file, path in files.items():
-            print(f"{file:<10} {path}")
-        if alone and not COMPILED:
-            print("\nThe third act, a model identified from recordings, needs numba: pip install numba")
-        _next(rig, files, kind, taught)
-    if open_page:
-        typer.launch(str(files["report"].resolve()))
+    acts = (before,) if after is None else (before, after)
+    note(*(line for act in acts for line in lacks(act)))
+    lines = [headline(before, after), "", table_text(acts_table(acts)), "", *_listed(files)]
+    if alone and not COMPILED:
+        lines += ["", "The third act, a model identified from recordings, needs numba: pip install numba"]
+    beside = f"--rig {rig} --model {files['model']}" if taught else files["sim"]
+    compared = f"axbridge compare {taught[0] if taught else files[kind]} {beside}"
+    lines += _next([f"axbridge info {files[kind]}", compared, f"axbridge serve {rig} --link /tmp/arm"])
+    more = {"identified": summary(after)} if after is not None else {}
+    return "demo-1", {**summary(before), **more, "files": {name: str(path) for name, path in files.items()}}, lines
+
+
+def _listed(files: dict[str, Path]) -> list[str]:
+    return [f"{name:<10} {path}" for name, path in files.items()]
+
+
+def _next(commands: list[str]) -> list[str]:
+    """Commands to go on with."""
+    return ["", "next:", *(f"  {command}" for command in commands)]
 
 
 def _recordings(port: str | None) -> list[str]:
@@ -161,17 +157,9 @@ def _recordings(port: str | None) -> list[str]:
 
 
 def _record(
-    servo: str,
-    seed: int,
-    rig: Rig,
-    backend: str,
-    path: Path,
-    angle: float,
-    port: str | None = None,
-    behind: Rig | None = None,
-    *,
-    show: Show,
-) -> None:
+    servo: str, seed: int, rig: Rig, backend: str, path: Path, angle: float, port: str | None = None,
+    behind: Rig | None = None, *, show: Show,
+) -> None:  # fmt: skip
     """The paper's experiment: step to `angle` degrees and fall; the recording names the models of `behind`."""
     facts = describe(behind or rig, backend=backend, seed=seed, experiment="step and fall")
     with (
@@ -207,21 +195,47 @@ def _identified(rig: Rig, taught: list[Path], seed: int) -> Any:
     return identify(recordings, rig, model, starts=STARTS, budget=BUDGET, seed=seed, richer=False)
 
 
-def _tell(before: Comparison, after: Comparison | None) -> None:
-    """What was found, and the figures of all acts side by side."""
-    acts = (before,) if after is None else (before, after)
-    print(headline(before, after) + "\n")
-    print(table_text(acts_table(acts)) + "\n")
-    for line in (line for act in acts for line in lacks(act)):
-        typer.echo(f"note: {line}", err=True)
+_WALK_FILES = {"recording": "walk.mcap", "report": "report.html", "picture": "report.png"}
+_STEPS = 6
+_MODELS = "ax12", "lima2009"  # of the virtual robot, and of its simulation: two that differ
 
 
-def _next(rig: str, files: dict[str, Path], kind: str, taught: list[Path]) -> None:
-    """Three commands to go on with."""
-    print("\nnext:")
-    print(f"  axbridge info {files[kind]}")
-    if taught:
-        print(f"  axbridge compare {taught[0]} --rig {rig} --model {files['model']}")
-    else:
-        print(f"  axbridge compare {files[kind]} {files['sim']}")
-    print(f"  axbridge serve {rig} --link /tmp/arm")
+def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Outcome:
+    """Let a virtual robot walk, simulate it by another model, and write recording, page and picture."""
+    own = rig.model_of(rig.dynamixels[0]).name
+    other = next(model for model in _MODELS if model != own)
+    commands = [
+        f"axbridge info {out / _WALK_FILES['recording']}",
+        f"axbridge view {out / _WALK_FILES['recording']}",
+        f"axbridge compare {out / _WALK_FILES['recording']} --rig {name} --model {other}",
+        f"axbridge walk --rig {name} --steps 12",
+        f"axbridge serve {name} --link /tmp/robot",
+    ]
+    gait = Gait(steps=_STEPS)
+    files = {what: out / name for what, name in _WALK_FILES.items()}
+    with progress("starting the simulator", quiet=quiet) as show, open_robot(rig, "sim", seed=seed) as robot:
+        facts = describe(rig, backend=robot.backend, seed=seed, experiment="walk", gait=asdict(gait))
+        with Recorder(files["recording"], facts) as recorder, robot:  # the robot ends first
+            outcome = walk(robot, gait, recorder, progress=lambda part, share: show(f"{robot.name}: {part}", share))
+    with progress("simulating", quiet=quiet) as show:
+        walked = open_recording(files["recording"])
+        simulated = simulate(walked, rig, other)
+        show("writing the report")
+        labels = f"virtual robot, {own}", f"simulated, {other}"
+        found, title = compare(walked, simulated, labels=labels, same_clock=True), _headline(rig, outcome)
+        more = [replay_html(rig, (walked, simulated), labels), "<h2>Go on with</h2>", *map(command_html, commands)]
+        write_html(found, files["report"], title, walks=sides_of(found), more=more)
+        write_png(found, files["picture"], title)
+    document = {**asdict(outcome), "files": {key: str(path) for key, path in files.items()}}
+    return "demo-walk-1", document, [_headline(rig, outcome), "", *_listed(files), *_next(commands)]
+
+
+def _headline(rig: Rig, outcome: WalkOutcome) -> str:
+    """What was found, in a sentence."""
+    if outcome.fell:
+        return f"{rig.name}, simulated, fell after {outcome.seconds:.1f} s."
+    ahead, tilt = (outcome.distance or 0.0) * 100, math.degrees(outcome.tilt or 0.0)
+    return (
+        f"{rig.name}, simulated, walks {_STEPS} steps: {ahead:.1f} cm in {outcome.seconds:.1f} s "
+        f"({outcome.planned * 100:.0f} cm planned), and tilts by {tilt:.0f}° at most."
+    )

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from axbridge import __version__
-from axbridge.cli.app import app, emit_json
+from axbridge.cli.app import app, report
 from axbridge.cli.help import Verbs
 from axbridge.cli.options import ForceOption, JsonOption, servo_of, shared
 from axbridge.errors import UsageError
@@ -46,13 +46,9 @@ def mujoco(
         *(f"not in it: {words}" for words in lost),
     ]
     write_whole(out, to_mjcf(robot, "\n     ".join(note)))
-    if json:
-        emit_json("export-mujoco-1", {"rig": robot.name, "out": str(out), "left_out": lost})
-        return
     driven = len(robot.dynamixels)
-    print(f"wrote {out}: {robot.name}, {driven} servo{'s' * (driven != 1)}")
-    for words in lost:
-        print(f"not in it: {words}")
+    lines = [f"wrote {out}: {robot.name}, {driven} servo{'s' * (driven != 1)}", *(f"not in it: {one}" for one in lost)]
+    report("export-mujoco-1", {"rig": robot.name, "out": str(out), "left_out": lost}, lines, json=json)
 
 
 @export.command()
@@ -76,9 +72,6 @@ def bam(
         raise UsageError(f"rig {robot.name} has no Dynamixel {servo or ''}".rstrip(), "name another servo or rig")
     document, lost = to_bam(robot.model_of(chosen), actuator or robot.profile_of(chosen).name)
     write_whole(out, dumps(document, indent=2) + "\n")
-    if json:
-        emit_json("export-bam-1", {"servo": chosen.name, "out": str(out), "left_out": lost})
-        return
-    print(f"wrote {out}: friction {document['model'].upper()} of {chosen.name}")
-    for words in lost:
-        print(f"not in it: {words}")
+    wrote = f"wrote {out}: friction {document['model'].upper()} of {chosen.name}"
+    lines = [wrote, *(f"not in it: {words}" for words in lost)]
+    report("export-bam-1", {"servo": chosen.name, "out": str(out), "left_out": lost}, lines, json=json)

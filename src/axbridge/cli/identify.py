@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
+from axbridge.cli.app import DONE, FAILED_CHECK, app, note, report
 from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, seconds, servo_of, shared
 from axbridge.cli.progress import progress
 from axbridge.comparison.metrics import parse_condition
@@ -40,9 +39,7 @@ def identify(
         list[str] | None,
         shared("--servo", "Of a robot: what it carries comes from the recorded motion of all; repeat: one model."),
     ] = None,
-    friction: Annotated[
-        str | None, typer.Option("--friction", help="M1 to M6; compare: try all, take the best.")
-    ] = None,
+    friction: Annotated[str | None, typer.Option(help="M1 to M6; compare: try all, take the best.")] = None,
     holdout: Annotated[
         list[Path] | None,
         typer.Option("--holdout", metavar="REC.mcap", help="Recording to test the model with, never fitted; repeat."),
@@ -50,16 +47,11 @@ def identify(
     again: Annotated[list[Path] | None, shared("--again", "Of one held out; repeat.")] = None,
     starts: Annotated[int, typer.Option("--starts", min=1, help="Number of random points to begin at, at most.")] = 12,
     budget: Annotated[
-        str,
-        typer.Option(
-            "--budget",
-            help="How much to simulate: what two cores do in about this time, on any machine.",
-        ),
+        str, typer.Option(help="How much to simulate: what two cores do in about this time, on any machine.")
     ] = "150s",
     executor: Annotated[str | None, shared("--executor")] = None,
     ks_pairs: Annotated[
-        Path | None,
-        typer.Option("--ks-pairs", metavar="FILE.csv", help="grid: columns speed (motor, rad/s), volts (open)."),
+        Path | None, typer.Option(metavar="FILE.csv", help="grid: columns speed (motor, rad/s), volts (open).")
     ] = None,
     html: Annotated[Path | None, shared("--html", "It shows the fit.")] = None,
     load: Annotated[
@@ -70,34 +62,27 @@ def identify(
         ),
     ] = None,
     fail_if: Annotated[
-        list[str] | None,
-        shared("--fail-if", "mae, rmse, held_out_mae or held_out_rmse, degrees: rmse>2."),
+        list[str] | None, shared("--fail-if", "mae, rmse, held_out_mae or held_out_rmse, degrees: rmse>2.")
     ] = None,
     prove: Annotated[
         bool,
-        typer.Option(
-            "--prove",
-            help="Fit what a hidden truth does by these commands: which parameters come back? Without --out.",
-        ),
+        typer.Option(help="Fit what a hidden truth does by these commands: which parameters come back? Without --out."),
     ] = False,
     seed: SeedOption = 0,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> int:
     """Fit a servo model to recordings, and say how sure each parameter is."""
-    if prove == (out is not None):
-        raise UsageError(
-            "a fit of made-up data is no model to keep" if prove else "--out is missing",
-            "leave --out out" if prove else "add --out PARAMS.toml",
-        )
+    if prove and out is not None:
+        raise UsageError("a fit of made-up data is no model to keep", "leave --out out")
+    if not prove and out is None:
+        raise UsageError("--out is missing", "add --out PARAMS.toml")
     check_new(out, html, force=force, sources=(*recordings, *(holdout or ()), *(again or ()), ks_pairs, rig))
     for condition in fail_if or ():
         parse_condition(condition, CONDITIONS)  # a mistake in it should not cost a fit
     kept = {path.resolve() for path in holdout or ()}
     if not COMPILED:
-        typer.echo(
-            "note: numba is not here, so this takes hours instead of minutes; python -m pip install numba", err=True
-        )
+        note("numba is not here, so this takes hours instead of minutes; python -m pip install numba")
     robot = Rig.load(rig)
     names = [servo_of(robot, one).name for one in servo or ()]
     with progress("reading", quiet=json, steadily=True) as show:
@@ -117,7 +102,7 @@ def identify(
             where=executor,
             again=[open_recording(path) for path in again or ()],
             prove=prove,
-            before=None if json else _before,
+            before=None if json else lambda lines: note(*lines, kind="before"),
             report=show,
         )
     if out is not None:
@@ -126,38 +111,24 @@ def identify(
         if html is not None:
             write_page(fit, html)
     failed = [found for condition in fail_if or () for found in check(fit, condition)]
-    if json:
-        emit_json("identify-1", summary(fit) | {"out": None if out is None else str(out), "failed": failed})
-    else:
-        _print(fit)
-        for path in (out, html):
-            if path is not None:
-                print(f"wrote {path}")
-        if out is not None:
-            print(f"next: axbridge compare {recordings[0]} --rig {rig} --model {out}")
-    for line in failed:
-        typer.echo(f"failed: {line}", err=True)
+    written = [path for path in (out, html) if path is not None]
+    lines = [*_in_words(fit), *(f"wrote {path}" for path in written)]
+    lines += [] if out is None else [f"next: axbridge compare {recordings[0]} --rig {rig} --model {out}"]
+    facts = summary(fit) | {"out": None if out is None else str(out), "failed": failed}
+    report("identify-1", facts, lines, json=json)
+    note(*failed, kind="failed")
     return FAILED_CHECK if failed else DONE
 
 
-def _before(lines: Sequence[str]) -> None:
-    """What the recordings can tell."""
-    for line in lines:
-        typer.echo(f"before: {line}", err=True)
-
-
-def _print(fit: Fit) -> None:
+def _in_words(fit: Fit) -> list[str]:
     """Parameters, errors, friction laws, and what the recordings do not identify."""
-    print(table_text(estimate_table(fit)))
-    print("\n" + table_text(score_table(fit)))
-    if fit.laws is not None:
-        print("\n" + table_text(law_table(fit.laws)))
-    facts = summary(fit)
-    text = f"\nmean absolute error {facts['mae_deg']:.2f}°"
+    lines = [table_text(estimate_table(fit)), "", table_text(score_table(fit)), ""]
+    laws, facts = fit.laws, summary(fit)
+    lines += [] if laws is None else [table_text(law_table(laws)), ""]
+    text = f"mean absolute error {facts['mae_deg']:.2f}°"
     if facts["held_out_mae_deg"] is not None:
         text += f", held out {facts['held_out_mae_deg']:.2f}°"
-    print(f"{text}; {fit.rollouts} simulations in {fit.seconds:.0f} s")
-    if chance := ends_text(fit):
-        print(chance)
-    for warning in (fit.condition, *([fit.laws.note] if fit.laws is not None and fit.laws.note else ()), *fit.warnings):
-        print(f"note: {warning}")
+    lines.append(f"{text}; {fit.rollouts} simulations in {fit.seconds:.0f} s")
+    lines += [chance] if (chance := ends_text(fit)) else []
+    notes = (fit.condition, *([laws.note] if laws is not None and laws.note else ()), *fit.warnings)
+    return [*lines, *(f"note: {one}" for one in notes)]

@@ -9,14 +9,13 @@ from typing import Annotated
 import typer
 
 from axbridge import samples
-from axbridge.cli.app import app
+from axbridge.cli.app import app, note
 from axbridge.cli.options import ForceOption, named_mcap, shared
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.export.bam import from_bam
 from axbridge.export.model_file import to_toml
-from axbridge.file_reading import printable
 from axbridge.files import check_new, write_whole
 from axbridge.recording.import_arm_folder import import_arm_folder, is_arm_folder
 from axbridge.recording.import_lerobot import import_dataset, is_dataset
@@ -129,10 +128,7 @@ def import_(
         write_recording(found, recording, lambda written: show("writing the recording", written / max(samples, 1)))
     noun = "servo" if len(found) == 1 else "servos"
     print(f"{recording}: {len(found)} {noun}, {samples} samples, {found.end - found.start:.1f} s")
-    for finding in odd:
-        typer.echo(printable(f"note: {finding}: {finding.remedy}"), err=True)
-    for note in found.metadata.get("notes", ()):
-        typer.echo(printable(f"note: {note}"), err=True)
+    note(*(f"{finding}: {finding.remedy}" for finding in odd), *found.metadata.get("notes", ()))
 
 
 def _of_robot(found: Recording, robot: Rig) -> Recording:
@@ -150,7 +146,7 @@ def _parameters(path: Path, out: Path) -> None:
     model = from_bam(path)
     write_whole(out, to_toml(model))
     print(f"{out}: {model.description}")
-    typer.echo(f"note: {model.provenance}", err=True)
+    note(model.provenance)
 
 
 def _source(log: str, servo: str | None, robot: Rig | None) -> tuple[Path, str]:

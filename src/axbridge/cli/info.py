@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from axbridge.cli.app import app, emit_json
+from axbridge.cli.app import app, report
 from axbridge.cli.options import JsonOption
 from axbridge.cli.progress import progress
 from axbridge.file_reading import printable
@@ -37,56 +37,41 @@ def info(
         "cycles": len(found.cycles.get("time", ())),
         "metadata": found.metadata,
     }
-    if json:
-        emit_json("info-1", facts)
-        return
     meta = found.metadata
     rig = meta.get("rig", {})
-    print(f"{recording} {found.flaw}" if found.flaw else f"{recording}: whole")
+    lines = [f"{recording} {found.flaw}" if found.flaw else f"{recording}: whole"]
     origin = [meta.get("experiment"), meta.get("backend"), rig.get("name") if rig else meta.get("source")]
-    print("  " + ", ".join(printable(part) for part in (*origin, meta.get("recorded")) if part))
+    lines.append("  " + ", ".join(printable(part) for part in (*origin, meta.get("recorded")) if part))
     for name, known in servos.items():
-        print(f"  {printable(name)}: {_line(known)}")
-        for odd in known["odd"]:
-            print(f"    odd: {odd['what']} (probably {odd['cause']})")
+        lines.append(f"  {printable(name)}: {_line(known)}")
+        lines += [f"    odd: {odd['what']} (probably {odd['cause']})" for odd in known["odd"]]
     for segment in found.segments[:20]:
-        print(f"  segment {printable(segment.name)}: {segment.start:.3f} to {segment.end:.3f} s")
+        lines.append(f"  segment {printable(segment.name)}: {segment.start:.3f} to {segment.end:.3f} s")
     if len(found.segments) > 20:
-        print(f"  and {len(found.segments) - 20} more segments (--json lists them)")
-    for event in facts["events"]:
-        print(f"  {printable(event['name'])} at {event['time_s']:.3f} s")
+        lines.append(f"  and {len(found.segments) - 20} more segments (--json lists them)")
+    lines += [f"  {printable(event['name'])} at {event['time_s']:.3f} s" for event in facts["events"]]
+    report("info-1", facts, lines, json=json)
 
 
 def _facts(name: str, track: Track) -> dict[str, Any]:
     known = track.facts()
+    odd = [{"what": odd.what, "cause": odd.cause} for odd in findings(name, track.time, track.columns)]
     return {
-        "samples": known.samples,
-        "rate_hz": known.rate,
-        "start_s": known.start,
-        "end_s": known.end,
-        "lowest_rad": known.lowest,
-        "highest_rad": known.highest,
-        "gaps": known.gaps,
-        "longest_gap_s": known.longest_gap,
-        "longest_gap_at_s": known.longest_gap_at,
-        "jumps": known.jumps,
-        "first_jump_at_s": known.first_jump_at,
-        "odd": [{"what": odd.what, "cause": odd.cause} for odd in findings(name, track.time, track.columns)],
-        "columns": list(known.columns),
-    }
+        "samples": known.samples, "rate_hz": known.rate, "start_s": known.start, "end_s": known.end,
+        "lowest_rad": known.lowest, "highest_rad": known.highest, "gaps": known.gaps,
+        "longest_gap_s": known.longest_gap, "longest_gap_at_s": known.longest_gap_at, "jumps": known.jumps,
+        "first_jump_at_s": known.first_jump_at, "odd": odd, "columns": list(known.columns),
+    }  # fmt: skip
 
 
 def _line(known: dict[str, Any]) -> str:
     """A servo's samples in one line: how many, from where to where, and its gaps."""
     if not known["samples"]:
         return "no samples"
-    parts = [
-        f"{known['samples']} samples at {known['rate_hz']:.0f} Hz, {known['start_s']:.3f} to {known['end_s']:.3f} s"
-    ]
-    if not math.isnan(known["lowest_rad"]):
-        parts.append(f"{math.degrees(known['lowest_rad']):.1f} to {math.degrees(known['highest_rad']):.1f}°")
-    else:
-        parts.append("no positions")
+    span = f"{known['start_s']:.3f} to {known['end_s']:.3f} s"
+    low, high = math.degrees(known["lowest_rad"]), math.degrees(known["highest_rad"])
+    parts = [f"{known['samples']} samples at {known['rate_hz']:.0f} Hz, {span}"]
+    parts.append("no positions" if math.isnan(low) else f"{low:.1f} to {high:.1f}°")
     if gaps := known["gaps"]:
         longest = f"{known['longest_gap_s']:.3f} s at {known['longest_gap_at_s']:.3f} s"
         parts.append(f"{'1 gap' if gaps == 1 else f'{gaps} gaps'}, the longest {longest}")

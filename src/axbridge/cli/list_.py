@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from axbridge.bus.protocols.known import PROTOCOLS
-from axbridge.cli.app import app, emit_json
-from axbridge.cli.options import JsonOption, listed, print_table
+from axbridge.cli.app import app, report
+from axbridge.cli.options import JsonOption, lined_up, listed
 from axbridge.config import model, profile, rig
 from axbridge.config.rig import Rig
 from axbridge.config.toml_tables import find_toml, load_table, shipped_names
@@ -31,13 +31,11 @@ def list_(
     """List what comes with axbridge: rigs, models, profiles, moves, samples of recordings, experiments, faults."""
     chosen = listed(what, list(_KINDS), "kind of thing") or list(_KINDS)
     found = {kind: _KINDS[kind]() for kind in chosen}
-    if json:
-        emit_json("list-1", {"kinds": found})
-        return
+    lines: list[str] = []
     for kind, things in found.items():
-        if not what:
-            print(f"{kind}:")
-        print_table([(f"{'' if what else '  '}{name}", words) for name, words in things.items()])
+        lines += [] if what else [f"{kind}:"]
+        lines += lined_up([(f"{'' if what else '  '}{name}", words) for name, words in things.items()])
+    report("list-1", {"kinds": found}, lines, json=json)
 
 
 def shipped_rigs() -> dict[str, str]:

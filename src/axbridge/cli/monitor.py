@@ -19,7 +19,7 @@ from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import wire_time
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
-from axbridge.cli.buses import buses_of
+from axbridge.cli.off import buses_of
 from axbridge.cli.options import BaudOption, EngineOption, JsonOption, PortOption, shared
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from axbridge.cli.app import app, emit_json
+from axbridge.cli.app import app, note, report
 from axbridge.cli.help import Verbs
 from axbridge.cli.options import ForceOption, JsonOption, MoveArgument, RigOption, shared
 from axbridge.cli.progress import progress
@@ -50,8 +49,7 @@ def convert(
         table = _table(rig, joint)
         found, notes = load_move(source, table)
         notes += save_move(found, target, table)
-    for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+    note(*notes)
     print(f"wrote {target}")
 
 
@@ -62,29 +60,21 @@ def info(
     """Say which pages a move has, how long they take and where they lead."""
     numbered = [f"{id_}=id_{id_}" for id_ in range(1, 26)] if source.suffix.lower() == ".mtn" and not rig else None
     found, notes = load_move(source, _table(rig, joint or numbered))
-    for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+    note(*notes)
     pages = {
         name: {
-            "name": page.name,
-            "poses": len(page.keys),
-            "seconds": round(page.duration, 3),
-            "repeat": page.repeat,
-            "next": page.next,
-            "exit": page.exit,
-            "interpolation": page.interpolation,
+            "name": page.name, "poses": len(page.keys), "seconds": round(page.duration, 3), "repeat": page.repeat,
+            "next": page.next, "exit": page.exit, "interpolation": page.interpolation,
         }
         for name, page in found.pages.items()
-    }
-    if json:
-        emit_json("move-info-1", {"start": found.start, "joints": found.joints, "pages": pages})
-        return
-    print(f"joints: {', '.join(found.joints)}\nstart:  page {found.start}")
+    }  # fmt: skip
+    lines = [f"joints: {', '.join(found.joints)}", f"start:  page {found.start}"]
     for name, facts in pages.items():
         links = "".join(f", {link} {facts[link]}" for link in ("next", "exit") if facts[link] is not None)
         times = f" x {facts['repeat']}" if facts["repeat"] != 1 else ""
         called = f" {facts['name']!r}" if facts["name"] else ""
-        print(f"page {name}{called}: {facts['poses']} poses, {facts['seconds']} s{times}{links}")
+        lines.append(f"page {name}{called}: {facts['poses']} poses, {facts['seconds']} s{times}{links}")
+    report("move-info-1", {"start": found.start, "joints": found.joints, "pages": pages}, lines, json=json)
 
 
 @move.command()
@@ -105,32 +95,24 @@ def optimise(
     check_new(target, force=force, sources=(source,))
     loaded = Rig.load(rig)
     found, notes = load_move(source, joints_of(loaded))
-    for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+    note(*notes)
     with progress("searching the way of least energy", quiet=json):
         best = least_energy(loaded, found)
     best.move.save(target)
-    if json:
-        emit_json(
-            "move-optimise-1",
-            {
-                "energy": best.joules,
-                "minimum_jerk": best.minimum_jerk,
-                "saved": best.saved,
-                "seconds": best.seconds,
-                "move": str(target),
-            },
-        )
-        return
-    print(f"energy       {best.joules:.3f} J in {best.seconds:.2f} s")
-    print(f"smoothest    {best.minimum_jerk:.3f} J in {best.seconds:.2f} s (minimum jerk, the same poses)")
-    print(f"saved        {best.saved:.0%}, as the servo models have it\nwrote {target}")
+    document = {"energy": best.joules, "minimum_jerk": best.minimum_jerk, "saved": best.saved}
+    lines = [
+        f"energy       {best.joules:.3f} J in {best.seconds:.2f} s",
+        f"smoothest    {best.minimum_jerk:.3f} J in {best.seconds:.2f} s (minimum jerk, the same poses)",
+        f"saved        {best.saved:.0%}, as the servo models have it",
+        f"wrote {target}",
+    ]
+    report("move-optimise-1", {**document, "seconds": best.seconds, "move": str(target)}, lines, json=json)
 
 
 @move.command()
 def schema() -> None:
     """Print the JSON schema of a move's .json file."""
-    print(json.dumps(Move.model_json_schema(), indent=2))
+    print(dumps(Move.model_json_schema(), indent=2))
 
 
 def _table(rig: str | None, joint: list[str] | None) -> JointTable | None:

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
-from axbridge.bus.handshake import ExpectedBus, name_of
+from axbridge.bus.handshake import Expected, ExpectedBus, name_of
 from axbridge.bus.protocols.dynamixel import FIRST
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import has_feetech, scan
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import DONE, HARDWARE, app, emit_json
-from axbridge.cli.buses import buses_of
+from axbridge.cli.app import DONE, HARDWARE, app, report
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, shared
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
+from axbridge.config.rig import Rig
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, UsageError
+from axbridge.robot.backend import ports_of
 
 _ATTEMPTS = 5  # on a line that loses packets
 _PATIENCE = 0.02  # s: an answer that a busy computer keeps waiting is not lost
@@ -39,16 +40,12 @@ def off(
         with line.open() as bus:
             lines.append({"port": bus.port_name, **_switched_off(bus, line)})
     sure = all(one["off"] and not one["unconfirmed"] for one in lines)
-    if json:
-        emit_json("off-1", {"lines": lines})
-        return DONE if sure else HARDWARE
-    for one in lines:
+    words = [] if sure else ["a motor may still have power: cut the servo supply"]
+    for one in reversed(lines):
         confirmed, unconfirmed = (", ".join(one[key]) for key in ("off", "unconfirmed"))
-        print(f"{one['port']}: off and confirmed: {confirmed or 'nobody'}")
-        if unconfirmed:
-            print(f"{one['port']}: not confirmed: {unconfirmed}")
-    if not sure:
-        print("a motor may still have power: cut the servo supply")
+        words[:0] = [f"{one['port']}: not confirmed: {unconfirmed}"] if unconfirmed else []
+        words.insert(0, f"{one['port']}: off and confirmed: {confirmed or 'nobody'}")
+    report("off-1", {"lines": lines}, words, json=json)
     return DONE if sure else HARDWARE
 
 
@@ -125,3 +122,26 @@ def patiently_opened(line: ExpectedBus) -> SerialBus:
             continue
         bus.latency = max(bus.latency, _PATIENCE)
         return bus
+
+
+def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
+    """The buses meant by the options of a verb."""
+    if rig is None:
+        return [ExpectedBus(port or "auto", baud)]
+    loaded = Rig.load(rig)
+    if not loaded.dynamixels:
+        raise UsageError(f"rig {loaded.name} has no Dynamixels, so there is no line", "name a port with --port")
+    if port and len(loaded.buses) > 1:
+        raise UsageError(f"rig {loaded.name} has {len(loaded.buses)} buses, but --port names one", "leave --port out")
+    return [
+        ExpectedBus(
+            device,
+            bus.baud,
+            tuple(
+                Expected(servo.name, servo.id, loaded.profile_of(servo), servo.registers)
+                for servo in loaded.dynamixels
+                if servo.bus == bus.name and servo.id is not None
+            ),
+        )
+        for bus, device in zip(loaded.buses, ports_of(loaded, port), strict=True)
+    ]

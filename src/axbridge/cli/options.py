@@ -6,39 +6,33 @@ A verb may add a sentence of its own to the help: what it does with it, or what 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from axbridge.errors import UnknownServo, UsageError, nearest
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
     from axbridge.config.rig_tables import ServoConfig
 
 
-def _known_backend(name: str) -> str:
-    from axbridge.errors import UsageError, nearest
+def known(what: str, *names: str) -> Callable[[str | None], str | None]:
+    """What refuses a name that is none of these."""
 
-    if name not in ("real", "sim", "twin"):
-        hint = nearest(name, ("real", "sim", "twin"))
-        raise UsageError(f"no backend {name!r}", f"{hint}known backends: real, sim, twin")
-    return name
+    def check(name: str | None) -> str | None:
+        if name is not None and name not in names:
+            hint = nearest(name, [one for one in names if one != "auto"])
+            raise UsageError(f"no {what} {name!r}", f"{hint}known {what}s: {', '.join(names)}")
+        return name
 
-
-def _known_engine(name: str | None) -> str | None:
-    from axbridge.errors import UsageError, nearest
-
-    if name not in (None, "auto", "bullet", "mujoco"):
-        hint = nearest(name, ("bullet", "mujoco"))
-        raise UsageError(f"no engine {name!r}", f"{hint}known engines: auto, bullet, mujoco")
-    return name
+    return check
 
 
 def named_mcap(path: Path | None) -> Path | None:
     """A recording's name, which says what it is."""
-    from axbridge.errors import UsageError
-
     if path is not None and path.suffix not in ("", ".mcap"):
         hint = f"name it {path.with_suffix('.mcap')}; `axbridge convert` makes a table of it"
         raise UsageError(f"{path}: a recording is no {path.suffix} file", hint)
@@ -59,8 +53,6 @@ def separated(names: str) -> list[str]:
 
 def listed(text: str, known: Collection[str], what: str) -> list[str]:
     """Names that were given, separated by commas."""
-    from axbridge.errors import UsageError
-
     names = separated(text)
     for name in names:
         if name not in known:
@@ -70,8 +62,6 @@ def listed(text: str, known: Collection[str], what: str) -> list[str]:
 
 def servo_of(rig: Rig, servo: str) -> ServoConfig:
     """The servo of a rig that is meant by its name, or by its bus id."""
-    from axbridge.errors import UnknownServo, UsageError
-
     found = [one for one in rig.servos if one.name == servo] or [one for one in rig.servos if str(one.id) == servo]
     if not found:
         known = ", ".join(one.name if one.id is None else f"{one.name} ({one.id})" for one in rig.servos)
@@ -89,8 +79,6 @@ def servos_of(rig: Rig, servos: str) -> list[str]:
 
 def seconds(text: str) -> float:
     """A time on the command line, s: 2m, 1.5s, 10ms; a number without a unit is seconds."""
-    from axbridge.errors import UsageError
-
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|min)?", text)
     if match is None:
         raise UsageError(f"{text!r} is no time", "write 10ms, 1.5s or 2m")
@@ -99,19 +87,16 @@ def seconds(text: str) -> float:
 
 def short_time(word: str, text: str) -> float:
     """The time behind an option that is far below a second, s."""
-    from axbridge.errors import UsageError
-
     time = seconds(text)
     if time >= 1:
         raise UsageError(f"{word} of {time:g} s is too long", f"write {word} {text}ms if you mean milliseconds")
     return time
 
 
-def print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows with their columns lined up."""
+def lined_up(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines, with their columns lined up."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _rigs(begun: str) -> list[str]:
@@ -132,13 +117,13 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "--backend": (
         "real, sim, or twin (real, and simulated beside it).",
         # the callback acts before anything starts: a script may open its robot late, or never
-        {"envvar": "AXBRIDGE_BACKEND", "callback": _known_backend},
+        {"envvar": "AXBRIDGE_BACKEND", "callback": known("backend", "real", "sim", "twin")},
     ),
     "--baud": ("Bits per second.", {"metavar": "BAUD"}),
     "--duration": ("How long, s.", {}),
     "--engine": (
         "Simulate with bullet or mujoco; default: the rig's, else Bullet where it is installed.",
-        {"callback": _known_engine},
+        {"callback": known("engine", "auto", "bullet", "mujoco")},
     ),
     "--executor": ("A dask cluster; default: this machine's cores.", {"metavar": "dask://HOST:PORT"}),
     "--fail-if": ("Exit code 1 if this is true; repeat.", {"metavar": "METRIC>N"}),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -14,14 +13,13 @@ from typing import Annotated
 import typer
 
 from axbridge.cli import options as opt
-from axbridge.cli.app import app, emit_json
+from axbridge.cli.app import app, note, report
 from axbridge.cli.exit import interruptible, motors_after
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.files import check_new
 from axbridge.motion.files import load_move
 from axbridge.motion.mtn import joints_of
-from axbridge.motion.player import Played
 from axbridge.motion.player import play as play_move
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
@@ -58,11 +56,10 @@ def play(
     if gui:
         loaded = loaded.overridden({"world": {"gui": True}})
     found, notes = load_move(move, joints_of(loaded))
-    for note in notes:
-        _note(f"{move}: {note}")
+    note(*(f"{move}: {one}" for one in notes))
     again = found.chain(found.start if page is None else found.find(page))[1]
     if again is not None and not loop:
-        _note(f"the move never ends, because page {again!r} comes again: Ctrl-C ends it")
+        note(f"the move never ends, because page {again!r} comes again: Ctrl-C ends it")
     only = opt.separated(joints) or None
     with (
         interruptible(record, loaded),
@@ -76,29 +73,16 @@ def play(
             stack.callback(robot.close)  # motors are off before the recorder takes its time to compress
             stack.enter_context(RobotRecorder(robot, recorder)).mark(f"play {move.name}", kind="play")
         stop = stack.enter_context(_asked_to_stop())
-        played = play_move(robot, found, pace=pace, joints=only, page=page, loop=loop, stop=stop, note=_note)
-    if json:
-        emit_json("play-1", {**asdict(played), "recording": None if record is None else str(record)})
-        return
-    _print(played)
-    if record is not None:
-        print(f"recording {record}")
-    if robot.backend != "sim":
-        print(motors_after(loaded))
-
-
-def _note(text: str) -> None:
-    print(f"note: {text}", file=sys.stderr)
-
-
-def _print(played: Played) -> None:
-    how = "played"
-    if played.stopped:
-        how = "stopped" if played.exit is None else f"stopped, by page {played.exit}"
-    print(f"{how}: {played.seconds:.2f} s")
+        played = play_move(robot, found, pace=pace, joints=only, page=page, loop=loop, stop=stop, note=note)
+    by_page = "" if played.exit is None else f", by page {played.exit}"
+    lines = [f"{f'stopped{by_page}' if played.stopped else 'played'}: {played.seconds:.2f} s"]
     if math.isfinite(played.start_error):
-        print(f"start     {math.degrees(played.start_error):.1f}° off the first pose")
-        print(f"way       {math.degrees(played.worst_error):.1f}° behind its goal, the worst joint at the worst moment")
+        start, way = math.degrees(played.start_error), math.degrees(played.worst_error)
+        lines.append(f"start     {start:.1f}° off the first pose")
+        lines.append(f"way       {way:.1f}° behind its goal, the worst joint at the worst moment")
+    lines += [] if record is None else [f"recording {record}"]
+    lines += [] if robot.backend == "sim" else [motors_after(loaded)]
+    report("play-1", {**asdict(played), "recording": None if record is None else str(record)}, lines, json=json)
 
 
 @contextmanager

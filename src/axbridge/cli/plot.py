@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from axbridge.cli.app import app, emit_json
+from axbridge.cli.app import app, report
 from axbridge.cli.options import ForceOption, JsonOption, shared
 from axbridge.cli.progress import progress
 from axbridge.comparison.comparison import following
@@ -38,7 +38,4 @@ def plot(
             write_png(found, path)
         else:
             write_html(found, path, progress=show)
-    if json:
-        emit_json("plot-1", {"recording": str(recording), "out": str(path)})
-        return
-    print(f"wrote {path}")
+    report("plot-1", {"recording": str(recording), "out": str(path)}, [f"wrote {path}"], json=json)

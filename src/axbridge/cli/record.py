@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
+from axbridge.arrays import FloatArray
 from axbridge.cli import options as opt
-from axbridge.cli.app import app, emit_json
-from axbridge.cli.dry_run import dry_run
+from axbridge.cli.app import app, note, report
 from axbridge.cli.exit import interruptible
 from axbridge.cli.progress import progress
+from axbridge.comparison.png import save
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError, nearest
 from axbridge.files import check_new
-from axbridge.motion.experiments import NAMES, PROTOCOL, Conducted, Options
-from axbridge.motion.record import recorded
+from axbridge.motion.experiments import NAMES, PROTOCOL, Options, check, conduct
+from axbridge.motion.record import period_of, recorded
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import Recording, Track
 from axbridge.recording.stored import open_recording
+from axbridge.robot.open import open_robot
 
 
 @app.command()
@@ -76,7 +82,7 @@ def record(
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     servo = servo and opt.servo_of(loaded, servo).name
     if loaded.comes_along and loaded.name == "bench_arm" and backend != "sim" and not (dry or _is_virtual(port)):
-        typer.echo("note: rig bench_arm swings a bar; a servo that carries nothing is rig bare_horn", err=True)
+        note("rig bench_arm swings a bar; a servo that carries nothing is rig bare_horn")
     chosen = Options()
     options = Options(
         angles=tuple(math.radians(value) for value in angle) if angle else chosen.angles,
@@ -102,7 +108,7 @@ def record(
     check_new(*(path for _, path, _ in jobs), force=force, sources=(source,))
     if dry:
         for name, picture, job in jobs:
-            dry_run(loaded, servo, seed, name, job, period_ms, picture)
+            _dry_run(loaded, servo, seed, name, job, period_ms, picture)
         return
     written = []
     for name, path, job in jobs:
@@ -112,11 +118,12 @@ def record(
                 progress=show,
             )  # fmt: skip
         written.append({"experiment": name, "path": str(path), **asdict(done)})
-        _note_late(done)
+        if done.late > done.steps / 10:
+            late = f"{done.late} of {done.steps} steps were late, by {done.slipped / done.late * 1e3:.1f} ms on average"
+            note(f"{late}; the motion kept its time, and the recording says when each sample was taken")
         if not json:
             print(f"wrote {path}" + ("" if done.whole else " (the robot stopped before the end)"))
-    if json:
-        emit_json("record-1", {"recordings": written})
+    report("record-1", {"recordings": written}, (), json=json)
 
 
 def _is_virtual(port: str | None) -> bool:
@@ -124,10 +131,62 @@ def _is_virtual(port: str | None) -> bool:
     return port is not None and Path(port).resolve().parent == Path("/dev/pts")
 
 
-def _note_late(done: Conducted) -> None:
-    if done.late > done.steps / 10:
-        typer.echo(
-            f"note: {done.late} of {done.steps} steps were late, by {done.slipped / done.late * 1e3:.1f} ms on average;"
-            f" the motion kept its time, and the recording says when each sample was taken",
-            err=True,
-        )
+def _dry_run(
+    rig: Rig, servo: str | None, seed: int, name: str, options: Options, tick: float | None, picture: Path
+) -> None:
+    """Try an experiment on the simulator, say what its parts are, and draw its goals. No real servo hears of it."""
+    period = period_of(rig, tick)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "dry.mcap"
+        with open_robot(rig, "sim", seed=seed) as robot:
+            check(name, robot, servo, options)
+            with Recorder(path, {}) as recorder:
+                conduct(name, robot, servo, recorder, options, tick_ms=period)
+        recording = open_recording(path)
+        _print_parts(recording)
+        _draw(recording, name, picture)
+    print(f"dry run: no servo moved; the goals are drawn in {picture}")
+
+
+def _print_parts(recording: Recording) -> None:
+    """A line a segment: when, what, and between which goals."""
+    for segment in recording.segments:
+        spans = []
+        for servo in recording:
+            part = recording[servo].between(segment.start, segment.end)
+            goals, duty = _goals(part)
+            spans += [f"{servo} {_span(goals)}°"] if np.isfinite(goals).any() else []
+            spans += [f"{servo} {_span(duty)} % duty"] if np.isfinite(duty).any() else []
+        print(f"{segment.start:6.2f} s  {segment.name:<20} {', '.join(spans) or 'limp'}")
+
+
+def _goals(track: Track) -> tuple[FloatArray, FloatArray]:
+    """Goals, degrees, and duties of a wheel, per cent, (n,) each; NaN where there is none: a limp servo has no goal."""
+    turns = np.isfinite(track.duty)
+    goals = np.where(track.enabled & ~turns, np.degrees(track.command), np.nan)
+    return goals, np.where(track.enabled & turns, 100 * track.duty, np.nan)
+
+
+def _span(values: FloatArray) -> str:
+    low, high = f"{np.nanmin(values):.0f}", f"{np.nanmax(values):.0f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _draw(recording: Recording, name: str, picture: Path) -> None:
+    from matplotlib.figure import Figure  # which takes its time
+
+    figure = Figure(figsize=(8, 4), dpi=120, layout="constrained")
+    axes = figure.subplots()
+    units = set()
+    for servo in recording:
+        for values, unit in zip(_goals(recording[servo]), ("°", "% duty"), strict=True):
+            if np.isfinite(values).any():
+                axes.step(recording[servo].time, values, where="post", label=f"{servo}, {unit}")
+                units.add(unit)
+    for segment in recording.segments:
+        axes.axvline(segment.start, color="0.85", zorder=0)
+    goal, title = f"goal, {' or '.join(sorted(units)) or '°'}", f"{name}: goals, tried on the simulator"
+    axes.set(xlabel="time, s", ylabel=goal, title=title)
+    if units:
+        axes.legend()
+    save(figure, picture)

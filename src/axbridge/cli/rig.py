@@ -6,14 +6,14 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from axbridge.cli.app import app, emit_json
+from axbridge.cli.app import app, report
 from axbridge.cli.help import Verbs
 from axbridge.cli.list_ import shipped_rigs
-from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigArgument, print_table
+from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigArgument, lined_up
 from axbridge.config.model import toml_value
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import check_rig
@@ -35,10 +35,7 @@ app.add_typer(rig, name="rig")
 def list_(*, json: JsonOption = False) -> None:
     """List the rigs that come with axbridge."""
     rigs = shipped_rigs()
-    if json:
-        emit_json("rig-list-1", {"rigs": rigs})
-    else:
-        print_table(list(rigs.items()))
+    report("rig-list-1", {"rigs": rigs}, lined_up(list(rigs.items())), json=json)
 
 
 @rig.command()
@@ -75,42 +72,36 @@ def _toml(value: object) -> str:
 def show(rig: RigArgument, *, json: JsonOption = False) -> None:
     """Print what a rig is: its files, buses, world and servos."""
     loaded = Rig.load(rig)
-    if json:
-        emit_json("rig-show-1", _facts(loaded))
-        return
-    print(f"{loaded.name}: {loaded.description}" if loaded.description else loaded.name)
-    print(f"file    {loaded.path}")
-    for base in loaded.bases:
-        print(f"base    {base}")
-    if loaded.world is not None:
-        print(f"URDF    {loaded.urdf_path()}")
+    lines = [f"{loaded.name}: {loaded.description}" if loaded.description else loaded.name, f"file    {loaded.path}"]
+    lines += [f"base    {base}" for base in loaded.bases]
+    urdf = None if loaded.world is None else str(loaded.urdf_path())
+    lines += [] if urdf is None else [f"URDF    {urdf}"]
     for bus in loaded.buses:
-        print(f"bus     {bus.name}: port {bus.port}, {bus.baud} baud, {bus.supply_voltage:g} V")
+        lines.append(f"bus     {bus.name}: port {bus.port}, {bus.baud} baud, {bus.supply_voltage:g} V")
     for name, one in loaded.parameters.items():
         span = "" if one.min is None or one.max is None else f" ({one.min:g}..{one.max:g})"
-        print(f"number  {name} = {one.value:g} {one.unit}{span}")
+        lines.append(f"number  {name} = {one.value:g} {one.unit}{span}")
     header = ("servo", "id", "bus", "joint", "profile", "model", "limits")
-    print_table([header, *(_row(servo) for servo in loaded.servos)])
-
-
-def _facts(rig: Rig) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "name": rig.name,
-        "description": rig.description,
-        "file": str(rig.path),
-        "bases": [str(base) for base in rig.bases],
-        "urdf": None if rig.world is None else str(rig.urdf_path()),
-        "buses": {bus.name: {"port": bus.port, "baud": bus.baud, "supply_v": bus.supply_voltage} for bus in rig.buses},
-        "parameters": {name: one.model_dump() for name, one in rig.parameters.items()},
-        "servos": {
-            servo.name: {
-                **servo.model_dump(include={"drive", "id", "bus", "joint", "profile", "model"}),
-                **dict(zip(("lowest_rad", "highest_rad"), servo.soft_limits, strict=True)),
-            }
-            for servo in rig.servos
-        },
+    lines += lined_up([header, *(_row(servo) for servo in loaded.servos)])
+    buses = {one.name: {"port": one.port, "baud": one.baud, "supply_v": one.supply_voltage} for one in loaded.buses}
+    servos = {
+        servo.name: {
+            **servo.model_dump(include={"drive", "id", "bus", "joint", "profile", "model"}),
+            **dict(zip(("lowest_rad", "highest_rad"), servo.soft_limits, strict=True)),
+        }
+        for servo in loaded.servos
     }
+    document = {
+        "name": loaded.name,
+        "description": loaded.description,
+        "file": str(loaded.path),
+        "bases": [str(base) for base in loaded.bases],
+        "urdf": urdf,
+        "buses": buses,
+        "servos": servos,
+        "parameters": {name: one.model_dump() for name, one in loaded.parameters.items()},
+    }
+    report("rig-show-1", document, lines, json=json)
 
 
 def _row(servo: ServoConfig) -> tuple[str, ...]:
@@ -126,9 +117,8 @@ def copy(rig: RigArgument, folder: Annotated[Path, typer.Argument(metavar="DIR",
     """Copy a rig and its files into a new folder, to change them. The copy gets the folder's name."""
     name, numbers = split_options(rig)
     if numbers:
-        raise UsageError(
-            f"a copy of {name} takes no numbers: its URDF names them still", "change [parameters] in the copy"
-        )
+        problem = f"a copy of {name} takes no numbers: its URDF names them still"
+        raise UsageError(problem, "change [parameters] in the copy")
     for path in copy_rig(Rig.load(rig), folder):
         print(f"wrote {path}")
     print(f"next: change it, then `axbridge rig check {folder}`")
@@ -146,18 +136,13 @@ def check(
     buses = {bus.name: bus for bus in loaded.buses}
     for servo in loaded.dynamixels:
         initial_registers(loaded, servo, loaded.profile_of(servo), buses[servo.bus])
-    if json:
-        emit_json("rig-check-1", {"file": str(loaded.path), "servos": len(loaded.servos), "assumed": checked.assumed})
-        return
-    for line in checked.tree:
-        print(printable(line))
+    lines = list(map(printable, checked.tree))
     if checked.assumed:
-        print("assumed, as the file does not say:")
-        for line in checked.assumed:
-            print(f"  {printable(line)}")
-    count, lines = len(loaded.servos), len({servo.bus for servo in loaded.dynamixels})
-    on = f" on {lines} bus{'es' * (lines > 1)}" if lines else ""
-    print(f"{loaded.path} is sound: {count} servo{'s' * (count > 1)}{on}")
+        lines += ["assumed, as the file does not say:", *(f"  {printable(line)}" for line in checked.assumed)]
+    count, used = len(loaded.servos), len({servo.bus for servo in loaded.dynamixels})
+    on = f" on {used} bus{'es' * (used > 1)}" if used else ""
+    lines.append(f"{loaded.path} is sound: {count} servo{'s' * (count > 1)}{on}")
+    report("rig-check-1", {"file": str(loaded.path), "servos": count, "assumed": checked.assumed}, lines, json=json)
 
 
 @rig.command()

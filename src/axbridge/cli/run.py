@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from axbridge.cli import options as opt
-from axbridge.cli.app import DONE, FAILED_CHECK, app
+from axbridge.cli.app import DONE, FAILED_CHECK, app, note
 from axbridge.cli.exit import interruptible
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
@@ -40,25 +40,18 @@ def run(
     script: Annotated[Path, typer.Argument(help="The script; all words after it are its arguments.")],
     *,
     rig: Annotated[
-        str | None,
-        opt.shared("--rig", "The robot of a Webots controller; other scripts open their own."),
+        str | None, opt.shared("--rig", "The robot of a Webots controller; other scripts open their own.")
     ] = None,
     backend: opt.BackendOption = "sim",
     engine: opt.EngineOption = None,
     model: opt.ModelOption = None,
     port: opt.PortOption = None,
     gui: opt.GuiOption = False,
-    realtime: Annotated[
-        bool,
-        typer.Option("--realtime", help="Run the simulation in real time; --view does so, too."),
-    ] = False,
+    realtime: Annotated[bool, typer.Option(help="Run the simulation in real time; --view does so, too.")] = False,
     duration: Annotated[
         float | None, opt.shared("--duration", "In robot time; then the controller is asked to end.")
     ] = None,
-    record: Annotated[
-        Path | None,
-        opt.shared("--record", "Of the first robot that the script opens."),
-    ] = None,
+    record: Annotated[Path | None, opt.shared("--record", "Of the first robot that the script opens.")] = None,
     view: opt.ViewOption = False,
     force: opt.ForceOption = False,
 ) -> int:
@@ -139,7 +132,7 @@ class _ScriptRecording:
         with progress("closing the recording"):
             self._held.__exit__(kind, value, trace)
         if kind is None and self._log is None:
-            typer.echo("note: nothing was recorded: the script opened no robot", err=True)
+            note("nothing was recorded: the script opened no robot")
 
     @property
     def made(self) -> bool:
@@ -154,7 +147,7 @@ class _ScriptRecording:
     def _opened(self, robot: Robot, seed: int) -> None:
         """Record this robot, if it is the first."""
         if self._log is not None:
-            typer.echo(f"note: {self._path} holds the first robot that the script opened, not this one", err=True)
+            note(f"{self._path} holds the first robot that the script opened, not this one")
             return
         facts = self._described if robot.rig == self._rig else describe(robot.rig, **self._facts)
         facts |= {"backend": robot.backend, "seed": seed}

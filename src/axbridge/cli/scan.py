@@ -11,7 +11,7 @@ from axbridge.bus.handshake import profile_for
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import BAUDS, scan_bauds
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import DONE, HARDWARE, app, emit_json
+from axbridge.cli.app import DONE, HARDWARE, app, report
 from axbridge.cli.options import JsonOption, PortOption, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
@@ -30,12 +30,8 @@ def scan(
     with SerialBus(port or "auto", bauds[0]) as bus, progress("opening the port", quiet=json) as show:
         found = scan_bauds(bus, bauds, wanted, lambda rate: show(f"asking at {rate} baud"))
         name = bus.port_name
-    if json:
-        emit_json(
-            "scan-1",
-            {"port": name, "bauds": {rate: [vars(servo) for servo in servos] for rate, servos in found.items()}},
-        )
-    for rate, servos in found.items() if not json else ():
+    lines = []
+    for rate, servos in found.items():
         for servo in servos:
             profile = profile_for(servo.model, servo.firmware) if servo.model is not None else None
             model = profile.name if profile else f"model {servo.model}"
@@ -45,14 +41,15 @@ def scan(
                 model = "damaged answers: two servos with this id?"
             version = "" if servo.firmware is None else f", firmware {servo.firmware}"
             spoken = "" if servo.protocol == 1 else f", {PROTOCOLS[servo.protocol].title}"
-            print(f"{rate:>8} baud  id {servo.id:>3}  {model}{version}{spoken}")
+            lines.append(f"{rate:>8} baud  id {servo.id:>3}  {model}{version}{spoken}")
             if servo.mute:
-                print(f"run `{unmute(servo.id, f' --port {name} --baud {rate}')}`")
-    if any(found.values()):
-        return DONE
-    if not json:
-        print(f"{name}: no servo answered at {', '.join(map(str, bauds))} baud\nrun `axbridge doctor --port {name}`")
-    return HARDWARE
+                lines.append(f"run `{unmute(servo.id, f' --port {name} --baud {rate}')}`")
+    if not any(found.values()):
+        tried = ", ".join(map(str, bauds))
+        lines = [f"{name}: no servo answered at {tried} baud", f"run `axbridge doctor --port {name}`"]
+    document = {rate: [vars(servo) for servo in servos] for rate, servos in found.items()}
+    report("scan-1", {"port": name, "bauds": document}, lines, json=json)
+    return DONE if any(found.values()) else HARDWARE
 
 
 def _number(option: str, text: str) -> int:

@@ -5,32 +5,22 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from contextlib import suppress
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Annotated, NamedTuple
 
 import typer
 
 from axbridge import minimum_jerk
-from axbridge.bus.commission import (
-    UNLOCK,
-    answers_ping,
-    answers_reads,
-    read_register,
-    read_start,
-    refuse_locked,
-    try_protocol,
-    unlocked,
-    unmute,
-    write_blindly,
-    write_register,
-)
+from axbridge.bus import commission
+from axbridge.bus.commission import read_register, write_blindly, write_register
 from axbridge.bus.handshake import counting, is_shared, profile_for, who
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.dynamixel import SECOND
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import ping_all
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import DONE, HARDWARE, app, emit_json
+from axbridge.cli.app import DONE, HARDWARE, app, report
 from axbridge.cli.exit import motors_after, stopping
 from axbridge.cli.help import Verbs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, YesOption, servo_of, shared
@@ -48,11 +38,12 @@ from axbridge.units import Calibration, baud_of, baud_register
 servo = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
 app.add_typer(servo, name="servo")
 
-_LAST_ID = 253
 ServoArgument = Annotated[str, typer.Argument(metavar="ID|NAME", help="Its bus id, or its name in the rig.")]
 OfRigOption = Annotated[str | None, shared("--rig", "Take the servo's id, port and baud rate from it.")]
-_MOVERS = {"goal_position", "moving_speed", "torque_enable"}  # registers that may give the motor power
-_MOVERS |= {"goal_velocity", "goal_pwm", "goal_current"}
+_LAST_ID, _USUAL_BAUD = 253, 1_000_000
+_MOVERS = {  # registers that may give the motor power
+    "goal_position", "moving_speed", "torque_enable", "goal_velocity", "goal_pwm", "goal_current",
+}  # fmt: skip
 _FEETECH_RATES = "1000000, 500000, 250000, 128000, 115200, 57600, 38400 or 19200"
 _RATES = {
     1: "2000000/(n+1): 1000000, 500000, 200000, 115200, 57600, …", 2: "9600, 57600, 115200, or 1 to 4 million",
@@ -60,7 +51,44 @@ _RATES = {
 }  # fmt: skip
 _SCOPES = {"": v2.Scope.ALL, "id": v2.Scope.KEEP_ID, "id+baud": v2.Scope.KEEP_ID_AND_BAUD}
 _BOOT_LOOKS = 10
-_USUAL_BAUD = 1_000_000
+
+
+class _Found(NamedTuple):
+    """A servo on an open line; `mute`: it answers PING alone; `where`: how a command names the line."""
+
+    bus: SerialBus
+    id: int
+    profile: FirmwareProfile
+    mute: bool
+    where: str
+
+    @property
+    def title(self) -> str:
+        """Of the protocol that it speaks."""
+        return PROTOCOLS[self.profile.protocol].title
+
+    @property
+    def silence(self) -> str:
+        """What is wrong with a servo that answers PING alone, and what repairs it."""
+        return (
+            f"servo {self.id} has status return level 0 and was taken for an AX-12A: "
+            f"`{commission.unmute(self.id, self.where)}` lets it answer"
+        )
+
+
+@contextmanager
+def _line_of(servo: str, rig: str | None, port: str | None, baud: int, *, read: bool = False) -> Iterator[_Found]:
+    """Open the line of a servo that is meant by its id, or by its name in a rig; `read`: it must answer reads."""
+    number, port, baud, own = _address(servo, rig, port, baud)
+    with SerialBus(port or "auto", baud) as bus:
+        profile, mute = _identify(bus, number, own)
+        where = f" --port {bus.port_name}" + (f" --baud {baud}" if baud != _USUAL_BAUD else "")
+        if mute and read:
+            raise BusError(
+                f"servo {number} has status return level 0: it answers PING, but no read",
+                f"`{commission.unmute(number, where)}` lets it answer",
+            )
+        yield _Found(bus, number, profile, mute, where)
 
 
 @servo.command()
@@ -72,21 +100,16 @@ def info(
     json: JsonOption = False,
 ) -> None:
     """Print every register of a servo, in counts and in units."""
-    number, port, baud, own = _address(servo, rig, port, baud)
-    with _open(port, baud) as bus:
-        profile = _readable(bus, number, own)
-        values = {name: read_register(bus, number, register) for name, register in profile.registers.items()}
-    if json:
-        emit_json(
-            "servo-info-1", {"id": number, "profile": profile.name, "protocol": profile.protocol, "registers": values}
-        )
-        return
-    title = PROTOCOLS[profile.protocol].title
-    print(f"servo {number}: {profile.name}, firmware {values['firmware_version']}, {title}")
+    with _line_of(servo, rig, port, baud, read=True) as found:
+        profile = found.profile
+        values = {name: read_register(found.bus, found.id, register) for name, register in profile.registers.items()}
+    rows = [f"servo {found.id}: {profile.name}, firmware {values['firmware_version']}, {found.title}"]
     for name, value in values.items():
         register = profile.registers[name]
         row = f"{register.address:>4}  {register.area.value:<6} {register.access:<2}  {name:<24} {value:>6}"
-        print(f"{row}  {in_units(profile, name, values)}".rstrip())
+        rows.append(f"{row}  {in_units(profile, name, values)}".rstrip())
+    facts = {"profile": profile.name, "protocol": profile.protocol, "registers": values}
+    _say("info", "\n".join(rows), json, id=found.id, **facts)
 
 
 @servo.command()
@@ -99,15 +122,9 @@ def read(
     json: JsonOption = False,
 ) -> None:
     """Print some registers of a servo."""
-    number, port, baud, own = _address(servo, rig, port, baud)
-    with _open(port, baud) as bus:
-        profile = _readable(bus, number, own)
-        values = {name: read_register(bus, number, profile.register(name)) for name in registers}
-    if json:
-        emit_json("servo-read-1", {"id": number, "registers": values})
-        return
-    for name, value in values.items():
-        print(f"{name} {value}")
+    with _line_of(servo, rig, port, baud, read=True) as found:
+        values = {name: read_register(found.bus, found.id, found.profile.register(name)) for name in registers}
+    _say("read", "\n".join(f"{name} {value}" for name, value in values.items()), json, id=found.id, registers=values)
 
 
 @servo.command(context_settings={"ignore_unknown_options": True})  # a value may be negative
@@ -124,36 +141,31 @@ def write(
 
     A new goal position switches the motor on.
     """
-    number, port, baud, own = _address(servo, rig, port, baud)
     if register in {"id", "baud_rate"}:
         other = "set-id" if register == "id" else "set-baud"
-        raise UsageError(
-            f"{register} is not changed by write", f"use `axbridge servo {other}`, which looks before it does"
-        )
-    with _open(port, baud) as bus:
-        profile, mute = _identify(bus, number, own)
+        hint = f"use `axbridge servo {other}`, which looks before it does"
+        raise UsageError(f"{register} is not changed by write", hint)
+    with _line_of(servo, rig, port, baud) as found:
+        bus, number, profile, mute, where = found
         if mute:
             write_blindly(bus, number, profile, register, value)
             if register == "status_return_level" and value:
-                profile, mute = _identify(bus, number, own)
-        if mute:
-            note = "the motor may have power now, and keeps it\n" if register in _MOVERS else ""
-            note += f"sent {register} = {value}; nothing is confirmed\n{_silence(bus, number, baud)}"
-            _say("write", note, json, id=number, register=register, value=value, eeprom_bytes=None)
-            return
-        worn = write_register(bus, number, profile, register, value)
-        powered = register in _MOVERS and read_register(bus, number, profile.register("torque_enable"))
-        where = _where(bus, baud)
-    if json:
-        emit_json("servo-write-1", {"id": number, "register": register, "value": value, "eeprom_bytes": worn})
-        return
-    print(f"{register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else ""))
-    if powered:
-        print(f"the motor has power now and keeps it: `axbridge servo torque {number} off{where}` takes it away")
-    if (register, value) == ("status_return_level", 0):
-        print(f"it answers PING alone now: `{unmute(number, where)}` lets it answer again")
-    if register == "lock" and profile.behaviour.lock_scope != "power_off":
-        print(f"its EEPROM takes no more writes; {UNLOCK}")
+                profile, mute = _identify(bus, number)
+        worn = None if mute else write_register(bus, number, profile, register, value)
+        mover = register in _MOVERS and (mute or read_register(bus, number, profile.register("torque_enable")))
+    if mute:
+        lines = ["the motor may have power now, and keeps it"] if mover else []
+        lines += [f"sent {register} = {value}; nothing is confirmed", found.silence]
+    else:
+        lines = [f"{register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else "")]
+        if mover:
+            off = f"`axbridge servo torque {number} off{where}`"
+            lines.append(f"the motor has power now and keeps it: {off} takes it away")
+        if (register, value) == ("status_return_level", 0):
+            lines.append(f"it answers PING alone now: `{commission.unmute(number, where)}` lets it answer again")
+        if register == "lock" and profile.behaviour.lock_scope != "power_off":
+            lines.append(f"its EEPROM takes no more writes; {commission.UNLOCK}")
+    _say("write", "\n".join(lines), json, id=number, register=register, value=value, eeprom_bytes=worn)
 
 
 @servo.command()
@@ -166,10 +178,9 @@ def set_id(
     json: JsonOption = False,
 ) -> None:
     """Give a servo another id; refused if the new id is taken, or if two servos have the old one."""
-    number, port, baud, own = _address(servo, rig, port, baud)
     note = ""
-    with _open(port, baud) as bus:
-        profile, mute = _identify(bus, number, own)
+    with _line_of(servo, rig, port, baud) as found:
+        bus, number, profile, mute, _ = found
         if not mute and is_shared(bus, number):
             raise BusError(
                 f"id {number} answers with damaged packets: two servos with one id, or a bad cable",
@@ -177,44 +188,32 @@ def set_id(
             )
         if number != new:
             _refuse_taken(bus, new)
-            if new == _LAST_ID:
-                _refuse_beside_second(bus)
-            if mute:
+            if new == _LAST_ID and ping_all(bus):
+                problem = f"id {new} is no id beside servos of Protocol 2.0, whose packets all begin like one to it"
+                raise BusError(problem, "choose another id")
+            if not mute:
+                write_register(bus, number, profile, "id", new)
+            else:
                 try:
                     write_blindly(bus, number, profile, "id", new)
                 except BusTimeout as error:
-                    raise BusTimeout(
-                        new,
-                        f"servo {number} should be servo {new}, but did not hear it or is locked: switch it off and on",
-                    ) from error
-                note = f": it answers PING there; nothing else is confirmed\n{_silence(bus, new, baud)}"
-            else:
-                write_register(bus, number, profile, "id", new)
+                    problem = f"servo {number} should be servo {new}, but did not hear it or is locked"
+                    raise BusTimeout(new, f"{problem}: switch it off and on") from error
+                silence = found._replace(id=new).silence
+                note = f": it answers PING there; nothing else is confirmed\n{silence}"
     text = f"servo {number} is servo {new} now{note}"
     _say("set-id", text, json, id=new, before=number, confirmed=not note)
 
 
 def _say(verb: str, text: str, json: bool, **facts: object) -> None:
-    """Print what a verb has done, for people or for programs."""
-    if json:
-        emit_json(f"servo-{verb}-1", facts)
-    else:
-        print(text)
-
-
-def _refuse_beside_second(bus: SerialBus) -> None:
-    if ping_all(bus):
-        raise BusError(
-            f"id {_LAST_ID} is no id beside servos of Protocol 2.0, whose packets all begin like one to it",
-            "choose another id",
-        )
+    report(f"servo-{verb}-1", facts, [text], json=json)
 
 
 def _refuse_taken(bus: SerialBus, new: int) -> None:
     try:
         bus.ping(new)
     except BusTimeout:
-        if bus.protocol(new) is SECOND or try_protocol(bus, new, SECOND) is None:
+        if bus.protocol(new) is SECOND or commission.try_protocol(bus, new, SECOND) is None:
             return
     except CorruptPacket as error:
         raise BusError(f"id {new} is taken, by more than one servo: {error.message}", "choose another id") from error
@@ -231,31 +230,26 @@ def set_baud(
     json: JsonOption = False,
 ) -> None:
     """Change the baud rate of a servo, and check that it answers at the new one."""
-    number, port, baud, own = _address(servo, rig, port, baud)
-    with _open(port, baud) as bus:
-        profile, mute = _identify(bus, number, own)
+    with _line_of(servo, rig, port, baud) as found:
+        bus, number, profile, mute, _ = found
         register = profile.register("baud_rate")
         code = baud_register(new, profile.units_name)
         if code is None:
-            raise UsageError(
-                f"an {profile.name} cannot make {new} baud",
-                f"choose {_RATES[profile.protocol]}",
-            )
+            raise UsageError(f"an {profile.name} cannot make {new} baud", f"choose {_RATES[profile.protocol]}")
         if mute or read_register(bus, number, register) != code:
             if mute:
                 write_blindly(bus, number, profile, "baud_rate", code)
             else:
-                refuse_locked(bus, number, profile, "baud_rate")
-                with suppress(BusTimeout, CorruptPacket), unlocked(bus, number, register, number):
+                commission.refuse_locked(bus, number, profile, "baud_rate")
+                with suppress(BusTimeout, CorruptPacket), commission.unlocked(bus, number, register, number):
                     bus.write(number, register.address, bytes((code,)), deaf=profile.timing.eeprom_wait(1))
                     bus.set_baud(new)
             bus.set_baud(new)  # which shows whether it was written
             try:
                 bus.ping(number)
             except BusTimeout as error:
-                raise BusTimeout(
-                    number, f"it does not answer at {new} baud; `axbridge scan --baud all` finds it"
-                ) from error
+                problem = f"it does not answer at {new} baud; `axbridge scan --baud all` finds it"
+                raise BusTimeout(number, problem) from error
     made = round(baud_of(code, profile.units_name))
     text = f"servo {number} talks at {new} baud now" + (f" ({made}, to be exact)" if made != new else "")
     _say("set-baud", text, json, id=number, baud=new, exactly=made)
@@ -274,18 +268,15 @@ def reset(
     json: JsonOption = False,
 ) -> None:
     """Factory reset: every EEPROM register gets its default, the id becomes 1."""
-    number, port, baud, own = _address(servo, rig, port, baud)
+    number = _address(servo, rig, port, baud)[0]
     if keep not in _SCOPES:
         raise UsageError(f"--keep {keep} is neither id nor id+baud", "leave it out to reset everything")
     new = number if keep else 1
     if not yes:
-        typer.confirm(
-            f"Reset servo {number} to factory settings? The id {'stays' if keep else 'becomes 1'}.",
-            abort=True,
-            err=True,
-        )
-    with _open(port, baud) as bus:
-        profile, mute = _identify(bus, number, own)
+        what = f"Reset servo {number} to factory settings? The id {'stays' if keep else 'becomes 1'}."
+        typer.confirm(what, abort=True, err=True)
+    with _line_of(servo, rig, port, baud) as found:
+        bus, number, profile, mute, _ = found
         scoped = bus.protocol(number).ping_length > 0
         if keep and not scoped:
             raise UsageError(f"an {profile.name} can only reset everything", "leave --keep out")
@@ -297,14 +288,11 @@ def reset(
         bus.speak(new, bus.protocol(number))
         timing, code = profile.timing, profile.register("baud_rate").initial
         bus.clock.sleep_until(bus.clock.now() + timing.eeprom_wait(profile.eeprom_end) + 1e-3 * timing.boot_ms)
-        default = baud if keep == "id+baud" else round(baud_of(int(code), profile.units_name))
+        default = bus.baud if keep == "id+baud" else round(baud_of(int(code), profile.units_name))
         bus.set_baud(default)
-        if not answers_ping(bus, new):
-            raise BusTimeout(
-                new,
-                f"servo {number} was asked to reset, and should have id {new} at {default} baud now: "
-                "`axbridge scan --baud all` finds it",
-            )
+        if not commission.answers_ping(bus, new):
+            problem = f"servo {number} was asked to reset, and should have id {new} at {default} baud now"
+            raise BusTimeout(new, f"{problem}: `axbridge scan --baud all` finds it")
     text = f"servo {number} is reset: it has id {new} and talks at {default} baud now"
     _say("reset", text, json, id=new, before=number, baud=default)
 
@@ -318,9 +306,8 @@ def reboot(
     json: JsonOption = False,
 ) -> None:
     """Restart a servo: its torque goes off, and a shut-down after an overload or a fault is cleared."""
-    number, port, baud, own = _address(servo, rig, port, baud)
-    with _open(port, baud) as bus:
-        profile, mute = _identify(bus, number, own)
+    with _line_of(servo, rig, port, baud) as found:
+        bus, number, profile, mute, _ = found
         if "REBOOT" not in profile.instructions:
             raise UsageError(f"an {profile.name} cannot be rebooted", "switch its supply off and on")
         status = None if mute else profile.registers.get("hardware_error_status")
@@ -328,20 +315,14 @@ def reboot(
         bus.instruct(number, Instruction.REBOOT, answered=not mute)
         for _ in range(_BOOT_LOOKS):
             bus.clock.sleep_until(bus.clock.now() + 1e-3 * profile.timing.boot_ms)
-            if answers_ping(bus, number):
+            if commission.answers_ping(bus, number):
                 break
         else:
             raise BusTimeout(number, f"servo {number} was asked to reboot, and has not answered since")
         after = 0 if status is None else read_register(bus, number, status)
     had, has = (HardwareError(value).describe() if value else "" for value in (before, after))
-    _say(
-        "reboot",
-        f"servo {number} has restarted" + (f"; it had: {had}" if had else ""),
-        json,
-        id=number,
-        had=had,
-        has=has,
-    )
+    text = f"servo {number} has restarted" + (f"; it had: {had}" if had else "")
+    _say("reboot", text, json, id=number, had=had, has=has)
     if after:
         raise BusError(f"servo {number} still reports: {has}", "remove the cause, then reboot it again")
 
@@ -356,21 +337,18 @@ def torque(
     json: JsonOption = False,
 ) -> None:
     """Switch torque on or off. When on, the servo holds its position, also after this program has ended."""
-    number, port, baud, own = _address(servo, rig, port, baud)
     if state not in {"on", "off"}:
         raise UsageError(f"torque is on or off, not {state!r}")
-    with _open(port, baud) as bus:
-        profile, mute = _identify(bus, number, own)
-        if mute:
-            write_blindly(bus, number, profile, "torque_enable", int(state == "on"))
-            text = f"sent torque {state} to servo {number}; nothing is confirmed\n{_silence(bus, number, baud)}"
-            _say("torque", text, json, id=number, torque=state, confirmed=False)
-            return
-        if state == "on":
+    with _line_of(servo, rig, port, baud) as found:
+        bus, number, profile, mute, _ = found
+        if state == "on" and not mute:
             present = read_register(bus, number, profile.register("present_position"))
             write_register(bus, number, profile, "goal_position", present)
-        write_register(bus, number, profile, "torque_enable", int(state == "on"))
-    _say("torque", f"torque of servo {number} is {state}", json, id=number, torque=state, confirmed=True)
+        (write_blindly if mute else write_register)(bus, number, profile, "torque_enable", int(state == "on"))
+    text = f"torque of servo {number} is {state}"
+    if mute:
+        text = f"sent torque {state} to servo {number}; nothing is confirmed\n{found.silence}"
+    _say("torque", text, json, id=number, torque=state, confirmed=not mute)
 
 
 @servo.command(context_settings={"ignore_unknown_options": True})  # an angle may be negative
@@ -448,21 +426,12 @@ def _one_of_rig(name: str, servo: str) -> Rig:
 
 def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
     """A rig of the servo with this bus id, whose angles count from the middle of its range."""
-    if not (servo.isascii() and servo.isdigit() and int(servo) <= _LAST_ID):
-        raise UsageError(f"{servo!r} is no bus id, and names are a rig's", "give an id, 0..253, or add --rig")
-    with _open(port, baud) as bus:
-        profile = _readable(bus, int(servo))
-        line = {"port": bus.port_name, "baud": baud}
-        held = counting(bus, int(servo), profile)
-    name = f"servo {int(servo)}"
-    one = {
-        "name": name,
-        "joint": name,
-        "id": int(servo),
-        "profile": profile.name,
-        "zero": profile.units.middle,
-        "registers": held,
-    }
+    with _line_of(servo, None, port, baud, read=True) as found:
+        profile, line = found.profile, {"port": found.bus.port_name, "baud": baud}
+        held = counting(found.bus, found.id, profile)
+    name = f"servo {found.id}"
+    one = {"name": name, "joint": name, "id": found.id, "profile": profile.name}
+    one |= {"zero": profile.units.middle, "registers": held}
     return Rig.model_validate({"name": name, "bus": [line], "servo": [one]})
 
 
@@ -480,10 +449,7 @@ def _refuse_beyond(servo: Servo, profile: FirmwareProfile, angle: float) -> None
     lowest, highest = max(ends[0], servo.min_position), min(ends[1], servo.max_position)
     if not lowest <= math.radians(angle) <= highest:
         reach = f"{math.degrees(lowest):.1f}° to {math.degrees(highest):.1f}°"
-        raise UsageError(
-            f"{angle:g}° is out of the limits of {servo.name}: {reach}",
-            "give an angle between them",
-        )
+        raise UsageError(f"{angle:g}° is out of the limits of {servo.name}: {reach}", "give an angle between them")
 
 
 def _address(
@@ -500,23 +466,6 @@ def _address(
     return int(servo), port, baud, None
 
 
-def _open(port: str | None, baud: int) -> SerialBus:
-    return SerialBus(port or "auto", baud)
-
-
-def _where(bus: SerialBus, baud: int) -> str:
-    """How a command names this line."""
-    return f" --port {bus.port_name}" + (f" --baud {baud}" if baud != _USUAL_BAUD else "")
-
-
-def _silence(bus: SerialBus, id: int, baud: int) -> str:
-    """What is wrong with a servo that answers PING alone, and what repairs it."""
-    return (
-        f"servo {id} has status return level 0 and was taken for an AX-12A: "
-        f"`{unmute(id, _where(bus, baud))}` lets it answer"
-    )
-
-
 def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tuple[FirmwareProfile, bool]:
     """Profile by the servo's model number, and whether it answers PING alone (status return level 0).
 
@@ -525,13 +474,13 @@ def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tu
     """
     length = Address.STATUS_RETURN_LEVEL + 1
     try:
-        data = read_start(bus, id, length)
+        data = commission.read_start(bus, id, length)
     except BusTimeout:
-        named = try_protocol(bus, id, SECOND)
+        named = commission.try_protocol(bus, id, SECOND)
         if named is None:
             raise
         profile = profile_for(*named) or own or FirmwareProfile.load(SECOND.usual_profile)
-        mute = not answers_reads(bus, id)
+        mute = not commission.answers_reads(bus, id)
         level = 0 if mute else read_register(bus, id, profile.register("status_return_level"))
         bus.silent = bus.silent | {id} if level < 2 else bus.silent - {id}
         return profile, mute
@@ -545,13 +494,3 @@ def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tu
     full = data[ADDRESSES[protocol.name].STATUS_RETURN_LEVEL] >= protocol.full_level
     bus.silent = bus.silent - {id} if full else bus.silent | {id}
     return profile_for(model, firmware) or own or FirmwareProfile.load(protocol.usual_profile), False
-
-
-def _readable(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> FirmwareProfile:
-    profile, mute = _identify(bus, id, own)
-    if mute:
-        raise BusError(
-            f"servo {id} has status return level 0: it answers PING, but no read",
-            f"`{unmute(id, _where(bus, bus.baud))}` lets it answer",
-        )
-    return profile

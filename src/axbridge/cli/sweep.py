@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from axbridge.cli.app import app, emit_json
+from axbridge.cli.app import app, report
 from axbridge.cli.options import EngineOption, ForceOption, JsonOption, RigArgument, SeedOption, shared
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
@@ -46,15 +46,12 @@ def sweep(
         )  # fmt: skip
     if out is not None:
         write_whole(out, "".join(",".join(cells) + "\n" for cells in _table(rows, "{!r}")))
-    if json:
-        emit_json("sweep-1", {"rig": rig, "metric": metric, "rows": [{**row.values, **row.figures} for row in rows]})
-        return
     table = _table(rows, "{:.4g}")
-    widths = [max(len(cells[column]) for cells in table) for column in range(len(table[0]))]
-    for cells in table:
-        print("  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
-    if out is not None:
-        print(f"wrote {out}")
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)) for cells in table]
+    lines += [] if out is None else [f"wrote {out}"]
+    found = [{**row.values, **row.figures} for row in rows]
+    report("sweep-1", {"rig": rig, "metric": metric, "rows": found}, lines, json=json)
 
 
 def _table(rows: list[SweepRow], form: str) -> list[list[str]]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from axbridge.cli import options as opt
-from axbridge.cli.app import app, emit_json
+from axbridge.cli.app import app, emit_json, note
 from axbridge.cli.exit import stopping
 from axbridge.cli.keys import END, pressed
 from axbridge.config.rig import Rig
@@ -33,7 +33,6 @@ def teach(
     out: Annotated[Path, opt.shared("--out", "A .json, .mtn or .motion file.", metavar="MOVE")],
     backend: opt.BackendOption = "real",
     engine: opt.EngineOption = None,
-    model: opt.ModelOption = None,
     port: opt.PortOption = None,
     joints: Annotated[str, opt.shared("--joints", "They become soft.")] = "",
     stiffness: Annotated[
@@ -45,7 +44,6 @@ def teach(
     smooth: Annotated[
         str, typer.Option("--smooth", metavar="TIME", help="Width of the smoothing, such as 60ms; 0 = none.")
     ] = "60ms",
-    seed: opt.SeedOption = 0,
     force: opt.ForceOption = False,
     json: opt.JsonOption = False,
 ) -> None:
@@ -60,7 +58,7 @@ def teach(
     if out.suffix.lower() not in {".json", ".mtn", ".motion"}:
         raise UsageError(f"{out}: no such kind of move", "name it .json, .mtn or .motion")
     check_new(out, force=force)
-    loaded = Rig.load(rig).with_engine(engine).with_model(model)
+    loaded = Rig.load(rig).with_engine(engine)
     only = opt.separated(joints) or None
 
     left = "nothing was written"
@@ -68,8 +66,7 @@ def teach(
 
     def save(move: Move) -> None:
         nonlocal left
-        for note in save_move(move, out, joints_of(loaded)):
-            print(f"note: {note}", file=sys.stderr)
+        note(*save_move(move, out, joints_of(loaded)))
         poses = len(move.pages["1"].keys)
         document.update(poses=poses, seconds=move.duration, joints=move.joints)
         if not json:
@@ -78,7 +75,7 @@ def teach(
 
     with (
         stopping(loaded, lambda: left),
-        open_robot(loaded, backend, port=port, seed=seed) as robot,
+        open_robot(loaded, backend, port=port) as robot,
         pressed() as key,
     ):
         names = chosen(robot, only)
@@ -89,7 +86,9 @@ def teach(
                 taught = _hand(robot, names, key, duration, width, save)
                 document |= {fact: value for fact, value in vars(taught).items() if fact != "move"}
                 if not json:
-                    _print(taught)
+                    off, rms = math.degrees(taught.smoothed), math.degrees(taught.smoothed_rms)
+                    print(f"cut       {taught.trimmed:.1f} s of rest")
+                    print(f"smoothed  by {off:.1f}° at most, {rms:.2f}° RMS")
         if json:
             emit_json("teach-1", document)
         if sys.stdin.isatty():
@@ -99,13 +98,9 @@ def teach(
 
 
 def _hand(
-    robot: Robot,
-    names: tuple[str, ...],
-    key: Callable[[], str],
-    seconds: float,
-    width: float,
+    robot: Robot, names: tuple[str, ...], key: Callable[[], str], seconds: float, width: float,
     save: Callable[[Move], None],
-) -> Taught:
+) -> Taught:  # fmt: skip
     """Take down what the hand does for `seconds`, or between two keys; a failure loses nothing of it."""
     taking = Taking(robot, names)
     if not seconds:
@@ -121,7 +116,7 @@ def _hand(
     taught = taking.taught(width)
     save(taught.move)
     for joint, far in taught.clipped.items():
-        print(f"note: {joint} went {math.degrees(far):.1f}° beyond its limit: cut off there", file=sys.stderr)
+        note(f"{joint} went {math.degrees(far):.1f}° beyond its limit: cut off there")
     return taught
 
 
@@ -148,8 +143,3 @@ def _wait(robot: Robot, key: Callable[[], str]) -> str:
         if robot.step() == -1:
             return END
     return struck
-
-
-def _print(taught: Taught) -> None:
-    print(f"cut       {taught.trimmed:.1f} s of rest")
-    print(f"smoothed  by {math.degrees(taught.smoothed):.1f}° at most, {math.degrees(taught.smoothed_rms):.2f}° RMS")

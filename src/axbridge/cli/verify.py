@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
@@ -15,40 +15,17 @@ from typing import Annotated
 import typer
 
 from axbridge.bus.serial import SerialBus
+from axbridge.cli import options as opt
+from axbridge.cli import verify_report as results
 from axbridge.cli import verify_steps as steps
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
-from axbridge.cli.buses import buses_of
 from axbridge.cli.by_hand import KEYS, Hand
 from axbridge.cli.doctor import tell
 from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.keys import AGAIN, BACK, QUIT, SKIP, YES, Ended, ask, pressed
-from axbridge.cli.off import broadcast_off
-from axbridge.cli.options import (
-    EngineOption,
-    ForceOption,
-    JsonOption,
-    PortOption,
-    RigOption,
-    listed,
-    servo_of,
-    servos_of,
-    shared,
-)
+from axbridge.cli.off import broadcast_off, buses_of
 from axbridge.cli.progress import Show, progress
-from axbridge.cli.verify_report import (
-    KEPT,
-    PAGE,
-    TEXT,
-    State,
-    StepOutcome,
-    counted,
-    judged,
-    load,
-    save,
-    verdict,
-    write_report,
-)
-from axbridge.cli.verify_steps import ENDS, LIMP, Measured, Task, compared, suited
+from axbridge.cli.verify_steps import Measured, Task, compared, suited
 from axbridge.comparison.comparison import Comparison
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
@@ -79,20 +56,20 @@ _MOVES = {
 @app.command()
 def verify(
     *,
-    rig: RigOption,
-    port: PortOption = None,
+    rig: opt.RigOption,
+    port: opt.PortOption = None,
     out: Annotated[
-        Path | None, shared("--out", "A folder for results and report; default: verify-RIG.", metavar="FOLDER")
+        Path | None, opt.shared("--out", "A folder for results and report; default: verify-RIG.", metavar="FOLDER")
     ] = None,
     only: Annotated[
         str, typer.Option("--only", help=f"Do only these steps, separated by commas: {', '.join(_STEPS)}.")
     ] = "",
-    joints: Annotated[str, shared("--joints", "You turn them by hand.")] = "",
-    servo: Annotated[str | None, shared("--servo", "Compare it with its model; default: the least loaded.")] = None,
-    engine: EngineOption = None,
+    joints: Annotated[str, opt.shared("--joints", "You turn them by hand.")] = "",
+    servo: Annotated[str | None, opt.shared("--servo", "Compare it with its model; default: the least loaded.")] = None,
+    engine: opt.EngineOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Read less and move less, to check again.")] = False,
-    force: ForceOption = False,
-    json: JsonOption = False,
+    force: opt.ForceOption = False,
+    json: opt.JsonOption = False,
 ) -> int:
     """Check step by step that a real robot matches its rig, and that axbridge keeps its promises on it.
 
@@ -100,17 +77,17 @@ def verify(
     out and repeat them. A later run in the same folder continues where this one ended. At the end the motors are off,
     also after an error or Ctrl-C. The exit code is 1 if a step found a fault.
     """
-    loaded = Rig.load(rig).with_engine(engine).overridden(LIMP)
-    wanted = listed(only, list(_STEPS), "step")
+    loaded = Rig.load(rig).with_engine(engine).overridden(steps.LIMP)
+    wanted = opt.listed(only, list(_STEPS), "step")
     queue = [name for name in _STEPS if name in (wanted or _STEPS)]
     folder = out or Path(f"verify-{loaded.name}")
-    servo = servo and servo_of(loaded, servo).name
-    task = Task(loaded, rig, port, buses_of(port, rig, 0), folder, servos_of(loaded, joints), servo, quick)
+    servo = servo and opt.servo_of(loaded, servo).name
+    task = Task(loaded, rig, port, buses_of(port, rig, 0), folder, opt.servos_of(loaded, joints), servo, quick)
     if servo is not None:
         suited(loaded, servo)
-    kept = {} if force else load(folder / KEPT, loaded)
+    kept = {} if force else results.load(folder / results.KEPT, loaded)
     if not kept:
-        check_new(*(folder / file for file in (KEPT, PAGE, TEXT)), force=force)
+        check_new(*(folder / file for file in (results.KEPT, results.PAGE, results.TEXT)), force=force)
     if "walk" in queue and not can_walk(loaded):
         queue.remove("walk")
         if "walk" in wanted:
@@ -121,7 +98,7 @@ def verify(
 
     def left(end: BaseException) -> str:
         why = "stopped" if isinstance(end, KeyboardInterrupt) or not end.args else f"stopped ({end})"
-        files = f"{folder} holds what was found so far" if (folder / KEPT).exists() else "nothing was written"
+        files = f"{folder} holds what was found so far" if (folder / results.KEPT).exists() else "nothing was written"
         return f"{why}: {motors_after(loaded) if begun else 'no motor was moved'}; {files}"
 
     with (
@@ -134,26 +111,29 @@ def verify(
         run.do(queue, begun)
         code = run.summed_up()
     if json:
-        promises = [(one.words, verdict, why) for one, verdict, why in judged(kept)]
-        steps = {name: asdict(one) for name, one in kept.items()}
-        emit_json("verify-1", {"rig": loaded.name, "folder": str(folder), "steps": steps, "promises": promises})
+        promises = [(one.words, verdict, why) for one, verdict, why in results.judged(kept)]
+        done = {name: asdict(one) for name, one in kept.items()}
+        emit_json("verify-1", {"rig": loaded.name, "folder": str(folder), "steps": done, "promises": promises})
     return code
 
 
+@dataclass
 class _Run:
     """Asks, does the steps, shows and keeps what came of them; `outcomes` are those of an earlier run to begin with."""
 
-    def __init__(self, task: Task, outcomes: dict[str, StepOutcome], key: Callable[[], str], show: Show) -> None:
-        self._task, self._outcomes, self._key, self._show = task, outcomes, key, show
-        self._motion: Comparison | None = None
+    task: Task
+    outcomes: dict[str, results.StepOutcome]
+    key: Callable[[], str]
+    show: Show
+    motion: Comparison | None = None
 
     def do(self, queue: list[str], begun: list[str]) -> None:
         """Do these steps; what is done goes into `begun`."""
-        print(f"{self._task.rig.name}, servos: {len(self._task.rig.dynamixels)}, steps: {len(queue)}.")
+        print(f"{self.task.rig.name}, servos: {len(self.task.rig.dynamixels)}, steps: {len(queue)}.")
         print("All motors go off now, and are off between the steps and at the end: hold the robot.")
         self._ask(f"keys: {YES} goes on, {QUIT} ends", YES)
         begun.append("motors off")
-        for line in self._task.lines:
+        for line in self.task.lines:
             with line.open() as bus:
                 broadcast_off(bus)
         for place, name in enumerate(queue):
@@ -163,7 +143,7 @@ class _Run:
 
     def _again(self, name: str) -> bool:
         """Ask for a step, do it, show what came of it; whether it is to be done again."""
-        before = self._outcomes.get(name)
+        before = self.outcomes.get(name)
         if before is not None and before.state == "done":
             print(f"  done on {before.when}:")
             _tell(before)
@@ -184,7 +164,7 @@ class _Run:
             raise
         except AxBridgeError as error:
             self._keep(name, "failed", lines=[*str(error).splitlines(), "it was not finished"])
-        outcome = self._outcomes[name]
+        outcome = self.outcomes[name]
         _tell(outcome)
         if outcome.state == "done" and not outcome.findings:
             print("  nothing to repair", flush=True)
@@ -198,25 +178,23 @@ class _Run:
 
     def _moves(self, name: str) -> str:
         """What will move."""
-        task = self._task
-        broken = [step for step, one in self._outcomes.items() if any(finding.fatal for finding in one.findings)]
+        task = self.task
+        broken = [step for step, one in self.outcomes.items() if any(finding.fatal for finding in one.findings)]
         if name in _MOVING and broken:
             raise UsageError(f"first repair what was found: {', '.join(broken)}", "then do those steps again")
-        swing, step = (abs(math.degrees(end)) for end in ENDS)
+        swing, step = (abs(math.degrees(end)) for end in steps.ENDS)
         servo = task.servo or (suited(task.rig) if name == "motion" else "")
         first = task.lines[0].servos[0].name
         moves = _MOVES[name].format(first=first, servo=servo, swing=swing, step=step, steps=2 if task.quick else 10)
-        known = len(self._outcomes["joints"].facts.get("turns", ())) if "joints" in self._outcomes else 0
+        known = len(self.outcomes["joints"].facts.get("turns", ())) if "joints" in self.outcomes else 0
         if name in _MOVING and known < len(task.rig.servos):
             return f"Directions and zeros are known of {known} of {len(task.rig.servos)} joints only! {moves}"
         return moves
 
     def _measured(self, name: str) -> Measured:
-        task, show = self._task, self._show
-        if name == "line":
-            return steps.measure_line(task, show)
-        if name == "joints":
-            return self._joints()
+        task, show = self.task, self.show
+        if name in {"line", "joints"}:
+            return steps.measure_line(task, show) if name == "line" else self._joints()
         with steps.torque_limits_kept(task.lines):
             if name == "endings":
                 return steps.measure_endings(task, show)
@@ -225,17 +203,16 @@ class _Run:
                 return steps.with_what_is_left_on(task.lines, steps.measure_steps(task, path, show))
             steps.measure_motion(task, path, show)
         show("simulating")
-        self._motion = steps.compared(path, task.rig, task.servo or steps.suited(task.rig))
-        found = steps.judge_motion(task.rig, self._motion.pairs[0].name, steps.apart(self._motion), path)
-        return steps.with_what_is_left_on(task.lines, found)
+        self.motion = steps.compared(path, task.rig, task.servo or steps.suited(task.rig))
+        return steps.with_what_is_left_on(task.lines, steps.judge_motion(task.rig, self.motion, path))
 
     def _joints(self) -> Measured:
         """Have the joints led by hand."""
-        task, pose = self._task, zero_pose(self._task.rig)
+        task, pose = self.task, zero_pose(self.task.rig)
         with open_robot(task.rig, "real", port=task.port) as robot:
             for servo in robot.values():
                 servo.torque_off()
-            hand: Hand[JointTurn] = Hand(task.rig, robot, self._key, self._show)
+            hand: Hand[JointTurn] = Hand(task.rig, robot, self.key, self.show)
             how = "straight legs, level soles, arms hanging" if can_walk(task.rig) else "as its URDF draws it"
             bent = "".join(f", but {name} {math.degrees(angle):.0f}°" for name, angle in pose.items() if angle)
             what = f"  hold every joint at 0° ({how}){bent}; press a key ({SKIP} leaves the zeros out)"
@@ -252,35 +229,35 @@ class _Run:
         facts = {"off": off, "turns": [asdict(turn) for turn in turns]}
         return Measured(facts, lines, judge_mounting(task.rig, off, turns, task.lines[0].port))
 
-    def _keep(self, name: str, state: State, found: Measured | None = None, lines: Sequence[str] = ()) -> None:
+    def _keep(self, name: str, state: results.State, found: Measured | None = None, lines: Sequence[str] = ()) -> None:
         """Keep what came of a step, and write the page again."""
-        task, folder = self._task, self._task.folder
+        task, folder = self.task, self.task.folder
         when = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
         facts, words, findings = found or Measured({}, lines, [])
-        self._outcomes[name] = StepOutcome(state, when, facts, tuple(words), tuple(findings))
-        save(folder / KEPT, task.rig, self._outcomes)
-        motion, path = self._outcomes.get("motion"), folder / "motion.mcap"
+        self.outcomes[name] = results.StepOutcome(state, when, facts, tuple(words), tuple(findings))
+        results.save(folder / results.KEPT, task.rig, self.outcomes)
+        motion, path = self.outcomes.get("motion"), folder / "motion.mcap"
         if motion is None or motion.state != "done":
-            self._motion = None
-        elif self._motion is None and path.is_file():  # of an earlier run
-            self._motion = compared(path, task.rig, motion.facts["servo"])
+            self.motion = None
+        elif self.motion is None and path.is_file():  # of an earlier run
+            self.motion = compared(path, task.rig, motion.facts["servo"])
         ports = {name for line in task.lines for name in (line.port, str(Path(line.port).resolve()))}
         paths = {str(task.rig.path): "RIG", str(task.rig.path.resolve()): "RIG", str(Path.home()): "~"}
         private = {**dict.fromkeys(ports, "PORT"), **paths, f"{folder}{os.sep}": f"FOLDER{os.sep}"}
-        write_report(folder, task.rig, _STEPS, self._outcomes, private, self._motion)
+        results.write_report(folder, task.rig, _STEPS, self.outcomes, private, self.motion)
 
     def summed_up(self) -> int:
         """Say where everything is; the exit code."""
-        wrong = [name for name, one in self._outcomes.items() if one.findings or one.state == "failed"]
-        print(f"\nmotors are off; {verdict(self._task.rig, _STEPS, self._outcomes)}")
-        print(f"promises  {counted(self._outcomes)}")
-        print(f"page      {self._task.folder / PAGE}")
-        print(f"to send   {self._task.folder / TEXT}: it says nothing of you; see docs/bioloid.md")
-        return FAILED_CHECK if wrong else DONE
+        colour, words = results.verdict(self.task.rig, _STEPS, self.outcomes)
+        print(f"\nmotors are off; {words}")
+        print(f"promises  {results.counted(self.outcomes)}")
+        print(f"page      {self.task.folder / results.PAGE}")
+        print(f"to send   {self.task.folder / results.TEXT}: it says nothing of you; see docs/bioloid.md")
+        return FAILED_CHECK if colour == "broken" else DONE
 
     def _ask(self, what: str, keys: str = "") -> str:
-        self._show("waiting for a key")
-        return ask(self._key, what, keys)
+        self.show("waiting for a key")
+        return ask(self.key, what, keys)
 
 
 def _turned(hand: Hand[JointTurn], name: str, count: str) -> JointTurn | str:
@@ -301,7 +278,7 @@ def _turned(hand: Hand[JointTurn], name: str, count: str) -> JointTurn | str:
                 return JointTurn(name, moved, -1 if struck == _OTHER_WAY else 1, "nudge")
 
 
-def _tell(outcome: StepOutcome) -> None:
+def _tell(outcome: results.StepOutcome) -> None:
     """What was measured and found, and what repairs it."""
     for line in outcome.lines:
         print(f"  {line}")

@@ -74,36 +74,30 @@ def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
     return steps
 
 
-# ---- promises of docs/, and the kinds of findings that break them
-
-
 class Promise(NamedTuple):
-    """Words that stand on a page of the docs, the same in short, the step that shows it, and what breaks it."""
+    """What a page of the docs promises, in short, the step that shows it, and the kind of finding that breaks it.
+
+    A step names kinds that it cannot judge on this robot as "unjudged".
+    """
 
     page: str
-    quote: str
     words: str
     step: str
-    broken: str  # a kind of finding; a step names those that it cannot judge on this robot as "unjudged"
+    broken: str
 
 
-_S, _F, _T = "safety.md", "first-servo.md", "troubleshooting.md"
 PROMISES = (
-    Promise(_S, "`close()`, end of the `with` block", "a program's end switches the motors off", "motion", "powered"),
-    Promise(_S, "SIGINT (Ctrl-C), SIGTERM, SIGHUP", "SIGTERM switches the motors off", "endings", "SIGTERM"),
-    Promise(_S, "SIGKILL, a crash", "after SIGKILL the guard process switches the motors off", "endings", "SIGKILL"),
-    Promise(_S, "the goal is set to the present position, so nothing snaps", "nothing snaps when torque comes on",
-            "endings", "snap"),
-    Promise(_T, "FTDI latency timer, 16 ms by default", "the adapter hands answers over at once", "line", "latency"),
-    Promise(_T, "axbridge notices that when it opens the port, and removes the echo", "an adapter's echo is removed",
-            "line", "echo"),
-    Promise(_T, "A reply counts only if its id, its length and its checksum are right", "no value is wrong", "line",
-            "wrong"),
-    Promise(_F, "9 to 12 V; 11.1 V is recommended", "the servos get what they need", "line", "voltage"),
-    Promise(_T, "The status return level (register 16) decides what a servo answers",
-            "every servo answers reads and writes", "line", "status"),
-    Promise(_T, "a 50 Hz loop over 18 servos", "the control period is kept", "line", "late"),
-)  # fmt: skip
+    Promise("safety.md", "a program's end switches the motors off", "motion", "powered"),
+    Promise("safety.md", "SIGTERM switches the motors off", "endings", "SIGTERM"),
+    Promise("safety.md", "after SIGKILL the guard process switches the motors off", "endings", "SIGKILL"),
+    Promise("safety.md", "nothing snaps when torque comes on", "endings", "snap"),
+    Promise("troubleshooting.md", "the adapter hands answers over at once", "line", "latency"),
+    Promise("troubleshooting.md", "an adapter's echo is removed", "line", "echo"),
+    Promise("troubleshooting.md", "no value is wrong", "line", "wrong"),
+    Promise("first-servo.md", "the servos get what they need", "line", "voltage"),
+    Promise("troubleshooting.md", "every servo answers reads and writes", "line", "status"),
+    Promise("troubleshooting.md", "the control period is kept", "line", "late"),
+)
 
 
 def judged(outcomes: Outcomes) -> list[tuple[Promise, str, str]]:
@@ -131,8 +125,8 @@ def counted(outcomes: Outcomes) -> str:
     return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in kinds)
 
 
-def verdict(rig: Rig, titles: Mapping[str, str], outcomes: Outcomes) -> str:
-    """Whether the robot has passed, and which steps say nothing because they failed or were not done."""
+def verdict(rig: Rig, titles: Mapping[str, str], outcomes: Outcomes) -> tuple[str, str]:
+    """The colour of the page's light, and whether the robot has passed, with what is wrong, unknown or not done."""
     states = {name: outcomes[name].state if name in outcomes else "not done" for name in titles}
     if not can_walk(rig):
         states.pop("walk", None)
@@ -142,11 +136,12 @@ def verdict(rig: Rig, titles: Mapping[str, str], outcomes: Outcomes) -> str:
         for state in ("failed", "skipped", "not done")
         if (names := [name for name, own in states.items() if own == state])
     ]
-    word = "NOT PASSED" if wrong or "failed" in states.values() else "not complete" if open_ else "passed"
-    return f"{word}: {'; '.join([*([f'{wrong} to repair'] if wrong else []), *open_]) or 'nothing to repair'}"
-
-
-# ---- page and text
+    if states.get("joints") == "done" and (unknown := _unknown(rig, outcomes)):
+        open_.append(f"{unknown} of {len(rig.servos)} directions unknown")
+    colour, word = ("open", "not complete") if open_ else ("kept", "passed")
+    if wrong or "failed" in states.values():
+        colour, word = "broken", "NOT PASSED"
+    return colour, f"{word}: {'; '.join([*([f'{wrong} to repair'] if wrong else []), *open_]) or 'nothing to repair'}"
 
 
 def write_report(
@@ -155,18 +150,24 @@ def write_report(
 ) -> None:  # fmt: skip
     """Write the page, and the same as a text."""
     tables = _tables(rig, titles, outcomes)
+    colour, words = verdict(rig, titles, outcomes)
+    laid = f", laid over {rig.bases[-1].stem}" if rig.bases else ""
+    robot = f"rig {rig.name}, as it comes with axbridge" if rig.comes_along else f"a rig of the owner's{laid}"
+    kinds = [rig.profile_of(servo).name for servo in rig.dynamixels]
     today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     head = [
-        f"{verdict(rig, titles, outcomes)}. Promises: {counted(outcomes)}.",
-        f"{_robot(rig)}; {_kinds(rig)}",
+        f"Promises: {counted(outcomes)}.",
+        f"{robot}; {', '.join(f'{kinds.count(kind)} x {kind}' for kind in dict.fromkeys(kinds))}",
         f"axbridge {__version__}, Python {platform.python_version()}, {platform.system()}; {today}",
     ]
     if any(line["adapter"] == "pty" for line in _facts(outcomes, "line").get("lines", ())):
         head.append("no real servos: these are served on a pseudo-terminal")
-    lines = [*head, *(f"\n{one.title}\n{_rows(one)}" for one in tables), _COMMENTS]
+    lines = [f"{words}. {head[0]}", *head[1:]]
+    for one in tables:
+        rows = ["  " + "; ".join(filter(None, row)) for row in one.rows]
+        lines += ["", one.title, *(rows or ["  nothing"])]
     with writing(folder / TEXT):
-        write_whole(folder / TEXT, anonymous("\n".join(lines), private))
-    colour, words = light(rig, outcomes)
+        write_whole(folder / TEXT, anonymous("\n".join([*lines, _COMMENTS]), private))
     parts = [f'<p class="light {colour}">{escape(words)}</p>']
     parts.append(f'<p class="lead">{"<br>".join(map(escape, head))}</p>')
     parts.append(
@@ -181,28 +182,9 @@ def write_report(
     write_page(folder / PAGE, f"{rig.name}: the first hour", [anonymous(part, private) for part in parts])
 
 
-def light(rig: Rig, outcomes: Outcomes) -> tuple[str, str]:
-    """Whether the robot may walk, or move where it has no legs: the colour of it, and why."""
-    wrong = grouped(finding for one in outcomes.values() for finding in one.findings)
-    unknown = _unknown(rig, outcomes)
-    failed = [name for name, one in outcomes.items() if one.state == "failed"]
-    open_ = sorted({promise.step for promise, verdict, _ in judged(outcomes) if verdict == "not tried"} - set(failed))
-    no = [_many(len(wrong), "thing") + " to repair"] if wrong else []
-    no += [f"{_many(unknown, 'direction')} unknown"] if unknown else []
-    no += [f"{' and '.join(failed)} was not finished"] if failed else []
-    may = "may walk" if can_walk(rig) else "may move"
-    if no:
-        return "broken", f"{may}: no, {', '.join(no)}"
-    return ("open", f"{may}: not known, {' and '.join(open_)} not tried") if open_ else ("kept", f"{may}: yes")
-
-
 def _unknown(rig: Rig, outcomes: Outcomes) -> int:
     """Joints that nobody has turned yet."""
     return len(rig.servos) - len(_facts(outcomes, "joints").get("turns", ()))
-
-
-def _many(number: int, what: str) -> str:
-    return f"one {what}" if number == 1 else f"{number} {what}s"
 
 
 _MARKS = {  # of a promise: class, mark and word
@@ -267,17 +249,3 @@ def _tables(rig: Rig, titles: Mapping[str, str], outcomes: Outcomes) -> list[Tab
 
 def _facts(outcomes: Outcomes, step: str) -> dict[str, Any]:
     return outcomes[step].facts if step in outcomes else {}
-
-
-def _rows(table: Table) -> str:
-    return "\n".join("  " + "; ".join(filter(None, row)) for row in table.rows) or "  nothing"
-
-
-def _robot(rig: Rig) -> str:
-    laid = f", laid over {rig.bases[-1].stem}" if rig.bases else ""
-    return f"rig {rig.name}, as it comes with axbridge" if rig.comes_along else f"a rig of the owner's{laid}"
-
-
-def _kinds(rig: Rig) -> str:
-    kinds = [rig.profile_of(servo).name for servo in rig.dynamixels]
-    return ", ".join(f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds))

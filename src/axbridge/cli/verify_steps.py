@@ -13,22 +13,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from axbridge.bus.diagnose import diagnose
 from axbridge.bus.handshake import ExpectedBus, Finding, name_of
-from axbridge.cli.doctor import in_words
-from axbridge.cli.levels import examined
+from axbridge.cli.doctor import examined, in_words
 from axbridge.cli.off import patiently_opened, powered, read_patiently
 from axbridge.cli.progress import Show
 from axbridge.comparison.comparison import Comparison, compare, following
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
-from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import AxBridgeError, BusError, UsageError
-from axbridge.motion.experiments import ExperimentEnded, ExperimentRun
+from axbridge.motion.experiments import ExperimentRun
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import walk
 from axbridge.recording.provenance import describe
@@ -67,13 +65,11 @@ class Task:
     quick: bool
 
 
-# ---- line: what `axbridge doctor` finds, and whether the control period is kept. Nothing moves.
-
 _OFTEN = 0.1  # share of the steps: more late ones are no hiccup
 
 
 def measure_line(task: Task, show: Show) -> Measured:
-    """Examine each line as `axbridge doctor` does, then step the limp robot."""
+    """Examine each line as `axbridge doctor` does, then step the limp robot, to see whether its period is kept."""
     reads = 400 if task.quick else 2000
     facts: dict[str, Any] = {"lines": [], "servos": {}, "unjudged": {}}
     lines: list[str] = []
@@ -116,8 +112,6 @@ def judge_lateness(late: Sequence[float], period: float) -> list[Finding]:
     return [Finding("the computer", problem, fix, False, "late")] if count > _OFTEN * len(late) else []
 
 
-# ---- endings: the motors are off after a program that held them was ended, by SIGTERM and by SIGKILL
-
 _STARTS = 30.0  # s in which the program that holds the motors has begun
 _DIES = 10.0  # s in which it ends
 _SNAPS = 3.0  # degrees: a motor that comes on where it is does not move so far
@@ -149,35 +143,31 @@ def measure_endings(task: Task, show: Show) -> Measured:
 def _ended(task: Task, held: Sequence[str], number: signal.Signals) -> dict[str, Any]:
     """What came of one ending: how far servos went when torque came on, and who had torque how long after."""
     command = [sys.executable, "-m", "axbridge.cli.verify_steps", task.called, task.port or "", ",".join(held)]
-    with tempfile.TemporaryFile("w+") as said, _child(command, said) as child:
-        assert child.stdout is not None
-        ready = select.select([child.stdout], [], [], _STARTS)[0]
-        line = child.stdout.readline() if ready else ""
-        if not line:
-            said.seek(0)
-            words = " ".join(said.read().split()) or "it says nothing"
-            raise BusError(f"the program that should hold the motors did not get so far: {words}", "try again")
-        started = time.monotonic()
-        child.send_signal(number)
-        with suppress(subprocess.TimeoutExpired):  # who has torque then is found
-            child.wait(_DIES)
-        on = powered(task.lines)
-        return {"moved_deg": math.degrees(float(line)), "on": on, "seconds": time.monotonic() - started}
-
-
-@contextmanager
-def _child(command: list[str], said: IO[str]) -> Iterator[subprocess.Popen[str]]:
-    """A process that is dead after the block, whatever ends that; it is asked first, so that it switches motors off."""
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True) as child:
+    pipe = subprocess.PIPE
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=said, text=True) as child,
+    ):
         try:
-            yield child
+            assert child.stdout is not None
+            ready = select.select([child.stdout], [], [], _STARTS)[0]
+            line = child.stdout.readline() if ready else ""
+            if not line:
+                said.seek(0)
+                words = " ".join(said.read().split()) or "it says nothing"
+                raise BusError(f"the program that should hold the motors did not get so far: {words}", "try again")
+            started = time.monotonic()
+            child.send_signal(number)
+            with suppress(subprocess.TimeoutExpired):  # who has torque then is found
+                child.wait(_DIES)
+            on = powered(task.lines)
+            return {"moved_deg": math.degrees(float(line)), "on": on, "seconds": time.monotonic() - started}
         finally:
-            if child.poll() is None:
-                child.terminate()
-                try:
-                    child.wait(_DIES)
-                except subprocess.TimeoutExpired:
-                    child.kill()
+            child.terminate()  # it is asked first, so that it switches motors off
+            try:
+                child.wait(_DIES)
+            except subprocess.TimeoutExpired:
+                child.kill()
 
 
 def hold(rig: Rig, port: str, names: list[str]) -> None:
@@ -192,9 +182,10 @@ def hold(rig: Rig, port: str, names: list[str]) -> None:
             robot[name].torque_on()
         while robot.time < _SETTLES:
             robot.step()
-        went = [rig.profile_of(robot[name].config).units.position * driven(start, *(
-            robot[name].read(register) for register in ("present_position", "goal_position")
-        )) for name, start in before.items()]  # fmt: skip
+        went = []
+        for name, start in before.items():
+            counts = driven(start, robot[name].read("present_position"), robot[name].read("goal_position"))
+            went.append(counts * rig.profile_of(robot[name].config).units.position)
         print(max(went), flush=True)
         while robot.time < _HOLDS and not select.select([sys.stdin], [], [], 0)[0] and robot.step() != -1:
             pass
@@ -225,8 +216,6 @@ def _left_on(lines: Sequence[ExpectedBus], on: Sequence[str], after: str, kind: 
     return [Finding(name_of(servo), problem, fix, True, kind, servo.id) for servo in servos]
 
 
-# ---- motion: one servo steps, and swings slowly; its model is given the same goals
-
 _STEP, _SWING = math.radians(35), math.radians(20)
 ENDS = -_SWING, _STEP  # between them the servo moves, rad
 _APPROACH = 0.8  # s
@@ -255,10 +244,7 @@ def measure_motion(task: Task, path: Path, show: Show) -> None:
     """Move one servo at half its torque, and record all at `path`; the others hold where they are."""
     facts = describe(task.rig, backend="real", experiment="step, sine")
     with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, facts) as recorder, robot:
-        try:
-            conduct(robot, task.servo or suited(task.rig), recorder, 1.2 if task.quick else 4.0, show)
-        except ExperimentEnded as stopped:
-            raise BusError("the robot was closed under way", "do this step again") from stopped
+        conduct(robot, task.servo or suited(task.rig), recorder, 1.2 if task.quick else 4.0, show)
 
 
 def conduct(
@@ -281,11 +267,6 @@ def conduct(
         run.segment("sine", _CYCLES * period, lambda t: arm.goal(_SWING * math.sin(math.tau * t / period)), kind="sine")
 
 
-def apart(comparison: Comparison) -> dict[str, float]:
-    """How far a servo is from its model in each part in which the motor says where the joint goes, ° RMS."""
-    return {part.kind: part.deviation.rmse for part in comparison.pairs[0].parts if part.kind in {"step", "sine"}}
-
-
 def compared(path: Path, rig: Rig, servo: str) -> Comparison:
     """A recording of `measure_motion` beside the simulation of it: hands hold the robot upright, in the air."""
     recording = open_recording(path)
@@ -294,10 +275,13 @@ def compared(path: Path, rig: Rig, servo: str) -> Comparison:
     return compare(alone, simulate(recording, held), labels=("measured", "simulated"))
 
 
-def judge_motion(rig: Rig, name: str, rmse: Mapping[str, float], path: Path) -> Measured:
-    """Whether a servo does what its model says, as well as the model claims, by its RMS distance in each part, °."""
-    servo = next(one for one in rig.servos if one.name == name)
+def judge_motion(rig: Rig, found: Comparison, path: Path) -> Measured:
+    """Whether a servo does what its model says, as well as the model claims, by its RMS distance in each part."""
+    (pair,) = found.pairs
+    name, servo = pair.name, next(one for one in rig.servos if one.name == pair.name)
     model = rig.model_of(servo)
+    # of the parts in which the motor says where the joint goes, degrees
+    rmse = {part.kind: part.deviation.rmse for part in pair.parts if part.kind in {"step", "sine"}}
     listed = ", ".join(f"{kind} {one:.2f}° RMS" for kind, one in rmse.items())
     allowed = math.degrees(allowance(rig, servo, model).wrong)
     rms = math.sqrt(sum(one**2 for one in rmse.values()) / len(rmse))
@@ -306,22 +290,20 @@ def judge_motion(rig: Rig, name: str, rmse: Mapping[str, float], path: Path) -> 
         f"look what it carries, and what holds it; if nothing does, identify it: axbridge identify {path} "
         f"--rig {rig.path} --servo {name} --model ax12 --out {name}.toml"
     )
-    findings = [] if rms <= allowed else [Finding(_called(servo), problem, fix, False, "model", servo.id)]
-    facts = {"servo": name, "model": model.name, "rmse_deg": dict(rmse)}
+    findings = [] if rms <= allowed else [Finding(f"{name} (id {servo.id})", problem, fix, False, "model", servo.id)]
+    facts = {"servo": name, "model": model.name, "rmse_deg": rmse}
     return Measured(facts, [f"{name} beside its model {model.name}: {listed} apart"], findings)
 
-
-# ---- walk: the robot, held in the air, takes its walk-ready pose and some steps, at half its torque
 
 _BEHIND = 12.0  # degrees behind its goal at the worst moment: what lags less is no more than slow
 
 
 def measure_steps(task: Task, path: Path, show: Show) -> Measured:
-    """Let the robot take so many steps in the air, and look how far its joints are behind their goals."""
+    """Let the robot, held in the air, take some steps, and look how far its joints are behind their goals."""
     steps = 2 if task.quick else 10
     gait = Gait(steps=steps)
-    facts = describe(task.rig, backend="real", experiment="walk in the air", gait=asdict(gait))
-    with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, facts) as recorder, robot:
+    about = describe(task.rig, backend="real", experiment="walk in the air", gait=asdict(gait))
+    with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, about) as recorder, robot:
         outcome = walk(robot, gait, recorder, hanging=True, progress=show)
     recording = open_recording(path)
     part = next(part for part in recording.segments if part.name == "walk")
@@ -330,21 +312,19 @@ def measure_steps(task: Task, path: Path, show: Show) -> Measured:
     weakest = min(float(np.nanmin(track.voltage)) for track in walked.values())
     behind = {pair.name: (pair.aligned or pair.plain).worst for pair in following(walked).pairs}  # lateness taken out
     worst = max(behind, key=lambda name: behind[name])
-    about = {"steps": steps, "seconds": outcome.seconds, "behind_deg": behind, "weakest_v": weakest}
+    facts = {"steps": steps, "seconds": outcome.seconds, "behind_deg": behind, "weakest_v": weakest}
     lag = f"{worst} was {behind[worst]:.1f}° behind its goal at most"
     lines = [f"{steps} steps in {outcome.seconds:.1f} s; {lag}; {weakest:.1f} V at least"]
-    return Measured(about, lines, judge_steps(task.rig, behind))
+    return Measured(facts, lines, judge_steps(task.rig, behind))
 
 
 def judge_steps(rig: Rig, behind: Mapping[str, float]) -> list[Finding]:
     """Joints that did not follow, by how far each was behind its goal, degrees."""
     fix = f"look what holds it, and at its supply; then axbridge verify --rig {rig.path} --only joints"
     problem = "was {:.0f}° behind its goal, though it carried nothing but itself"
-    return [
-        Finding(_called(servo), problem.format(behind[servo.name]), fix, False, "behind", servo.id)
-        for servo in rig.servos
-        if behind.get(servo.name, 0.0) > _BEHIND
-    ]
+    slow = [servo for servo in rig.servos if behind.get(servo.name, 0.0) > _BEHIND]
+    called = {servo.name: f"{servo.name} (id {servo.id})" for servo in slow}
+    return [Finding(called[one.name], problem.format(behind[one.name]), fix, False, "behind", one.id) for one in slow]
 
 
 # ---- whatever ends a step, motors are off, and servos as before
@@ -373,10 +353,6 @@ def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
                     for servo in line.servos:
                         for _ in range(_ATTEMPTS):
                             bus.sync_write(servo.protocol.torque_limit, {servo.id: limits[servo.id]})
-
-
-def _called(servo: ServoConfig) -> str:
-    return f"{servo.name} (id {servo.id})"
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from axbridge.cli.app import app
+from axbridge.cli.app import app, note
 from axbridge.cli.exit import stopping
 from axbridge.cli.options import BackendOption, EngineOption, ForceOption, PortOption, SeedOption, names_rig, shared
 from axbridge.cli.progress import progress
@@ -112,9 +112,7 @@ def _replay(paths: list[Path], rig: str | None, model: str | None, engine: str |
             raise UsageError(f"{word} needs the rig that is simulated", "add --rig")
     with progress("reading") as show:
         opened = [open_recording(path) for path in paths]
-        for one in opened:
-            if one.flaw:
-                typer.echo(f"note: {one.path} {one.flaw}", err=True)
+        note(*(f"{one.path} {one.flaw}" for one in opened if one.flaw))
         if rig is None:
             return replay_page(rig_of(opened[0]), opened)
         show("simulating")

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from axbridge.cli import options as opt
-from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
+from axbridge.cli.app import DONE, FAILED_CHECK, app, report
 from axbridge.cli.exit import interruptible, motors_after
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.files import check_new
 from axbridge.motion.gait import Gait
-from axbridge.motion.walking import WalkOutcome, check
+from axbridge.motion.walking import check
 from axbridge.motion.walking import walk as walk_with
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
@@ -87,27 +86,20 @@ def walk(
             facts = describe(loaded, backend=robot.backend, seed=seed, experiment="walk", gait=asdict(gait))
             with Recorder(record, facts) as recorder, robot:  # the robot ends first: no motor waits for the disk
                 outcome = walk_with(robot, gait, recorder, progress=show)
-    if json:
-        emit_json(
-            "walk-1", {**asdict(outcome), "speed": outcome.speed, "recording": None if record is None else str(record)}
-        )
-    else:
-        _print(outcome, record)
-        if robot.backend != "sim":
-            print(motors_after(loaded))
-    return FAILED_CHECK if outcome.fell else DONE
-
-
-def _print(outcome: WalkOutcome, record: Path | None) -> None:
-    print(f"planned   {outcome.planned * 100:.1f} cm in {outcome.seconds:.1f} s")
+    lines = [f"planned   {outcome.planned * 100:.1f} cm in {outcome.seconds:.1f} s"]
     if outcome.distance is None or outcome.speed is None:
-        print("distance  unknown: a real robot cannot measure it")
+        lines.append("distance  unknown: a real robot cannot measure it")
     else:
         sideways, turned = (outcome.sideways or 0.0) * 100, math.degrees(outcome.turned or 0.0)
-        print(f"walked    {outcome.distance * 100:.1f} cm, {outcome.speed * 100:.1f} cm/s")
-        print(f"drifted   {sideways:+.1f} cm to the left, turned {turned:+.0f}°")
-        print(f"tilted    {math.degrees(outcome.tilt or 0.0):.0f}° at most")
-        print(f"fell      {'yes' if outcome.fell else 'no'}")
-    print(f"energy    {outcome.energy:.0f} J, {outcome.energy / outcome.seconds:.1f} W")
-    if record is not None:
-        print(f"recording {record}")
+        lines += [
+            f"walked    {outcome.distance * 100:.1f} cm, {outcome.speed * 100:.1f} cm/s",
+            f"drifted   {sideways:+.1f} cm to the left, turned {turned:+.0f}°",
+            f"tilted    {math.degrees(outcome.tilt or 0.0):.0f}° at most",
+            f"fell      {'yes' if outcome.fell else 'no'}",
+        ]
+    lines.append(f"energy    {outcome.energy:.0f} J, {outcome.energy / outcome.seconds:.1f} W")
+    lines += [] if record is None else [f"recording {record}"]
+    lines += [] if robot.backend == "sim" else [motors_after(loaded)]
+    more = {"speed": outcome.speed, "recording": None if record is None else str(record)}
+    report("walk-1", {**asdict(outcome), **more}, lines, json=json)
+    return FAILED_CHECK if outcome.fell else DONE

@@ -18,35 +18,20 @@ from axbridge.robot.servo import Servo
 from axbridge.view.requests import Job
 
 _FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
+_ALONE = "`axbridge servo write`, when no robot is open"
 _NOT_HERE = {  # what a register would go around, and where it is done instead
-    "id": "`axbridge servo set-id`",
-    "baud_rate": "`axbridge servo set-baud`",
-    "goal_position": "its slider",
-    "moving_speed": "its speed limit",
-    "torque_limit": "its torque limit",
-    "torque_enable": "its torque switch",
-    "cw_angle_limit": "`axbridge servo write`, when no robot is open",
-    "ccw_angle_limit": "`axbridge servo write`, when no robot is open",
-    "status_return_level": "`axbridge servo write`, when no robot is open",
-    "profile_velocity": "its speed limit",
-    "profile_acceleration": "its acceleration limit",
+    "id": "`axbridge servo set-id`", "baud_rate": "`axbridge servo set-baud`", "goal_position": "its slider",
+    "moving_speed": "its speed limit", "torque_limit": "its torque limit", "torque_enable": "its torque switch",
+    "profile_velocity": "its speed limit", "profile_acceleration": "its acceleration limit",
     "goal_pwm": "its torque limit",
-}
-_NOT_HERE |= dict.fromkeys(
-    (
-        "operating_mode", "drive_mode", "homing_offset", "min_position_limit", "max_position_limit", "goal_velocity",
-        "goal_current", "secondary_shadow_id", "protocol_type", "bus_watchdog",
-    ),
-    "`axbridge servo write`, when no robot is open",
-)  # fmt: skip
-
-_HIGHEST = {
-    "temperature_limit",
-    "max_voltage_limit",
-    "max_torque",
-    "pwm_limit",
-    "current_limit",
-}  # protect the servo: above the factory's they do less
+    **dict.fromkeys((
+        "cw_angle_limit", "ccw_angle_limit", "status_return_level", "operating_mode", "drive_mode", "homing_offset",
+        "min_position_limit", "max_position_limit", "goal_velocity", "goal_current", "secondary_shadow_id",
+        "protocol_type", "bus_watchdog",
+    ), _ALONE),
+}  # fmt: skip
+# they protect the servo: above the factory's they do less
+_HIGHEST = {"temperature_limit", "max_voltage_limit", "max_torque", "pwm_limit", "current_limit"}
 _LOWEST = {"min_voltage_limit"}  # below it likewise
 _BITS = {"shutdown"}  # without one of its bits likewise
 
@@ -54,11 +39,7 @@ RegisterRow = tuple[int, str, str, str, int, str]  # address, area, access, name
 
 
 class Actions:
-    """A robot's controls.
-
-    Args:
-        robot: Whose.
-    """
+    """A robot's controls."""
 
     def __init__(self, robot: Robot) -> None:
         self._robot = robot
@@ -71,10 +52,8 @@ class Actions:
         low, high = end_of_range(servo)
         if not low <= position <= high:
             scale, unit = (math.degrees(1), "°") if servo.type == "rotational" else (1000.0, " mm")
-            raise UsageError(
-                f"{name} stays where it is: {scale * position:g}{unit} is not within "
-                f"{scale * low:.1f} .. {scale * high:.1f}{unit}"
-            )
+            ends = f"{scale * low:.1f} .. {scale * high:.1f}{unit}"
+            raise UsageError(f"{name} stays where it is: {scale * position:g}{unit} is not within {ends}")
         self._by_hand.add(name)
         if not servo.torque_enabled:
             servo.torque_on()
@@ -135,11 +114,8 @@ class Actions:
             here, target = servo.state.position, servo.target_position
             start = target if abs(target - here) < _FOLLOWS else here
             ways[name] = start, min(max(goal, servo.min_position), servo.max_position)
-        needed = [
-            minimum_jerk.shortest(end - start, self.share * robot[name].max_velocity)
-            for name, (start, end) in ways.items()
-        ]
-        duration = max(duration, *needed) if needed else duration
+        for name, (start, end) in ways.items():
+            duration = max(duration, minimum_jerk.shortest(end - start, self.share * robot[name].max_velocity))
         begun, ahead = robot.time, robot.basic_time_step / 1000
         while True:
             share = (robot.time + ahead - begun) / duration
@@ -161,12 +137,10 @@ class Actions:
             values[register] = servo.read(register)
             if number % 2:
                 yield
-        take(
-            [
-                (entry.address, entry.area.value, entry.access, key, values[key], in_units(profile, key, values))
-                for key, entry in profile.registers.items()
-            ]
-        )
+        take([
+            (entry.address, entry.area.value, entry.access, key, values[key], in_units(profile, key, values))
+            for key, entry in profile.registers.items()
+        ])  # fmt: skip
 
     def doubt(self, name: str, register: str, value: int) -> str:
         """Why somebody should think twice before this is written, in a sentence; "" if there is no reason.
@@ -181,10 +155,8 @@ class Actions:
         above, below = register in _HIGHEST and value > factory, register in _LOWEST and value < factory
         if not (above or below or (register in _BITS and factory & ~value)):
             return ""
-        return (
-            f"{name}: {register} {value} protects the servo less than the {factory} from its factory, "
-            "also after the power was off"
-        )
+        less = f"{register} {value} protects the servo less than the {factory} from its factory"
+        return f"{name}: {less}, also after the power was off"
 
     def write(self, name: str, register: str, value: int) -> str:
         """Set one register as `axbridge servo write` does: read, refuse, write, verify. What was done, in words."""

@@ -6,18 +6,21 @@ A request names what it is and has exactly the values that it takes. Everything 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from axbridge.errors import AxBridgeError, UsageError
+from axbridge.file_reading import reading
+from axbridge.files import write_whole
 from axbridge.motion.files import load_move
 from axbridge.motion.mirror import signs
+from axbridge.motion.moves import Signs
 from axbridge.motion.mtn import joints_of
 from axbridge.view.actions import RegisterRow
 from axbridge.view.page import LivePage, moves
-from axbridge.view.poses import PoseFile, mirrored
 
 START = "start pose of the rig"
 _DURATIONS = 0.1, 60.0  # s of a way to a pose
@@ -32,9 +35,6 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 class Commands:
     """Carries out what pages ask for.
 
-    Args:
-        page: Whose robot it is.
-
     Attributes:
         poses: Those that were saved.
         doubt: Servo and register of the value that somebody must confirm before it is written; None: none.
@@ -44,18 +44,23 @@ class Commands:
         self._page, self._robot = page, page.robot
         self.poses = PoseFile(Path(f"{page.robot.name}.poses.json"))
         self.doubt: tuple[str, str, int] | None = None
+        act, ask = page.actions, page.desk.ask
         self._known: dict[str, tuple[Callable[..., object], tuple[str, ...]]] = {
             "release": (page.release, ()),
-            "torque": (self._power, ("servos", "on")),
-            "move": (self._move, ("servo", "to")),
-            "limit_speed": (self._limit_speed, ("share",)),
-            "limit_torque": (self._limit_torque, ("servos", "share")),
+            # no later request takes the place of this one: what is to be off goes off
+            "torque": (lambda servos, on: ask(None, lambda: act.torque(servos, on=on)), ("servos", "on")),
+            "move": (lambda servo, to: ask(f"move {servo}", lambda: act.move(servo, to)), ("servo", "to")),
+            "limit_speed": (lambda share: ask("speed limit", lambda: act.limit_speed(share)), ("share",)),
+            "limit_torque": (
+                lambda servos, share: ask(f"torque limit {servos}", lambda: act.limit_torque(servos, share)),
+                ("servos", "share"),
+            ),
             "way": (self._way, ("pose", "seconds", "mirror")),
             "save": (self._save, ("name",)),
             "rise": (page.rise, ()),
             "play": (self._play, ("file", "pace")),
             "stop_move": (page.stop_move, ()),
-            "recover": (self._recover, ("servo",)),
+            "recover": (lambda servo: ask("recover", self._robot[servo].recover), ("servo",)),
             "registers": (self._registers, ("servo",)),
             "write": (self._write, ("servo", "register", "counts", "sure")),
             "record": (self._record, ("name",)),
@@ -81,22 +86,6 @@ class Commands:
         except AxBridgeError as error:
             self._page.tell(str(error))
 
-    def _ask(self, topic: str | None, request: Callable[[], Any]) -> None:
-        self._page.desk.ask(topic, request)
-
-    def _power(self, servos: Sequence[str], on: bool) -> None:
-        """No later request takes the place of this one: what is to be off goes off."""
-        self._ask(None, lambda: self._page.actions.torque(servos, on=on))
-
-    def _move(self, servo: str, to: float) -> None:
-        self._ask(f"move {servo}", lambda: self._page.actions.move(servo, to))
-
-    def _limit_speed(self, share: float) -> None:
-        self._ask("speed limit", lambda: self._page.actions.limit_speed(share))
-
-    def _limit_torque(self, servos: Sequence[str], share: float) -> None:
-        self._ask(f"torque limit {' '.join(servos)}", lambda: self._page.actions.limit_torque(servos, share))
-
     def _way(self, pose: str, seconds: float, mirror: bool) -> None:
         start = {servo.name: servo.position for servo in self._robot.rig.servos}
         poses = {START: start, **self.poses.poses}
@@ -104,7 +93,7 @@ class Commands:
             raise AxBridgeError(f"there is no pose {pose!r}")
         goal = mirrored(poses[pose], signs(self._robot.rig)) if mirror else poses[pose]
         duration = _within(_DURATIONS, seconds, "goto takes, s")
-        self._ask("way", lambda: self._page.actions.way(goal, duration))
+        self._page.desk.ask("way", lambda: self._page.actions.way(goal, duration))
 
     def _save(self, name: str) -> None:
         picture = self._page.picture
@@ -122,12 +111,11 @@ class Commands:
             self._page.tell(note)
         self._page.play(file, move, pace)
 
-    def _recover(self, servo: str) -> None:
-        self._ask("recover", self._robot[servo].recover)
-
     def _registers(self, servo: str) -> None:
         known = self._robot[servo]  # an error names those that there are
-        self._ask("registers", lambda: self._page.actions.registers(known.name, lambda rows: self._show(servo, rows)))
+        self._page.desk.ask(
+            "registers", lambda: self._page.actions.registers(known.name, lambda rows: self._show(servo, rows))
+        )
 
     def _show(self, servo: str, rows: Sequence[RegisterRow]) -> None:
         told = [(address, name, counts, units, access.lower()) for address, _, access, name, counts, units in rows]
@@ -147,7 +135,7 @@ class Commands:
             self._page.tell(self._page.actions.write(*asked))
             return self._page.actions.registers(servo, lambda rows: self._show(servo, rows))
 
-        self._ask("registers", write)
+        self._page.desk.ask("registers", write)
 
     def _record(self, name: str) -> None:
         file = Path(name.strip()).name  # in the folder where one started, and nowhere else
@@ -169,3 +157,38 @@ def _within(ends: tuple[float, float], value: float, what: str) -> float:
     if not low <= value <= high:
         raise UsageError(f"{what}: {value:g} is not within {low:g} .. {high:g}")
     return value
+
+
+class PoseFile:
+    """Poses by name, in a file beside the user's other work: ``{"name": {"servo": rad}}``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.poses: dict[str, dict[str, float]] = {}
+        if not path.is_file():
+            return
+        with reading(lambda what, hint: UsageError(f"{path}: {what}", hint), "move it away, or correct it"):
+            found = json.loads(path.read_text(encoding="utf-8"))
+            for name, pose in found.items():
+                self.poses[str(name)] = {str(servo): float(angle) for servo, angle in pose.items()}
+
+    def save(self, name: str, pose: Mapping[str, float]) -> None:
+        """Keep a pose, rad by servo, and write the file."""
+        if not name.strip():
+            raise UsageError("a pose needs a name", "type one in the field above")
+        kept = {servo: round(angle, 5) for servo, angle in pose.items() if math.isfinite(angle)}
+        poses = {**self.poses, name.strip(): kept}
+        try:
+            write_whole(self.path, json.dumps(poses, indent=1) + "\n")
+        except OSError as failure:
+            problem = f"{self.path} cannot be written: {failure.strerror}"
+            raise UsageError(problem, "start in another folder") from failure
+        self.poses = poses
+
+
+def mirrored(pose: Mapping[str, float], signs: Signs) -> dict[str, float]:
+    """The pose as in a mirror: left is right; servos without a partner in `signs` are left out."""
+    found = {signs[servo][0]: signs[servo][1] * angle for servo, angle in pose.items() if servo in signs}
+    if not found:
+        raise AxBridgeError("no servo of this pose has a mirror image")
+    return found

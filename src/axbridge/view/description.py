@@ -75,10 +75,8 @@ def page(title: str, description: Mapping[str, Any], *, live: bool) -> str:
     """The page as one file: everything is in it, and `live` alone lets it talk, to who has served it."""
     told = json.dumps({**description, "live": live}, separators=(",", ":"), ensure_ascii=False)
     policy = ALONE + ("; connect-src 'self'" if live else "")
-    program = "".join(
-        f"<script>{text}</script>"
-        for text in (web("uPlot.min.js"), web("plots.js"), own("body.js"), stop_script(stops=live), own("page.js"))
-    )
+    scripts = (web("uPlot.min.js"), web("plots.js"), own("body.js"), stop_script(stops=live), own("page.js"))
+    program = "".join(f"<script>{text}</script>" for text in scripts)
     return (
         own("page.html").replace("{title}", escape(title)).replace("{policy}", policy)
         .replace("{style}", web("colours.css") + web("uPlot.min.css") + own("page.css"))

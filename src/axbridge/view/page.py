@@ -16,7 +16,7 @@ from datetime import datetime
 from itertools import count
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,6 @@ from axbridge.sim.body.soles import Contact
 from axbridge.state import BusEvent, StepReport, StepTable
 from axbridge.view.actions import Actions, end_of_range
 from axbridge.view.description import described, page
-from axbridge.view.events import Events
 from axbridge.view.requests import Desk
 from axbridge.view.snapshot import Picture, frame, moved
 from axbridge.view.web_server import WebServer
@@ -52,21 +51,50 @@ _RISE = 1.5  # s in which a simulated robot is put on its feet
 _OFF = "all motors are off"
 _GENTLE = 0.3  # share of their highest speed that servos turn with at first, where the page is all that moves them
 
+_LINES = 100  # lines; the one that was last seen the longest ago makes room
+
+
+class LoggedEvent(NamedTuple):
+    """One thing that happened, times in s on the robot's clock."""
+
+    text: str
+    first: float
+    last: float
+    times: int
+
+
+class Events:
+    """What happened to a robot, as lines that stay, by what they say; methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, LoggedEvent] = {}  # the latest at the end
+        self._lock = threading.Lock()
+
+    def note(self, time: float, text: str) -> None:
+        """Something happened at `time`, s; the same again is one line with a count."""
+        with self._lock:
+            line = self._lines.pop(text, LoggedEvent(text, time, time, 0))
+            self._lines[text] = line._replace(last=time, times=line.times + 1)
+            if len(self._lines) > _LINES:
+                del self._lines[next(iter(self._lines))]
+
+    def go_on(self, time: float, text: str) -> None:
+        """What was noted is so still."""
+        with self._lock:
+            if text in self._lines:
+                self._lines[text] = self._lines[text]._replace(last=time)
+
+    def latest(self) -> list[LoggedEvent]:
+        """All lines, the latest first."""
+        with self._lock:
+            return list(reversed(self._lines.values()))
+
 
 class LivePage:
     """A robot's live page; a context manager that closes it. Made by `axbridge.view.attach.attach`.
 
-    Args:
-        robot: The robot.
-        port: As of `WebServer`.
-        host: As of `WebServer`.
-
     Attributes:
-        robot: The robot.
-        server: The web server.
-        url: Address of the page.
         desk: What waits for the robot's step.
-        actions: What can be done.
         said: The last answer to who asked for something, how many there were, and when it was given (monotonic).
         events: What happened, all of it.
         picture: The newest picture.
@@ -201,8 +229,7 @@ class LivePage:
             words = ["missing"] if name in self._missing else []
             words += [state.errors.describe()] if state.errors else []
             words += ["off until somebody lets it recover"] if name in withheld else []
-            if words:
-                found[name] = ", ".join(words)
+            found |= {name: ", ".join(words)} if words else {}
         return found
 
     def _look_at_line(self, now: float) -> tuple[float, dict[str, tuple[int, int, int]]]:
@@ -263,11 +290,9 @@ class LivePage:
         """That all motors were switched off, until one is on again; then ""."""
         if not (self.robot.stopped or self._left_off):
             return ""
-        return (
-            f"{', '.join(self._unconfirmed)} did not confirm: cut the servo supply"
-            if self._unconfirmed
-            else self._why_off
-        )
+        if self._unconfirmed:
+            return f"{', '.join(self._unconfirmed)} did not confirm: cut the servo supply"
+        return self._why_off
 
     @property
     def state(self) -> str:

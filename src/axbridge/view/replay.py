@@ -31,13 +31,7 @@ _BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
 def replay_page(rig: Rig, recordings: Sequence[Recording], labels: Sequence[str] = ()) -> str:
     """The page of one recording, or of several beside each other from their starts on.
 
-    Args:
-        rig: The robot.
-        recordings: The first is drawn solid, the others as ghosts.
-        labels: What they are called; default: their files' names.
-
-    Raises:
-        RecordingError: the first holds nothing of this robot.
+    The first is drawn solid, others as ghosts. They are called by `labels`, or by their files' names.
     """
     first = recordings[0]
     names = [servo.name for servo in rig.servos if first.span(servo.name) is not None] if len(first) else []
@@ -79,21 +73,16 @@ def _told(recording: Recording, names: Sequence[str], label: str, most: int, col
             for what, column in columns.items():
                 values = getattr(tracks[name], column)[rows]
                 found[what][place] = None if np.isnan(values).all() else heights(values)
-    return {
-        "label": label,
-        "times": packed((time - start).astype("<f4")),
-        "columns": found,
-        "base": _base(recording, time),
-    }
+    times = packed((time - start).astype("<f4"))
+    return {"label": label, "times": times, "columns": found, "base": _base(recording, time)}
 
 
 def _nearest(time: FloatArray, at: FloatArray) -> IntArray:
     """The sample nearest to each moment."""
     after = np.clip(np.searchsorted(time, at), 1, max(len(time) - 1, 1))
-    rows: IntArray = np.where(
-        at - time[after - 1] <= np.abs(time[np.minimum(after, len(time) - 1)] - at), after - 1, after
-    )
-    return np.minimum(rows, len(time) - 1)
+    before = at - time[after - 1] <= np.abs(time[np.minimum(after, len(time) - 1)] - at)
+    rows: IntArray = np.minimum(np.where(before, after - 1, after), len(time) - 1)
+    return rows
 
 
 def _base(recording: Recording, at: FloatArray) -> list[Any] | None:
@@ -120,11 +109,8 @@ def _ends(rig: Rig, name: str, track: Track) -> tuple[float, float]:
 
 def _flags(recording: Recording) -> list[tuple[float, str]]:
     """What happened, and when its parts began, s from the start."""
-    found = [
-        (
-            event.time - recording.start,
-            str(event.data.get("name", "segment")) if event.name == "segment" else event.name,
-        )
-        for event in recording.events
-    ]
-    return [(round(at, 3), text) for at, text in sorted(found)]
+    found = []
+    for event in recording.events:
+        text = str(event.data.get("name", "segment")) if event.name == "segment" else event.name
+        found.append((round(event.time - recording.start, 3), text))
+    return sorted(found)

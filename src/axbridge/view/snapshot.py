@@ -21,41 +21,23 @@ _NOWHERE = (np.nan,) * 7
 
 @dataclass(frozen=True)
 class Picture:
-    """What is shown of a robot.
+    """What is shown of a robot."""
 
-    Attributes:
-        time: S on the robot's clock.
-        states: By servo.
-        goals: Set-points, rad; NaN where a servo is limp or has none.
-        on: Which motors are switched on.
-        base: Where its base is; None: unknown, or bolted down.
-        ghost: Position of each simulated servo of a twin, rad.
-        lost: What is wrong now, by servo; "" is the line.
-        causes: Why servos do not do as their models say, in words; beside a simulation alone.
-        rate: Steps a second.
-        wanted: Steps a second that were asked for, where steps are late; else 0.
-        late: Steps that were late so far.
-        cycle: Time that a bus cycle takes, ms.
-        packets: Lost, damaged and late packets so far, by servo.
-        contacts: Where a simulated robot touches the floor, and what pushes it there.
-        seen: When it was taken, monotonic.
-    """
-
-    time: float
+    time: float  # s on the robot's clock
     states: StepTable
-    goals: Mapping[str, float]
-    on: Mapping[str, bool]
-    base: LinkPose | None
-    ghost: Mapping[str, float]
-    lost: Mapping[str, str]
-    causes: tuple[str, ...]
-    rate: float
-    wanted: float
-    late: int
-    cycle: float
-    packets: Mapping[str, tuple[int, int, int]]
-    contacts: tuple[Contact, ...] = ()
-    seen: float = field(default_factory=monotonic)
+    goals: Mapping[str, float]  # set-points, rad; NaN where a servo is limp or has none
+    on: Mapping[str, bool]  # which motors are switched on
+    base: LinkPose | None  # None: unknown, or bolted down
+    ghost: Mapping[str, float]  # position of each simulated servo of a twin, rad
+    lost: Mapping[str, str]  # what is wrong now, by servo; "" is the line
+    causes: tuple[str, ...]  # why servos do not do as their models say, in words; beside a simulation alone
+    rate: float  # steps a second
+    wanted: float  # steps a second that were asked for, where steps are late; else 0
+    late: int  # steps that were late so far
+    cycle: float  # time that a bus cycle takes, ms
+    packets: Mapping[str, tuple[int, int, int]]  # lost, damaged and late so far, by servo
+    contacts: tuple[Contact, ...] = ()  # where a simulated robot touches the floor, and what pushes it there
+    seen: float = field(default_factory=monotonic)  # when it was taken, monotonic
 
 
 def frame(picture: Picture) -> bytes:
@@ -73,7 +55,8 @@ def frame(picture: Picture) -> bytes:
 
 def moved(picture: Picture, before: Picture, least: FloatArray) -> bool:
     """Whether a joint is elsewhere by `least`, rad or m, or more; or a base, goal or motor is not as it was."""
-    if (picture.goals, picture.on) != (before.goals, before.on) and _others(picture) != _others(before):
+    now, then = (picture.goals, picture.on), (before.goals, before.on)
+    if now != then and repr(now) != repr(then):  # NaN is like NaN
         return True
     if picture.base is not None and before.base is not None:
         places = np.concatenate(picture.base) - np.concatenate(before.base)
@@ -83,11 +66,6 @@ def moved(picture: Picture, before: Picture, least: FloatArray) -> bool:
     here, there = picture.states.column("position"), before.states.column("position")
     ghosts = _column(picture.ghost, names) - _column(before.ghost, names)
     return bool((np.abs(here - there) > least).any() or (np.abs(ghosts) > least).any())
-
-
-def _others(picture: Picture) -> tuple[str, str]:
-    """Goals and motors, NaN like NaN."""
-    return repr(picture.goals), repr(picture.on)
 
 
 def _column(by_name: Mapping[str, float], names: list[str]) -> FloatArray:

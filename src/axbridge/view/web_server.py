@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from html import escape
 from http.cookies import SimpleCookie
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from axbridge.errors import UsageError
@@ -44,29 +44,8 @@ button {{ font: 600 1.6em sans-serif; width: 100%; padding: 1em; color: white; b
 """
 
 
-class Watched(Protocol):
-    """A robot whose page is served."""
-
-    @property
-    def state(self) -> str:
-        """Its motors, in a sentence."""
-
-    def all_off(self) -> None:
-        """Switch every motor off."""
-
-    def hear(self, text: str) -> None:
-        """Do what a page asks for; ValueError if it makes no sense."""
-
-    def note_nonsense(self, kind: str) -> None:
-        """Count what somebody has sent that is no request."""
-
-
 class Door:
-    """Whom the page is served to.
-
-    Args:
-        host: Address the server listens on.
-    """
+    """Whom a page is served to by a server that listens on this host."""
 
     def __init__(self, host: str) -> None:
         self._local = _is_loopback(host)
@@ -108,17 +87,14 @@ class WebServer:
         port: None: the first free one from 8080 on; 0: any.
         host: Address that it listens on; another than this machine's own takes a token.
         title: Of the page.
-        robot: Whose it is; None: of recordings, which nobody can stop.
+        robot: The `LivePage` whose it is; None: of recordings, which nobody can stop.
 
     Attributes:
         page: The page; may be given later.
         url: Its address.
-
-    Raises:
-        UsageError: the package websockets is missing, or the port is taken.
     """
 
-    def __init__(self, port: int | None, host: str, title: str, robot: Watched | None = None) -> None:
+    def __init__(self, port: int | None, host: str, title: str, robot: Any = None) -> None:
         need_websockets()
         self.page, self._title, self._robot, self._door = "", title, robot, Door(host)
         self._news: dict[str, tuple[int, str | bytes]] = {}
@@ -284,11 +260,7 @@ def _response(status: int, text: str, more: dict[str, str]) -> Any:
 
 
 def need_websockets() -> None:
-    """See that the page can be served.
-
-    Raises:
-        UsageError: the package is missing.
-    """
+    """Raise UsageError where the package is missing."""
     try:
         import websockets.asyncio.server  # noqa: F401 - to see whether it is there
     except ImportError as missing:
