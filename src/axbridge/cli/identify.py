@@ -66,7 +66,9 @@ def identify(
     ] = None,
     prove: Annotated[
         bool,
-        typer.Option(help="Fit what a hidden truth does by these commands: which parameters come back? Without --out."),
+        typer.Option(
+            "--prove", help="Fit what a hidden truth does by these commands: which parameters come back? Without --out."
+        ),
     ] = False,
     seed: SeedOption = 0,
     force: ForceOption = False,

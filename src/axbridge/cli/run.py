@@ -47,7 +47,9 @@ def run(
     model: opt.ModelOption = None,
     port: opt.PortOption = None,
     gui: opt.GuiOption = False,
-    realtime: Annotated[bool, typer.Option(help="Run the simulation in real time; --view does so, too.")] = False,
+    realtime: Annotated[
+        bool, typer.Option("--realtime", help="Run the simulation in real time; --view does so, too.")
+    ] = False,
     duration: Annotated[
         float | None, opt.shared("--duration", "In robot time; then the controller is asked to end.")
     ] = None,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Annotated, NamedTuple
+from inspect import Signature, signature
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -91,52 +92,69 @@ def _line_of(servo: str, rig: str | None, port: str | None, baud: int, *, read: 
         yield _Found(bus, number, profile, mute, where)
 
 
-@servo.command()
-def info(
-    servo: ServoArgument,
-    port: PortOption = None,
-    baud: BaudOption = 1_000_000,
-    rig: OfRigOption = None,
-    json: JsonOption = False,
-) -> None:
+_Said = tuple[str, dict[str, Any]] | tuple[str, dict[str, Any], BusError]
+
+
+def _verb(*, read: bool = False, **settings: Any) -> Callable[[Callable[..., _Said]], None]:
+    """Make a verb of what gets a servo, and returns what it did, for people and for programs, and what is wrong still.
+
+    Its own arguments come after the servo, its options among those that all these verbs have.
+    """
+
+    def register(body: Callable[..., _Said]) -> None:
+        verb = body.__name__.replace("_", "-")
+
+        def typed(
+            servo: ServoArgument, *, port: PortOption = None, baud: BaudOption = _USUAL_BAUD, rig: OfRigOption = None,
+            json: JsonOption = False, **own: Any,
+        ) -> None:  # fmt: skip
+            with _line_of(servo, rig, port, baud, read=read) as found:
+                text, facts, *wrong = body(found, **own)
+            report(f"servo-{verb}-1", facts, [text], json=json)
+            if wrong:
+                raise wrong[0]
+
+        own = [*signature(body, eval_str=True).parameters.values()][1:]
+        first, *options, _ = signature(typed, eval_str=True).parameters.values()
+        takes = [first, *(one.replace(kind=one.KEYWORD_ONLY) for one in (*own, *options))]
+        typed.__signature__ = Signature(takes)  # type: ignore[attr-defined]
+        typed.__annotations__ = {one.name: one.annotation for one in takes}
+        typed.__doc__ = body.__doc__
+        servo.command(verb, **settings)(typed)
+
+    return register
+
+
+@_verb(read=True)
+def info(found: _Found) -> _Said:
     """Print every register of a servo, in counts and in units."""
-    with _line_of(servo, rig, port, baud, read=True) as found:
-        profile = found.profile
-        values = {name: read_register(found.bus, found.id, register) for name, register in profile.registers.items()}
+    profile = found.profile
+    values = {name: read_register(found.bus, found.id, register) for name, register in profile.registers.items()}
     rows = [f"servo {found.id}: {profile.name}, firmware {values['firmware_version']}, {found.title}"]
     for name, value in values.items():
         register = profile.registers[name]
         row = f"{register.address:>4}  {register.area.value:<6} {register.access:<2}  {name:<24} {value:>6}"
         rows.append(f"{row}  {in_units(profile, name, values)}".rstrip())
-    facts = {"profile": profile.name, "protocol": profile.protocol, "registers": values}
-    _say("info", "\n".join(rows), json, id=found.id, **facts)
+    facts = {"id": found.id, "profile": profile.name, "protocol": profile.protocol, "registers": values}
+    return "\n".join(rows), facts
 
 
-@servo.command()
+@_verb(read=True)
 def read(
-    servo: ServoArgument,
+    found: _Found,
     registers: Annotated[list[str], typer.Argument(metavar="REGISTER…", help="Names, as `servo info` lists them.")],
-    port: PortOption = None,
-    baud: BaudOption = 1_000_000,
-    rig: OfRigOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> _Said:
     """Print some registers of a servo."""
-    with _line_of(servo, rig, port, baud, read=True) as found:
-        values = {name: read_register(found.bus, found.id, found.profile.register(name)) for name in registers}
-    _say("read", "\n".join(f"{name} {value}" for name, value in values.items()), json, id=found.id, registers=values)
+    values = {name: read_register(found.bus, found.id, found.profile.register(name)) for name in registers}
+    return "\n".join(f"{name} {value}" for name, value in values.items()), {"id": found.id, "registers": values}
 
 
-@servo.command(context_settings={"ignore_unknown_options": True})  # a value may be negative
+@_verb(context_settings={"ignore_unknown_options": True})  # a value may be negative
 def write(
-    servo: ServoArgument,
+    found: _Found,
     register: Annotated[str, typer.Argument(metavar="REGISTER", help="Its name, as `servo info` lists it.")],
     value: Annotated[int, typer.Argument(metavar="VALUE", help="In counts.")],
-    port: PortOption = None,
-    baud: BaudOption = 1_000_000,
-    rig: OfRigOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> _Said:
     """Set one register and check it. A value that the register already has is not written again.
 
     A new goal position switches the motor on.
@@ -145,14 +163,13 @@ def write(
         other = "set-id" if register == "id" else "set-baud"
         hint = f"use `axbridge servo {other}`, which looks before it does"
         raise UsageError(f"{register} is not changed by write", hint)
-    with _line_of(servo, rig, port, baud) as found:
-        bus, number, profile, mute, where = found
-        if mute:
-            write_blindly(bus, number, profile, register, value)
-            if register == "status_return_level" and value:
-                profile, mute = _identify(bus, number)
-        worn = None if mute else write_register(bus, number, profile, register, value)
-        mover = register in _MOVERS and (mute or read_register(bus, number, profile.register("torque_enable")))
+    bus, number, profile, mute, where = found
+    if mute:
+        write_blindly(bus, number, profile, register, value)
+        if register == "status_return_level" and value:
+            profile, mute = _identify(bus, number)
+    worn = None if mute else write_register(bus, number, profile, register, value)
+    mover = register in _MOVERS and (mute or read_register(bus, number, profile.register("torque_enable")))
     if mute:
         lines = ["the motor may have power now, and keeps it"] if mover else []
         lines += [f"sent {register} = {value}; nothing is confirmed", found.silence]
@@ -165,48 +182,39 @@ def write(
             lines.append(f"it answers PING alone now: `{commission.unmute(number, where)}` lets it answer again")
         if register == "lock" and profile.behaviour.lock_scope != "power_off":
             lines.append(f"its EEPROM takes no more writes; {commission.UNLOCK}")
-    _say("write", "\n".join(lines), json, id=number, register=register, value=value, eeprom_bytes=worn)
+    return "\n".join(lines), {"id": number, "register": register, "value": value, "eeprom_bytes": worn}
 
 
-@servo.command()
+@_verb()
 def set_id(
-    servo: ServoArgument,
+    found: _Found,
     new: Annotated[int, typer.Argument(metavar="NEW", min=0, max=253, help="Its id from now on.")],
-    port: PortOption = None,
-    baud: BaudOption = 1_000_000,
-    rig: OfRigOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> _Said:
     """Give a servo another id; refused if the new id is taken, or if two servos have the old one."""
     note = ""
-    with _line_of(servo, rig, port, baud) as found:
-        bus, number, profile, mute, _ = found
-        if not mute and is_shared(bus, number):
-            raise BusError(
-                f"id {number} answers with damaged packets: two servos with one id, or a bad cable",
-                "connect one of them at a time; both would get the new id",
-            )
-        if number != new:
-            _refuse_taken(bus, new)
-            if new == _LAST_ID and ping_all(bus):
-                problem = f"id {new} is no id beside servos of Protocol 2.0, whose packets all begin like one to it"
-                raise BusError(problem, "choose another id")
-            if not mute:
-                write_register(bus, number, profile, "id", new)
-            else:
-                try:
-                    write_blindly(bus, number, profile, "id", new)
-                except BusTimeout as error:
-                    problem = f"servo {number} should be servo {new}, but did not hear it or is locked"
-                    raise BusTimeout(new, f"{problem}: switch it off and on") from error
-                silence = found._replace(id=new).silence
-                note = f": it answers PING there; nothing else is confirmed\n{silence}"
+    bus, number, profile, mute, _ = found
+    if not mute and is_shared(bus, number):
+        raise BusError(
+            f"id {number} answers with damaged packets: two servos with one id, or a bad cable",
+            "connect one of them at a time; both would get the new id",
+        )
+    if number != new:
+        _refuse_taken(bus, new)
+        if new == _LAST_ID and ping_all(bus):
+            problem = f"id {new} is no id beside servos of Protocol 2.0, whose packets all begin like one to it"
+            raise BusError(problem, "choose another id")
+        if not mute:
+            write_register(bus, number, profile, "id", new)
+        else:
+            try:
+                write_blindly(bus, number, profile, "id", new)
+            except BusTimeout as error:
+                problem = f"servo {number} should be servo {new}, but did not hear it or is locked"
+                raise BusTimeout(new, f"{problem}: switch it off and on") from error
+            silence = found._replace(id=new).silence
+            note = f": it answers PING there; nothing else is confirmed\n{silence}"
     text = f"servo {number} is servo {new} now{note}"
-    _say("set-id", text, json, id=new, before=number, confirmed=not note)
-
-
-def _say(verb: str, text: str, json: bool, **facts: object) -> None:
-    report(f"servo-{verb}-1", facts, [text], json=json)
+    return text, {"id": new, "before": number, "confirmed": not note}
 
 
 def _refuse_taken(bus: SerialBus, new: int) -> None:
@@ -220,135 +228,113 @@ def _refuse_taken(bus: SerialBus, new: int) -> None:
     raise BusError(f"id {new} is taken: a servo answers to it", "choose another id, or unplug that servo first")
 
 
-@servo.command()
+@_verb()
 def set_baud(
-    servo: ServoArgument,
+    found: _Found,
     new: Annotated[int, typer.Argument(metavar="NEW_BAUD", help="Bits per second from now on.")],
-    port: PortOption = None,
-    baud: BaudOption = 1_000_000,
-    rig: OfRigOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> _Said:
     """Change the baud rate of a servo, and check that it answers at the new one."""
-    with _line_of(servo, rig, port, baud) as found:
-        bus, number, profile, mute, _ = found
-        register = profile.register("baud_rate")
-        code = baud_register(new, profile.units_name)
-        if code is None:
-            raise UsageError(f"an {profile.name} cannot make {new} baud", f"choose {_RATES[profile.protocol]}")
-        if mute or read_register(bus, number, register) != code:
-            if mute:
-                write_blindly(bus, number, profile, "baud_rate", code)
-            else:
-                commission.refuse_locked(bus, number, profile, "baud_rate")
-                with suppress(BusTimeout, CorruptPacket), commission.unlocked(bus, number, register, number):
-                    bus.write(number, register.address, bytes((code,)), deaf=profile.timing.eeprom_wait(1))
-                    bus.set_baud(new)
-            bus.set_baud(new)  # which shows whether it was written
-            try:
-                bus.ping(number)
-            except BusTimeout as error:
-                problem = f"it does not answer at {new} baud; `axbridge scan --baud all` finds it"
-                raise BusTimeout(number, problem) from error
+    bus, number, profile, mute, _ = found
+    register = profile.register("baud_rate")
+    code = baud_register(new, profile.units_name)
+    if code is None:
+        raise UsageError(f"an {profile.name} cannot make {new} baud", f"choose {_RATES[profile.protocol]}")
+    if mute or read_register(bus, number, register) != code:
+        if mute:
+            write_blindly(bus, number, profile, "baud_rate", code)
+        else:
+            commission.refuse_locked(bus, number, profile, "baud_rate")
+            with suppress(BusTimeout, CorruptPacket), commission.unlocked(bus, number, register, number):
+                bus.write(number, register.address, bytes((code,)), deaf=profile.timing.eeprom_wait(1))
+                bus.set_baud(new)
+        bus.set_baud(new)  # which shows whether it was written
+        try:
+            bus.ping(number)
+        except BusTimeout as error:
+            problem = f"it does not answer at {new} baud; `axbridge scan --baud all` finds it"
+            raise BusTimeout(number, problem) from error
     made = round(baud_of(code, profile.units_name))
     text = f"servo {number} talks at {new} baud now" + (f" ({made}, to be exact)" if made != new else "")
-    _say("set-baud", text, json, id=number, baud=new, exactly=made)
+    return text, {"id": number, "baud": new, "exactly": made}
 
 
-@servo.command()
+@_verb()
 def reset(
-    servo: ServoArgument,
-    port: PortOption = None,
-    baud: BaudOption = 1_000_000,
-    rig: OfRigOption = None,
+    found: _Found,
     keep: Annotated[
         str, typer.Option("--keep", metavar="id|id+baud", help="Keep these registers; Protocol 2.0 only.")
     ] = "",
     yes: YesOption = False,
-    json: JsonOption = False,
-) -> None:
+) -> _Said:
     """Factory reset: every EEPROM register gets its default, the id becomes 1."""
-    number = _address(servo, rig, port, baud)[0]
+    bus, number, profile, mute, _ = found
     if keep not in _SCOPES:
         raise UsageError(f"--keep {keep} is neither id nor id+baud", "leave it out to reset everything")
     new = number if keep else 1
     if not yes:
         what = f"Reset servo {number} to factory settings? The id {'stays' if keep else 'becomes 1'}."
         typer.confirm(what, abort=True, err=True)
-    with _line_of(servo, rig, port, baud) as found:
-        bus, number, profile, mute, _ = found
-        scoped = bus.protocol(number).ping_length > 0
-        if keep and not scoped:
-            raise UsageError(f"an {profile.name} can only reset everything", "leave --keep out")
-        if number != new:
-            _refuse_taken(bus, new)
-        scope = bytes((_SCOPES[keep],)) if scoped else b""
-        with suppress(BusTimeout, CorruptPacket):  # its new id shows whether it has done it
-            bus.instruct(number, Instruction.FACTORY_RESET, scope, answered=not mute)
-        bus.speak(new, bus.protocol(number))
-        timing, code = profile.timing, profile.register("baud_rate").initial
-        bus.clock.sleep_until(bus.clock.now() + timing.eeprom_wait(profile.eeprom_end) + 1e-3 * timing.boot_ms)
-        default = bus.baud if keep == "id+baud" else round(baud_of(int(code), profile.units_name))
-        bus.set_baud(default)
-        if not commission.answers_ping(bus, new):
-            problem = f"servo {number} was asked to reset, and should have id {new} at {default} baud now"
-            raise BusTimeout(new, f"{problem}: `axbridge scan --baud all` finds it")
+    scoped = bus.protocol(number).ping_length > 0
+    if keep and not scoped:
+        raise UsageError(f"an {profile.name} can only reset everything", "leave --keep out")
+    if number != new:
+        _refuse_taken(bus, new)
+    scope = bytes((_SCOPES[keep],)) if scoped else b""
+    with suppress(BusTimeout, CorruptPacket):  # its new id shows whether it has done it
+        bus.instruct(number, Instruction.FACTORY_RESET, scope, answered=not mute)
+    bus.speak(new, bus.protocol(number))
+    timing, code = profile.timing, profile.register("baud_rate").initial
+    bus.clock.sleep_until(bus.clock.now() + timing.eeprom_wait(profile.eeprom_end) + 1e-3 * timing.boot_ms)
+    default = bus.baud if keep == "id+baud" else round(baud_of(int(code), profile.units_name))
+    bus.set_baud(default)
+    if not commission.answers_ping(bus, new):
+        problem = f"servo {number} was asked to reset, and should have id {new} at {default} baud now"
+        raise BusTimeout(new, f"{problem}: `axbridge scan --baud all` finds it")
     text = f"servo {number} is reset: it has id {new} and talks at {default} baud now"
-    _say("reset", text, json, id=new, before=number, baud=default)
+    return text, {"id": new, "before": number, "baud": default}
 
 
-@servo.command()
-def reboot(
-    servo: ServoArgument,
-    port: PortOption = None,
-    baud: BaudOption = 1_000_000,
-    rig: OfRigOption = None,
-    json: JsonOption = False,
-) -> None:
+@_verb()
+def reboot(found: _Found) -> _Said:
     """Restart a servo: its torque goes off, and a shut-down after an overload or a fault is cleared."""
-    with _line_of(servo, rig, port, baud) as found:
-        bus, number, profile, mute, _ = found
-        if "REBOOT" not in profile.instructions:
-            raise UsageError(f"an {profile.name} cannot be rebooted", "switch its supply off and on")
-        status = None if mute else profile.registers.get("hardware_error_status")
-        before = 0 if status is None else read_register(bus, number, status)
-        bus.instruct(number, Instruction.REBOOT, answered=not mute)
-        for _ in range(_BOOT_LOOKS):
-            bus.clock.sleep_until(bus.clock.now() + 1e-3 * profile.timing.boot_ms)
-            if commission.answers_ping(bus, number):
-                break
-        else:
-            raise BusTimeout(number, f"servo {number} was asked to reboot, and has not answered since")
-        after = 0 if status is None else read_register(bus, number, status)
+    bus, number, profile, mute, _ = found
+    if "REBOOT" not in profile.instructions:
+        raise UsageError(f"an {profile.name} cannot be rebooted", "switch its supply off and on")
+    status = None if mute else profile.registers.get("hardware_error_status")
+    before = 0 if status is None else read_register(bus, number, status)
+    bus.instruct(number, Instruction.REBOOT, answered=not mute)
+    for _ in range(_BOOT_LOOKS):
+        bus.clock.sleep_until(bus.clock.now() + 1e-3 * profile.timing.boot_ms)
+        if commission.answers_ping(bus, number):
+            break
+    else:
+        raise BusTimeout(number, f"servo {number} was asked to reboot, and has not answered since")
+    after = 0 if status is None else read_register(bus, number, status)
     had, has = (HardwareError(value).describe() if value else "" for value in (before, after))
     text = f"servo {number} has restarted" + (f"; it had: {had}" if had else "")
-    _say("reboot", text, json, id=number, had=had, has=has)
-    if after:
-        raise BusError(f"servo {number} still reports: {has}", "remove the cause, then reboot it again")
+    facts = {"id": number, "had": had, "has": has}
+    if not after:
+        return text, facts
+    return text, facts, BusError(f"servo {number} still reports: {has}", "remove the cause, then reboot it again")
 
 
-@servo.command()
+@_verb()
 def torque(
-    servo: ServoArgument,
+    found: _Found,
     state: Annotated[str, typer.Argument(metavar="on|off", help="What the motor shall be.")],
-    port: PortOption = None,
-    baud: BaudOption = 1_000_000,
-    rig: OfRigOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> _Said:
     """Switch torque on or off. When on, the servo holds its position, also after this program has ended."""
     if state not in {"on", "off"}:
         raise UsageError(f"torque is on or off, not {state!r}")
-    with _line_of(servo, rig, port, baud) as found:
-        bus, number, profile, mute, _ = found
-        if state == "on" and not mute:
-            present = read_register(bus, number, profile.register("present_position"))
-            write_register(bus, number, profile, "goal_position", present)
-        (write_blindly if mute else write_register)(bus, number, profile, "torque_enable", int(state == "on"))
+    bus, number, profile, mute, _ = found
+    if state == "on" and not mute:
+        present = read_register(bus, number, profile.register("present_position"))
+        write_register(bus, number, profile, "goal_position", present)
+    (write_blindly if mute else write_register)(bus, number, profile, "torque_enable", int(state == "on"))
     text = f"torque of servo {number} is {state}"
     if mute:
         text = f"sent torque {state} to servo {number}; nothing is confirmed\n{found.silence}"
-    _say("torque", text, json, id=number, torque=state, confirmed=not mute)
+    return text, {"id": number, "torque": state, "confirmed": not mute}
 
 
 @servo.command(context_settings={"ignore_unknown_options": True})  # an angle may be negative
@@ -405,7 +391,8 @@ def goto(
     if lost is not None:
         raise lost
     text = f"{there}; {motors_after(alone)}"
-    _say("goto", text, json, id=alone.servos[0].id, servo=one.name, position_rad=end, arrived=arrived)
+    facts = {"id": alone.servos[0].id, "servo": one.name, "position_rad": end, "arrived": arrived}
+    report("servo-goto-1", facts, [text], json=json)
     if arrived:
         return DONE
     print(f"it did not get to {angle:g}°: something holds it, or its load is too heavy", file=sys.stderr)

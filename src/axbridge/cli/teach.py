@@ -44,6 +44,7 @@ def teach(
     smooth: Annotated[
         str, typer.Option("--smooth", metavar="TIME", help="Width of the smoothing, such as 60ms; 0 = none.")
     ] = "60ms",
+    seed: opt.SeedOption = 0,
     force: opt.ForceOption = False,
     json: opt.JsonOption = False,
 ) -> None:
@@ -75,7 +76,7 @@ def teach(
 
     with (
         stopping(loaded, lambda: left),
-        open_robot(loaded, backend, port=port) as robot,
+        open_robot(loaded, backend, port=port, seed=seed) as robot,
         pressed() as key,
     ):
         names = chosen(robot, only)
