@@ -29,6 +29,7 @@ BUSY = {"loss", "rate"}  # what a busy machine adds
 @pytest.fixture
 def line(monkeypatch):
     """Two servos; the doctor asks the first ids only: `test_scan` asks all of them, and so do tests on a served line."""
+    monkeypatch.setattr("axbridge.cli.doctor.PACKETS", 50)
     monkeypatch.setattr("axbridge.bus.diagnose.scan", partial(scan, ids=range(8)))
     with PtyLine((1, 2)) as made:
         yield made
@@ -52,7 +53,7 @@ def test_a_servo_that_refuses_every_read_is_named_with_its_error(line, capsys, a
 
 
 def test_doctor_is_content_with_a_healthy_line(line, capsys):
-    assert 0 in (run(line, "doctor", "--packets", "50") for _ in range(5))  # a busy machine may cost it its rate
+    assert 0 in (run(line, "doctor") for _ in range(5))  # a busy machine may cost it its rate
     assert capsys.readouterr().out.endswith("nothing to repair\n")
 
 
@@ -70,7 +71,7 @@ def test_doctor_is_content_with_a_healthy_line(line, capsys):
 )
 def test_doctor_names_the_cause(line, capsys, address, data, kind, words):
     line.tables[1][address : address + len(data)] = data
-    assert run(line, "doctor", "--packets", "10", "--rig", "pan_tilt", "--json") == 1
+    assert run(line, "doctor", "--rig", "pan_tilt", "--json") == 1
     (report,) = json.loads(capsys.readouterr().out)["lines"]
     (finding,) = [finding for finding in report["findings"] if finding["kind"] == kind]
     assert words in finding["problem"]
@@ -80,7 +81,7 @@ def test_doctor_names_the_cause(line, capsys, address, data, kind, words):
 
 def test_doctor_names_an_alarm(line, capsys):
     line.errors[2] = 0x20
-    assert run(line, "doctor", "--packets", "10") == 1
+    assert run(line, "doctor") == 1
     assert "! servo 2: reports overload\n" in capsys.readouterr().out
 
 
@@ -108,7 +109,7 @@ def test_doctor_prints_the_udev_rule_without_a_port(capsys):
 
 
 def test_doctor_never_switches_a_motor_on(line):
-    run(line, "doctor", "--packets", "50")
+    run(line, "doctor")
     assert not any(table[24] for table in line.tables.values())
     assert not any(code in {3, 4, 5, 0x83} for _, code, _, _ in line.heard)
 
@@ -150,7 +151,7 @@ def test_a_servo_that_answers_no_read_says_how_to_make_it(mute, capsys):
     said = capsys.readouterr().out
     assert "id   1  status return level 0: answers PING, but no read and no write\n" in said
     assert repair in said
-    assert run(mute, "doctor", "--packets", "20", "--json") == 1
+    assert run(mute, "doctor", "--json") == 1
     (report,) = json.loads(capsys.readouterr().out)["lines"]
     assert set(report["loss"]) == {"2"}  # the others are measured
     assert run(mute, "servo", "info", "1") == 3
@@ -185,7 +186,7 @@ def test_a_locked_servo_is_told_so_with_the_remedy_and_written_nothing(line, cap
 
 def test_doctor_finds_a_servo_left_as_a_wheel_and_its_command_mends_it(line, capsys):
     line.tables[1][6:10] = bytes(4)
-    assert run(line, "doctor", "--packets", "10", "--json") == 1
+    assert run(line, "doctor", "--json") == 1
     (report,) = json.loads(capsys.readouterr().out)["lines"]
     (finding,) = [finding for finding in report["findings"] if finding["kind"] == "wheel"]
     assert run_arguments(finding["fix"].split()[1:]) == 0
@@ -216,8 +217,9 @@ def test_two_servos_with_one_id_are_found_by_the_handshake_before_a_robot_starts
     assert "axbridge servo set-id" in caught.value.hint
 
 
-def test_two_servos_with_one_id_are_found_by_the_doctor(twins, capsys):
-    assert run_arguments(["doctor", "--port", twins, "--packets", "50", "--json"]) == 1
+def test_two_servos_with_one_id_are_found_by_the_doctor(twins, capsys, monkeypatch):
+    monkeypatch.setattr("axbridge.cli.doctor.PACKETS", 50)
+    assert run_arguments(["doctor", "--port", twins, "--json"]) == 1
     (report,) = json.loads(capsys.readouterr().out)["lines"]
     assert [finding["id"] for finding in report["findings"] if finding["kind"] == "collision"] == [1]
 
@@ -331,11 +333,12 @@ def test_ports_that_are_none_end_with_code_three(capsys, port):
 
 
 def test_what_many_servos_have_in_common_is_told_once_with_one_command_for_all(capsys, monkeypatch):
+    monkeypatch.setattr("axbridge.cli.doctor.PACKETS", 50)
     monkeypatch.setattr("axbridge.bus.diagnose.scan", partial(scan, ids=range(8)))
     with PtyLine(range(1, 7)) as line:
         for id_ in (1, 2, 3, 4, 6):
             line.tables[id_][5] = 250
-        assert run(line, "doctor", "--packets", "50") == 1
+        assert run(line, "doctor") == 1
         said = capsys.readouterr().out
     assert "servos: 1-6\n" in said
     assert "! servos 1-4, 6: is set to wait 790 µs before each answer\n" in said

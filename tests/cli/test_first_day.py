@@ -231,7 +231,6 @@ def test_a_servo_is_meant_by_id_or_name_and_a_rig_comes_with_or_without_its_word
     "words",
     [
         ["record", "step", "bench_arm"],
-        ["verify", "bench_arm"],
         ["export", "bam", "bench_arm", "--out", "m.json"],
         ["identify", "step.mcap", "--rig", "bench_arm", "--model", "ax12", "--out", "p.toml"],
     ],

@@ -25,13 +25,16 @@ from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.toml_tables import shipped
 from axbridge.units import Calibration
 
+PACKETS = 1000  # reads that measure how many are lost
+_NEAR = 3  # counts between a servo's own angle limit and the rig's that are no matter
+_SHOWN = ("firmware_version", "return_delay_time", "status_return_level", "temperature_limit", "shutdown")
+
 
 @app.command()
 def doctor(
     port: PortOption = None,
     rig: Annotated[str | None, shared("--rig", "Check that its servos answer.")] = None,
     baud: BaudOption = 1_000_000,
-    packets: Annotated[int, typer.Option("--packets", min=1, help="Number of reads that measure packet loss.")] = 1000,
     udev_rule: Annotated[
         bool, typer.Option("--udev-rule", help="Print the udev rule for adapters, then exit.")
     ] = False,
@@ -48,7 +51,7 @@ def doctor(
     reports = []
     for expected in buses_of(port, rig, baud):
         with expected.open() as bus, progress("opening the port", quiet=json) as show:
-            reports.append(diagnose(bus, expected.servos, packets, show))
+            reports.append(diagnose(bus, expected.servos, PACKETS, show))
             if loaded is not None:
                 examined(bus, expected, loaded, reports[-1])
     if json:
@@ -108,10 +111,6 @@ def in_words(facts: dict[str, Any]) -> list[str]:
             f"worst loss {max(facts['loss'].values()):.2%}"
         )
     return lines
-
-
-_NEAR = 3  # counts between a servo's own angle limit and the rig's that are no matter
-_SHOWN = ("firmware_version", "return_delay_time", "status_return_level", "temperature_limit", "shutdown")
 
 
 def examined(bus: SerialBus, line: ExpectedBus, rig: Rig, report: Diagnosis) -> dict[str, dict[str, int]]:

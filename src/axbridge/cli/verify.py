@@ -65,7 +65,6 @@ def verify(
         str, typer.Option("--only", help=f"Do only these steps, separated by commas: {', '.join(_STEPS)}.")
     ] = "",
     joints: Annotated[str, opt.shared("--joints", "You turn them by hand.")] = "",
-    servo: Annotated[str | None, opt.shared("--servo", "Compare it with its model; default: the least loaded.")] = None,
     engine: opt.EngineOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Read less and move less, to check again.")] = False,
     force: opt.ForceOption = False,
@@ -81,10 +80,7 @@ def verify(
     wanted = opt.listed(only, list(_STEPS), "step")
     queue = [name for name in _STEPS if name in (wanted or _STEPS)]
     folder = out or Path(f"verify-{loaded.name}")
-    servo = servo and opt.servo_of(loaded, servo).name
-    task = Task(loaded, rig, port, buses_of(port, rig, 0), folder, opt.servos_of(loaded, joints), servo, quick)
-    if servo is not None:
-        suited(loaded, servo)
+    task = Task(loaded, rig, port, buses_of(port, rig, 0), folder, opt.servos_of(loaded, joints), quick)
     kept = {} if force else results.load(folder / results.KEPT, loaded)
     if not kept:
         check_new(*(folder / file for file in (results.KEPT, results.PAGE, results.TEXT)), force=force)
@@ -183,7 +179,7 @@ class _Run:
         if name in _MOVING and broken:
             raise UsageError(f"first repair what was found: {', '.join(broken)}", "then do those steps again")
         swing, step = (abs(math.degrees(end)) for end in steps.ENDS)
-        servo = task.servo or (suited(task.rig) if name == "motion" else "")
+        servo = suited(task.rig) if name == "motion" else ""
         first = task.lines[0].servos[0].name
         moves = _MOVES[name].format(first=first, servo=servo, swing=swing, step=step, steps=2 if task.quick else 10)
         known = len(self.outcomes["joints"].facts.get("turns", ())) if "joints" in self.outcomes else 0
@@ -203,7 +199,7 @@ class _Run:
                 return steps.with_what_is_left_on(task.lines, steps.measure_steps(task, path, show))
             steps.measure_motion(task, path, show)
         show("simulating")
-        self.motion = steps.compared(path, task.rig, task.servo or steps.suited(task.rig))
+        self.motion = steps.compared(path, task.rig, suited(task.rig))
         return steps.with_what_is_left_on(task.lines, steps.judge_motion(task.rig, self.motion, path))
 
     def _joints(self) -> Measured:

@@ -53,7 +53,7 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """What is wanted: a rig that ends limp, and how the user calls it; `joints` are turned, `servo` is compared."""
+    """What is wanted: a rig that ends limp, and how the user calls it; `joints` are turned."""
 
     rig: Rig
     called: str
@@ -61,7 +61,6 @@ class Task:
     lines: list[ExpectedBus]
     folder: Path
     joints: list[str]
-    servo: str | None
     quick: bool
 
 
@@ -222,15 +221,15 @@ _APPROACH = 0.8  # s
 _CYCLES = 2  # of the sine
 
 
-def suited(rig: Rig, wanted: str | None = None) -> str:
+def suited(rig: Rig) -> str:
     """The servo that such a motion does least harm to: of those that may go so far, the one that carries least."""
-    limits = ((servo, *servo.soft_limits) for servo in rig.servos if wanted in {None, servo.name})
+    limits = ((servo, *servo.soft_limits) for servo in rig.servos)
     able = [servo for servo, low, high in limits if low <= ENDS[0] and ENDS[1] <= high]
     if not able:
         low, high = (math.degrees(end) for end in ENDS)
-        who = f"servo {wanted} of rig {rig.name} does not go" if wanted else f"no servo of rig {rig.name} goes"
-        raise UsageError(f"{who} from {low:.0f} to {high:.0f}°", "choose another, or leave the step motion out")
-    if rig.world is None or wanted:
+        problem = f"no servo of rig {rig.name} goes from {low:.0f} to {high:.0f}°"
+        raise UsageError(problem, "leave the step motion out")
+    if rig.world is None:
         return able[0].name
     tree = rig.tree()
     carried = [1] * len(tree.links)
@@ -244,7 +243,7 @@ def measure_motion(task: Task, path: Path, show: Show) -> None:
     """Move one servo at half its torque, and record all at `path`; the others hold where they are."""
     facts = describe(task.rig, backend="real", experiment="step, sine")
     with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, facts) as recorder, robot:
-        conduct(robot, task.servo or suited(task.rig), recorder, 1.2 if task.quick else 4.0, show)
+        conduct(robot, suited(task.rig), recorder, 1.2 if task.quick else 4.0, show)
 
 
 def conduct(
