@@ -79,7 +79,7 @@ def _calibrated(hand: Hand[Mounting], rig: Rig, queue: list[str]) -> dict[str, M
 
     def one(name: str, count: str) -> Mounting | str:
         servo = servos[name]
-        taken = {_mover(robot, found): joint for joint, found in hand.found.items() if joint != name}
+        taken = {_at(robot, found.bus, found.id): joint for joint, found in hand.found.items() if joint != name}
         meant, words = _meant(robot, servo, taken)
         print(f"joint {count}: {name}, {words}", flush=True)
 
@@ -128,11 +128,6 @@ def _zero_and_limits(hand: Hand[Mounting], name: str, turned: float) -> Mounting
     return Mounting(config.bus, config.id or 0, profile, zero, 1 if turned > 0 else -1, reach, config.registers)
 
 
-def _mover(robot: Robot, found: Mounting) -> str:
-    """The servo that was found to move a joint, as it is called here."""
-    return _at(robot, found.bus, found.id)
-
-
 def _at(robot: Robot, bus: str, id: int | None) -> str:
     return next((one.name for one in robot.values() if (one.config.bus, one.config.id) == (bus, id)), "")
 
@@ -170,19 +165,17 @@ def _refuse_unwritable(rig: Rig, given: str) -> None:
         raise UsageError(f"{given}: parameters are not calibrated", "give the rig's name alone")
     if rig.comes_along:
         own = f"my_{rig.name}"
-        raise UsageError(
-            f"rig {rig.name} comes with axbridge", f"run `axbridge rig copy {rig.name} {own}`, then calibrate {own}"
-        )
+        hint = f"run `axbridge rig copy {rig.name} {own}`, then calibrate {own}"
+        raise UsageError(f"rig {rig.name} comes with axbridge", hint)
     check_writable(rig.path)
 
 
 def _chosen(rig: Rig, joints: str) -> list[str]:
     """The rig's Dynamixels that were asked for."""
-    on_a_line = rig.dynamixels
-    if not on_a_line:
+    if not rig.dynamixels:
         raise UsageError(f"rig {rig.name} has no Dynamixels", "there is nothing to calibrate")
     names = servos_of(rig, joints)
-    return [servo.name for servo in on_a_line if servo.name in names]
+    return [servo.name for servo in rig.dynamixels if servo.name in names]
 
 
 def _write(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json, note
+from axbridge.cli.app import DONE, FAILED_CHECK, app, note, report
 from axbridge.cli.options import EngineOption, ForceOption, JsonOption, names_rig, servo_of, shared
 from axbridge.cli.progress import Show, progress
 from axbridge.comparison import tables
@@ -94,8 +94,9 @@ def compare(
     with progress("reading", quiet=json) as show:
         reference = open_recording(recording)
         floor = None if again is None else _repeated(reference, again)
-        if more or beside is not None:
-            _check_walk(reference, beside)
+        if (more or beside is not None) and not is_walk(reference):
+            word = "--beside" if beside is not None else "a second --model"
+            raise UsageError(f"{word} is for walks, and not all of these are walks", _WALKS)
         if rig is None and engine is not None:
             rig = _rig_of(reference)
         loaded = None if rig is None else Rig.load(rig)
@@ -117,7 +118,11 @@ def compare(
             write_html(found, html, again=floor, walks=walks, progress=show)
         if png is not None:
             write_png(found, png)
-    _print(found, floor, walks, failed, [path for path in (html, png) if path is not None], json=json)
+    document, lines = _in_words(found, floor, walks)
+    lines += [f"wrote {path}" for path in (html, png) if path is not None]
+    report("compare-1", document | {"failed": failed}, lines, json=json)
+    for label, side, doubts in zip(found.labels, (found.reference, found.other), found.doubts, strict=True):
+        note(*([f"{label} {side.flaw}"] if side.flaw else ()), *(f"{label}: {line}" for line in doubts))
     note(*(line for line in lacking if line not in failed))
     note(*failed, kind="failed")
     if lacking and fail_if and not allow_partial:
@@ -131,27 +136,15 @@ def _of_servo(found: Comparison, servo: str) -> Comparison:
     pairs = tuple(pair for pair in found.pairs if pair.name == name)
     if not pairs:
         why = found.missing.get(name, "it was not recorded")
-        raise UsageError(
-            f"{name} cannot be compared: {why}", f"there are: {', '.join(one.name for one in found.pairs)}"
-        )
+        there = ", ".join(one.name for one in found.pairs)
+        raise UsageError(f"{name} cannot be compared: {why}", f"there are: {there}")
     return replace(found, pairs=pairs, missing={})
 
 
-def _check_walk(reference: Recording, beside: Path | None) -> None:
-    if not is_walk(reference):
-        word = "--beside" if beside is not None else "a second --model"
-        raise UsageError(f"{word} is for walks, and not all of these are walks", _WALKS)
-
-
 def _compared(
-    reference: Recording,
-    other: Path | None,
-    beside: Path | None,
-    rig: Rig | None,
-    models: tuple[str, ...],
-    engine: str | None,
-    show: Show,
-) -> tuple[Comparison, Comparison | None]:
+    reference: Recording, other: Path | None, beside: Path | None, rig: Rig | None, models: tuple[str, ...],
+    engine: str | None, show: Show,
+) -> tuple[Comparison, Comparison | None]:  # fmt: skip
     """The reference beside what it is compared with, and beside a third side where one is given.
 
     Without another recording and without a rig, it is compared with its own goals.
@@ -187,34 +180,19 @@ def _repeated(reference: Recording, again: Path) -> Comparison:
     return beside_each_other(reference, repeat, labels=("recorded", "repeat"))
 
 
-def _print(
-    found: Comparison,
-    floor: Comparison | None,
-    walks: list[WalkSide],
-    failed: list[str],
-    written: list[Path],
-    *,
-    json: bool,
-) -> None:
-    """Figures on stdout, doubts about the recordings on stderr."""
+def _in_words(found: Comparison, floor: Comparison | None, walks: list[WalkSide]) -> tuple[dict[str, Any], list[str]]:
+    """Figures, for programs and for people."""
     sides = (found,) if floor is None else (found, floor)
     errors = tables.errors_beside(*sides)
-    if json:
-        simpler = {name: tables.errors_document(one) for name, one in errors.items()}
-        walked = {"walks": document(walks)} if walks else {}
-        emit_json("compare-1", summary(found) | walked | {"while_driven": simpler, "failed": failed})
-    else:
-        print(printable(walk_headline(walks) or headline(found), lines=True) + "\n")
-        if walks:
-            print(table_text(walk_table(walks)) + "\n")
-        print(table_text(tables.deviation_table(found)))
-        beside = tables.beside_table(errors, *sides)
-        for table in (*([] if beside is None else [beside]), *tables.response_tables(found, found.pairs[0])):
-            print("\n" + table_text(table))
-        for path in written:
-            print(f"wrote {path}")
-    for label, side, lines in zip(found.labels, (found.reference, found.other), found.doubts, strict=True):
-        note(*([f"{label} {side.flaw}"] if side.flaw else ()), *(f"{label}: {line}" for line in lines))
+    simpler = {name: tables.errors_document(one) for name, one in errors.items()}
+    figures = summary(found) | ({"walks": document(walks)} if walks else {}) | {"while_driven": simpler}
+    lines = [printable(walk_headline(walks) or headline(found), lines=True), ""]
+    lines += [table_text(walk_table(walks)), ""] if walks else []
+    lines.append(table_text(tables.deviation_table(found)))
+    beside = tables.beside_table(errors, *sides)
+    for table in (*([] if beside is None else [beside]), *tables.response_tables(found, found.pairs[0])):
+        lines += ["", table_text(table)]
+    return figures, lines
 
 
 def _label(model: str) -> str:

@@ -111,9 +111,8 @@ def import_(
             why = f"{path} has neither meta/info.json nor control.csv and state_motor.csv"
             raise UsageError(why, "give a log, a LeRobot dataset's folder, or an arm's")
         elif episode is not None or calibration is not None:
-            raise UsageError(
-                f"{path} is no dataset of LeRobot", "give its folder, or leave --episode and --calibration"
-            )
+            hint = "give its folder, or leave --episode and --calibration"
+            raise UsageError(f"{path} is no dataset of LeRobot", hint)
         else:
             found = import_log(
                 path,

@@ -164,7 +164,7 @@ def _rows(cycle: Cycle, result: CycleResult, scales: _Scales) -> list[tuple[tupl
     """Cells of each servo, and which of them say that something is wrong."""
     rows = []
     for servo in cycle.servos:
-        loss = _loss(cycle, servo.id)
+        loss = _line_of(cycle).stats.of(servo.id).loss
         state = result.states.get(servo.name)
         if state is None:
             cells = (servo.name, str(servo.id), *["-"] * 6, _brief(result.faults[servo.name]), f"{loss:.2%}")
@@ -194,39 +194,26 @@ def _wire_share(cycle: Cycle, result: CycleResult) -> float:
 
 
 def _brief(fault: BusError) -> str:
-    if isinstance(fault, BusTimeout):
-        return "no answer"
-    return (
-        "damaged answer"
-        if isinstance(fault, CorruptPacket)
-        else "port lost"
-        if isinstance(fault, PortError)
-        else fault.message
-    )
+    words = {BusTimeout: "no answer", CorruptPacket: "damaged answer", PortError: "port lost"}
+    return next((said for kind, said in words.items() if isinstance(fault, kind)), fault.message)
 
 
-def _loss(cycle: Cycle, id: int) -> float:
-    stats: Any = getattr(cycle.bus, "stats", None)
-    return float(stats.of(id).loss) if stats else 0.0
+def _line_of(cycle: Cycle) -> SerialBus:
+    assert isinstance(cycle.bus, SerialBus)  # as they were made above
+    return cycle.bus
 
 
 def _caption(cycle: Cycle, result: CycleResult) -> str:
-    times = cycle.times.as_dict()
-    first = (
-        f"{getattr(cycle.bus, 'port_name', 'bus')}: {times['rate']:.0f} Hz, reading takes {1e3 * times['p50']:.2f} ms "
-        f"(p99 {1e3 * times['p99']:.2f} ms), {_wire_share(cycle, result):.0%} wire"
-    )
-    stats: Any = getattr(cycle.bus, "stats", None)
-    if stats is None:
-        return first
-    lines = stats.servos.values()
+    times, bus = cycle.times.as_dict(), _line_of(cycle)
     asked, lost, damaged, late, again = (
-        sum(getattr(line, name) for line in lines) for name in ("asked", "timeouts", "corrupt", "late", "retries")
+        sum(getattr(line, name) for line in bus.stats.servos.values())
+        for name in ("asked", "timeouts", "corrupt", "late", "retries")
     )
-    counts = (
-        f"{asked} asked, {lost} lost, {damaged} damaged, {late} late, {again} asked again, {stats.junk} stray bytes"
+    return (
+        f"{bus.port_name}: {times['rate']:.0f} Hz, reading takes {1e3 * times['p50']:.2f} ms "
+        f"(p99 {1e3 * times['p99']:.2f} ms), {_wire_share(cycle, result):.0%} wire\n"
+        f"{asked} asked, {lost} lost, {damaged} damaged, {late} late, {again} asked again, {bus.stats.junk} stray bytes"
     )
-    return f"{first}\n{counts}"
 
 
 def _table(cycles: list[Cycle], results: list[CycleResult], scales: _Scales, causes: Iterable[str]) -> Table:
@@ -249,12 +236,11 @@ def _print_plain(cycles: list[Cycle], results: list[CycleResult], scales: _Scale
 
 
 def _document(cycle: Cycle, result: CycleResult) -> dict[str, Any]:
-    stats: Any = getattr(cycle.bus, "stats", None)
     return {
-        "port": getattr(cycle.bus, "port_name", None),
+        "port": _line_of(cycle).port_name,
         "states": {name: state._asdict() for name, state in result.states.items()},
         "faults": {name: fault.message for name, fault in result.faults.items()},
         "cycle": cycle.times.as_dict(),
         "wire_share": _wire_share(cycle, result),
-        "line": stats.as_dict() if stats else None,
+        "line": _line_of(cycle).stats.as_dict(),
     }

@@ -138,9 +138,8 @@ def _check_reach(tcp: str, allow_remote: bool) -> None:
     if not tcp or is_loopback(parse_address(tcp)[0]):
         return
     if not allow_remote:
-        raise UsageError(
-            f"--tcp {tcp}: other machines could move the robot", "serve on 127.0.0.1, or add --allow-remote"
-        )
+        hint = "serve on 127.0.0.1, or add --allow-remote"
+        raise UsageError(f"--tcp {tcp}: other machines could move the robot", hint)
     print(f"axbridge: everybody who reaches {tcp} can move the robot", file=sys.stderr)
 
 
