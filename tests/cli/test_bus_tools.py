@@ -354,11 +354,10 @@ def test_monitor_counts_what_is_lost_and_names_who_is_missing(line, capsys):
     assert re.search(r"\d+ asked, [1-9]\d* lost, 0 damaged, \d+ late, ", rows[4][0])
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["doctor", "--udev-rule"]])
-def test_a_reader_that_goes_away_is_no_error(arguments):
+def test_a_reader_that_goes_away_is_no_error():
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "axbridge", *arguments]
+    command = [sys.executable, "-m", "axbridge", "--help"]
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""The main job, end to end: the demo, the same script on both backends, and dynamixel-sdk alone on the served port."""
+"""The main job, end to end: the demo."""
 
 import json
 import subprocess
@@ -9,7 +9,6 @@ import pytest
 
 from axbridge.cli import app
 from axbridge.recording.stored import open_recording
-from axbridge.virtual.background import serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
@@ -101,28 +100,3 @@ def test_a_robot_with_legs_walks_and_its_page_shows_its_knees(tmp_path, monkeypa
     assert len(page) < 2e6
     command = said.split("next:\n")[1].splitlines()[0].split()
     assert app.run(command[1:]) == 0
-
-
-SDK_ALONE = """
-import sys, time
-from dynamixel_sdk import PacketHandler, PortHandler
-
-port, packets = PortHandler(sys.argv[1]), PacketHandler(1.0)
-assert port.openPort() and port.setBaudRate(1_000_000)
-model, result, error = packets.ping(port, 1)
-assert (model, result, error) == (12, 0, 0), (model, result, error)
-assert packets.write2ByteTxRx(port, 1, 30, 700) == (0, 0)
-position, end = 0, time.monotonic() + 20
-while abs(position - 700) > 4 and time.monotonic() < end:
-    position, result, error = packets.read2ByteTxRx(port, 1, 36)
-    assert result == 0
-assert not any(name.startswith("axbridge") for name in sys.modules)
-print(position)
-"""
-
-
-def test_dynamixel_sdk_alone_reads_and_moves_the_served_arm():
-    with serving("bench_arm") as port:
-        done = run("-c", SDK_ALONE, port)
-    assert done.returncode == 0, done.stderr
-    assert abs(int(done.stdout) - 700) <= 4

@@ -14,9 +14,7 @@ from axbridge.bus.scan import has_feetech, scan
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, HARDWARE, app, report
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, shared
-from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, UsageError
-from axbridge.robot.backend import ports_of
 
 _ATTEMPTS = 5  # on a line that loses packets
 _PATIENCE = 0.02  # s: an answer that a busy computer keeps waiting is not lost
@@ -128,6 +126,9 @@ def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
     """The buses meant by the options of a verb."""
     if rig is None:
         return [ExpectedBus(port or "auto", baud)]
+    from axbridge.config.rig import Rig  # which takes its time: who has no rig should not wait for it
+    from axbridge.robot.backend import ports_of
+
     loaded = Rig.load(rig)
     if not loaded.dynamixels:
         raise UsageError(f"rig {loaded.name} has no Dynamixels, so there is no line", "name a port with --port")
