@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Annotated
 
 from axbridge.cli.app import app, emit_json, note
-from axbridge.cli.by_hand import KEYS, Hand
+from axbridge.cli.by_hand import BACK, KEYS, MOVE, SKIP, YES, Ended, Hand, ask, pressed
 from axbridge.cli.exit import early_end, motors_after
-from axbridge.cli.keys import BACK, MOVE, SKIP, YES, Ended, ask, pressed
 from axbridge.cli.options import JsonOption, PortOption, RigOption, YesOption, servos_of, shared
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig

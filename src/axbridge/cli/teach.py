@@ -13,8 +13,8 @@ import typer
 
 from axbridge.cli import options as opt
 from axbridge.cli.app import app, emit_json, note
+from axbridge.cli.by_hand import END, pressed
 from axbridge.cli.exit import stopping
-from axbridge.cli.keys import END, pressed
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, UsageError
 from axbridge.files import check_new

@@ -19,10 +19,9 @@ from axbridge.cli import options as opt
 from axbridge.cli import verify_report as results
 from axbridge.cli import verify_steps as steps
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
-from axbridge.cli.by_hand import KEYS, Hand
+from axbridge.cli.by_hand import AGAIN, BACK, KEYS, QUIT, SKIP, YES, Ended, Hand, ask, pressed
 from axbridge.cli.doctor import tell
 from axbridge.cli.exit import early_end, motors_after
-from axbridge.cli.keys import AGAIN, BACK, QUIT, SKIP, YES, Ended, ask, pressed
 from axbridge.cli.off import broadcast_off, buses_of
 from axbridge.cli.progress import Show, progress
 from axbridge.cli.verify_steps import Measured, Task, compared, suited
