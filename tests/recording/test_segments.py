@@ -9,6 +9,7 @@ from axbridge.cli import app, import_  # noqa: F401 - registers it
 from axbridge.comparison.comparison import following, summary
 from axbridge.errors import RecordingError, UsageError
 from axbridge.recording.import_logs import import_log, parse_columns
+from axbridge.recording.provenance import rig_of
 from axbridge.recording.segments import marked, parse_mark, trimmed
 from axbridge.recording.stored import open_recording
 
@@ -98,7 +99,7 @@ def test_units_that_cannot_be(items, unit, message):
         parse_columns(items, unit)
 
 
-def test_the_command_marks_and_trims(log, monkeypatch):
+def test_the_command_marks_and_trims_and_notes_the_rig(log, monkeypatch, capsys):
     monkeypatch.chdir(log.parent)
     columns = [part for item in COLUMNS for part in ("--column", item)]
     more = ("--unit", "deg", "--servo", "knee", "--from", "1", "--segment", "step=1.5:4", "--segment", "drop=4:5.5")
@@ -109,3 +110,7 @@ def test_the_command_marks_and_trims(log, monkeypatch):
     ]  # fmt: skip
     assert found.segments[0].data["target"] == pytest.approx(math.radians(60))
     assert found.start == 1.0
+    for rig, status in (("bench_arm", app.MISUSE), ("leg", app.DONE)):  # of which one has a servo "knee"
+        assert app.run(["import", "log.csv", f"{rig}.mcap", *columns, *more, "--rig", rig]) == status
+    assert rig_of(open_recording(log.parent / "leg.mcap")).name == "leg"
+    assert "bench_arm has no servo knee\nit has shoulder" in capsys.readouterr().err
