@@ -1,4 +1,4 @@
-"""A servo in PyBullet against an independent integration of the same equations."""
+"""A servo on a joint of PyBullet: its stop, its supply, its latency, and the strict model."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""MuJoCo as engine: servos against scipy, rolling and resting contacts, shapes, and how it is chosen."""
+"""MuJoCo as engine: resting contacts, shapes and meshes, a robot that stands, and how it is chosen."""
 
 import json
 import math
