@@ -87,7 +87,7 @@ def test_the_same_setup_twice_writes_no_eeprom_the_second_time(line, bus):
     for _ in range(2):
         assert apply_registers(bus, 1, AX, SETUP) == {}
         assert line.writes == 4
-        assert bus.stats.eeprom_writes == 4
+        assert bus.eeprom_writes == 4
 
 
 @pytest.mark.parametrize(("name", "value"), [("present_position", 3), ("led", 7)])

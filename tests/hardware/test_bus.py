@@ -118,9 +118,9 @@ def test_the_same_setup_twice_writes_no_eeprom_the_second_time(bus, first):
     with kept(bus, id_, profile, "return_delay_time", "status_return_level", "temperature_limit") as before:
         setup = {**before, "return_delay_time": 2}
         apply_registers(bus, id_, profile, setup)
-        written = bus.stats.eeprom_writes
+        written = bus.eeprom_writes
         assert apply_registers(bus, id_, profile, setup) == {}
-        assert bus.stats.eeprom_writes == written
+        assert bus.eeprom_writes == written
 
 
 def test_an_id_is_changed_and_given_back_and_none_is_given_twice(hardware_port, found, first, free, capsys):

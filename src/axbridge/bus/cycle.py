@@ -1,12 +1,8 @@
 """One control cycle: all goals out in one packet, then one read a servo. It goes on whatever is missing.
 
-`send` writes torque limits before goals: a servo that came back must not begin with one hard push. `receive` reads the
-servos in their order, and one of them, another in each cycle, with its torque limit in front: 2 bytes more a cycle show
-within n cycles who has shut down. What the samples then call for (a servo beyond its limits goes limp) is written after
-the last read, so that it does not stand between two samples of one cycle.
-
-Replies become one table of register counts, whole columns at a time. Only rows that are out of the ordinary are looked
-at one by one.
+`receive` reads the servos in their order, and one of them, another in each cycle, with its torque limit in front: 2
+bytes more a cycle show within n cycles who has shut down. What the samples then call for (a servo beyond its limits
+goes limp) is written after the last read, so that it does not stand between two samples of one cycle.
 
 A servo that protects itself sets its Torque Limit to 0, or takes its Torque Enable away. Whatever is written to these
 then wakes it. So a servo with a new alarm, or one that was away, gets nothing before both registers were read. Where
@@ -16,8 +12,8 @@ Torque Enable is read of each servo that gets goals, too, twice a second and aft
 servo was without power (it was away, or has forgotten what was written), or somebody has switched it off. Neither gets
 goals: the first until its owner has set it up again (`Cycle.revived`), the other until its torque is on again.
 
-Values are register counts; the Robot knows radians. Time is the bus's clock, so a cycle on a virtual bus runs in
-simulated time.
+Replies become one table of register counts, whole columns at a time (`_take_usual`). All else is looked at one by one.
+Time is the bus's clock, so a cycle on a virtual bus runs in simulated time.
 """
 
 from __future__ import annotations

@@ -31,14 +31,8 @@ class GroupReadingBus(Bus):
     def _gather(self, protocol: Protocol, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
         """Send `frame`; what is heard until as many status packets came, or their time is over."""
 
-    def _same_room(
-        self,
-        protocol: Protocol,  # noqa: ARG002
-        ids: Sequence[int],  # noqa: ARG002
-        address: int,
-        length: int,
-    ) -> tuple[int, int] | None:
-        """From where on, and how many bytes, to ask all of `ids` for, so that no older answer fits; None: not now."""
+    def _same_room(self, _: Protocol, __: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
+        """From where on, and how many bytes, to ask these servos for, so that no older answer fits; None: not now."""
         return address, length
 
     def _note_answers(self, heard: Iterable[int], missing: Iterable[int], count: int) -> None:

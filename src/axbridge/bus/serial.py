@@ -196,15 +196,6 @@ class SerialBus(GroupReadingBus):
             raise
 
     @property
-    def eeprom_writes(self) -> int:
-        """See `Bus`; it is one of the `stats`."""
-        return self.stats.eeprom_writes
-
-    @eeprom_writes.setter
-    def eeprom_writes(self, count: int) -> None:
-        self.stats.eeprom_writes = count
-
-    @property
     def remote(self) -> bool:
         """Whether the port is a network port."""
         return self.port.adapter.kind == "remote"
@@ -458,9 +449,11 @@ class SerialBus(GroupReadingBus):
         for count in range(length, most + 1):
             asked = [(id_, count) for id_ in ids] + [(BROADCAST, len(ids) * (count + 4))]
             speakers = [(self._speaker(id_), self._speaker(id_).answered[size]) for id_, size in asked]
-            held = self.stats.unasked and any(answered in {who.last, who.before} for who, answered in speakers)
-            busy = any(answered.again > now for _, answered in speakers) or any(late.owes(*one) for one in asked)
-            if not held and not busy:
+            if not (
+                any(answered.again > now for _, answered in speakers)
+                or any(late.owes(*one) for one in asked)
+                or (self.stats.unasked and any(answered in {who.last, who.before} for who, answered in speakers))
+            ):
                 return address - (count - length) if address - begin >= count - length else address, count
         return None
 

@@ -48,13 +48,11 @@ class LineStats:
     Attributes:
         servos: Per id.
         junk: Bytes that belonged to no packet.
-        eeprom_writes: EEPROM bytes sent to servos, those of repeated writes included.
         reopened: Times a lost port came back.
     """
 
     servos: dict[int, ServoStats] = field(default_factory=dict)
     junk: int = 0
-    eeprom_writes: int = 0
     reopened: int = 0
     unasked = False  # no counter: whether a whole reply has ever come that nobody waited for
 
