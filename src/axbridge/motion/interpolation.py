@@ -65,7 +65,7 @@ class JointPath:
         if self.law == "cubic":
             rest = 1 - share
             lean = share * rest * (out * rest - into * share)
-            return start + (end - start) * share * share * (3 - 2 * share) + duration * lean
+            return start + (end - start) * (share * share * (3 - 2 * share)) + duration * lean
         return start + (end - start) * (share if self.law == "linear" else minimum_jerk.way(share))
 
     def peak_speeds(self) -> FloatArray:
