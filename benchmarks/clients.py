@@ -153,7 +153,7 @@ def writing(
 ) -> tuple[Callable[[], Any], Callable[[Any], bool | None]]:
     """A call that writes another number, counts, each time, and whether it is there then; None: the old one is."""
     numbers = itertools.cycle(range(2000, 2100, 10))
-    held = [read(), 0]
+    held = [math.nan, 0]
 
     def ask() -> Any:
         held[1] = next(numbers)
@@ -163,7 +163,7 @@ def writing(
         before, held[0] = held[0], read()
         if abs(round(held[0]) - held[1]) <= 1:  # rustypot cuts a count off where others round
             return True
-        return None if held[0] == before else False
+        return None if held[0] == before or math.isnan(before) else False
 
     return ask, right
 
@@ -322,19 +322,25 @@ def mixed_calls(address: str) -> Iterator[tuple[list[Call], float]]:
     ], delay  # fmt: skip
 
 
-def measured(calls: list[Call], times: int, delay: float) -> Iterator[dict[str, Any]]:
-    """A row for each call."""
+def measured(
+    calls: list[Call], times: int, delay: float, forget: Callable[[], object] = lambda: None
+) -> Iterator[dict[str, Any]]:
+    """A row for each call; `forget` is done before each: a client may take a late answer for the next one."""
     for call in calls:
         took: list[float] = []
         found: list[bool | None] = []
         for _ in range(times):
             took.append(math.nan)
             found.append(None)
+            forget()
             began = time.perf_counter()
-            with suppress(Exception):  # whatever a client raises: no answer
+            try:
                 said = call.ask()
                 took[-1] = time.perf_counter() - began
                 found[-1] = call.right(said)
+            except BaseException as failure:  # whatever a client raises, rustypot's panics, too: no answer
+                if isinstance(failure, KeyboardInterrupt):
+                    raise
         yield row(call.client, call.what, found, took, call.bytes * BYTE + call.delays * delay)
 
 
@@ -385,7 +391,7 @@ def rows(times: int, lerobot: str | None) -> Iterator[dict[str, Any]]:
             read = getattr(packets, f"read{of.size}ByteTxRx")
             truth = [float(sure(read, port, id_, of.position)) for id_ in IDS]
             delay = 2e-6 * sure(packets.read1ByteTxRx, port, 3, of.delay)
-            yield from measured(sdk_calls(of, port, packets, truth), times, delay)
+            yield from measured(sdk_calls(of, port, packets, truth), times, delay, port.ser.reset_input_buffer)
             port.closePort()
             yield from measured(rustypot_calls(of, address, truth), times, delay)
             if of.rig == "koch":

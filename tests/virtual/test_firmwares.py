@@ -58,7 +58,7 @@ def test_a_shutdown_takes_torque_enable_and_only_that_gives_it_back(old):
     old.write(24, 1, id=0)
     old.wait(0.05)
     assert error(old, 0) == 0
-    assert servo.driven
+    assert servo.firmware.driven
 
 
 def test_one_byte_of_a_word_where_a_profile_takes_it(tmp_path):

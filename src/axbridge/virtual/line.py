@@ -302,7 +302,7 @@ class Line:
 
     def _hears(self, servo: VirtualServo, start: float, size: int) -> bool:
         """Whether a servo understands a packet of `size` bytes that begins at `start` (s)."""
-        if not servo.powered or (start < servo.deaf_until and self.timing == "wire"):
+        if not servo.firmware.powered or (start < servo.deaf_until and self.timing == "wire"):
             return False
         timing, off = servo.profile.timing, servo.baud - self.baud
         return size <= timing.rx_buffer and (off == 0.0 or abs(off) <= timing.baud_tolerance * servo.baud)

@@ -138,16 +138,6 @@ class VirtualServo:
         self.deaf_until: float = time
 
     @property
-    def powered(self) -> bool:
-        """Whether it has power."""
-        return self.firmware.powered
-
-    @property
-    def driven(self) -> bool:
-        """Whether the motor is driven."""
-        return self.firmware.driven
-
-    @property
     def _answering(self) -> int:
         """What it answers, by Dynamixel's levels: 0 a PING alone, 1 reads, too, 2 everything."""
         return self.table.data[self._level] + 2 - self.protocol.full_level
@@ -467,7 +457,7 @@ class VirtualServo:
             now = table.data[address : min(address + len(data), eeprom)]
             burnt = len(now) if self.burns_all else sum(map(int.__ne__, old, now))
             self.deafness += burnt * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6
-        written, driven = Written(values, before, time), self.driven
+        written, driven = Written(values, before, time), self.firmware.driven
         self.firmware.take(written)
         aim = self.firmware.aim(written) if driven and not old else None
         if aim is None:
@@ -491,7 +481,7 @@ class VirtualServo:
     def push(self, time: float) -> None:
         """Hand the registers to the motor."""
         reading = float(self._motors.state[self.row, _READING])
-        self._motors.set_command(self.row, self.firmware.command(reading, driven=self.driven), time)
+        self._motors.set_command(self.row, self.firmware.command(reading, driven=self.firmware.driven), time)
 
     def _state_at(self, time: float) -> list[float]:
         """Its row of the state array at `time` (s)."""
