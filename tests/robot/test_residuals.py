@@ -12,7 +12,7 @@ from axbridge.config.model import PredictionParams
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
 from axbridge.robot.backend import open_sim
-from axbridge.robot.twin.passive_twin import Onlooker
+from axbridge.robot.twin.passive_twin import PassiveTwin
 from axbridge.robot.twin.residuals import REMEDIES, Allowance, Residuals, allowance
 from axbridge.state import ServoState
 from tests.support.hand import led
@@ -103,12 +103,12 @@ def test_an_onlooker_names_an_extra_load_of_servos_that_somebody_else_commands(
     cycle, id_ = Cycle(bus, known), next(one.id for one in rig.servos if one.name == servo)
     bus.write(id_, cycle.servos_by_name[servo].protocol.torque_enable, b"\1")
     bus.write(id_, address, goal)
-    onlooker, found = Onlooker(rig, {"main": bus}), []
+    twin, found = PassiveTwin(rig, {"main": bus}), []
     for _ in range(100):
-        found += onlooker.update(bus.clock.now(), cycle.receive().states)
+        found += twin.update(bus.clock.now(), cycle.receive().states)
         bus.clock.sleep_until(bus.clock.now() + 0.02)
     assert bus.read(id_, address, len(goal)).data == goal  # nothing was written
-    onlooker.close()
+    twin.close()
     sim.close()
     assert {cause for cause, _ in found} == ({"extra load"} if factor > 1 else set())
     assert {one for _, one in found} <= {servo}

@@ -11,7 +11,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.errors import BusError, BusTimeout, PortError, RobotStopped, SimulationDiverged, UsageError
 from axbridge.robot.safety import net as safety
 from axbridge.robot.safety import policies
-from axbridge.robot.safety.exit import WAYS_OUT, still_powered
+from axbridge.robot.safety.exit import EXIT_HANDLERS, still_powered
 from tests.support.pty_line import PtyLine
 
 pytestmark = pytest.mark.slow
@@ -423,7 +423,7 @@ def test_when_the_program_ends_no_thread_of_it_reaches_the_line_any_more(line, c
     safety.Safety([cycle], policy, park_pose={"hip": 501, "knee": 501, "ankle": 501}).arm()
     thread, refused = driving()
     powered_soon(line)
-    WAYS_OUT.leave_for_good()
+    EXIT_HANDLERS.leave_for_good()
     heard = len(line.heard)
     thread.join(0.2)  # time enough for many goals
     assert thread.is_alive()
@@ -441,7 +441,7 @@ def test_a_line_that_a_thread_keeps_to_the_end_is_left_to_the_guard(line, cycle)
     power(line)
     watched = safety.Safety([cycle])
     watched.arm()
-    WAYS_OUT.leave_for_good()
+    EXIT_HANDLERS.leave_for_good()
     assert watched._guard.poll() is None
     assert powered(line) == {1, 2, 3}
     os.close(watched._pipe)  # as when the process is gone
@@ -565,7 +565,7 @@ def test_a_missing_guard_is_an_error_where_warnings_are_and_leaves_no_net_behind
     with pytest.raises(BusError, match="no guard process.*\n"), watched:
         pass
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
-    WAYS_OUT.leave_for_good()
+    EXIT_HANDLERS.leave_for_good()
     assert powered(line) == {1, 2, 3}  # it never was this net's
 
 

@@ -25,7 +25,7 @@ from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, RigError, UsageError
 from axbridge.robot.open import with_usual_engine
-from axbridge.robot.twin.passive_twin import Onlooker
+from axbridge.robot.twin.passive_twin import PassiveTwin
 from axbridge.robot.twin.residuals import REMEDIES
 
 _PERIOD = 0.02  # s: 50 Hz
@@ -72,8 +72,8 @@ def monitor(
         causes = _Causes(live=live, quiet=json)
         if model is not None and rig is not None:
             with progress("building the simulation", quiet=json):
-                causes.onlooker = stack.enter_context(closing(_onlooker(rig, model, engine, cycles)))
-        for_ever = live or (causes.onlooker is not None and not json)
+                causes.twin = stack.enter_context(closing(_twin_of(rig, model, engine, cycles)))
+        for_ever = live or (causes.twin is not None and not json)
         results = _watch(cycles, scales, causes, duration or (0.0 if for_ever else 1.0), live=live)
     if json:
         lines = [_document(cycle, result) for cycle, result in zip(cycles, results, strict=True)]
@@ -84,16 +84,16 @@ def monitor(
 
 
 class _Causes:
-    """What an onlooker has named.
+    """What a twin has named.
 
     Attributes:
-        onlooker: Who looks; None = nobody.
+        twin: Of the servos; None = none.
         found: All of it: time, servo and cause.
         latest: The last few, in words.
     """
 
     def __init__(self, *, live: bool, quiet: bool) -> None:
-        self.onlooker: Onlooker | None = None
+        self.twin: PassiveTwin | None = None
         self.found: list[dict[str, Any]] = []
         self.latest: deque[str] = deque(maxlen=_LATEST)
         self._said = not (live or quiet)
@@ -101,10 +101,10 @@ class _Causes:
 
     def look(self, results: list[CycleResult]) -> None:
         """Take a cycle of each line in."""
-        if self.onlooker is None:
+        if self.twin is None:
             return
         states = {name: state for result in results for name, state in result.states.items()}
-        for cause, name in self.onlooker.update(time.monotonic(), states):
+        for cause, name in self.twin.update(time.monotonic(), states):
             passed = time.monotonic() - self._begun
             self.found.append({"time": passed, "servo": name, "cause": cause})
             self.latest.append(f"{passed:7.1f} s  {name}: {cause} ({REMEDIES[cause]})")
@@ -112,12 +112,12 @@ class _Causes:
                 print(self.latest[-1], flush=True)
 
 
-def _onlooker(rig: str, model: str, engine: str | None, cycles: list[Cycle]) -> Onlooker:
+def _twin_of(rig: str, model: str, engine: str | None, cycles: list[Cycle]) -> PassiveTwin:
     loaded = with_usual_engine(Rig.load(rig), engine).with_model(model)
     if loaded.world is None:
         raise RigError(loaded.path, "world", "there is no body to simulate", 'add [world] urdf = "…"')
     lines = [bus.name for bus in loaded.buses]  # in the order of their cycles
-    return Onlooker(loaded, {name: cycle.bus for name, cycle in zip(lines, cycles, strict=True)})
+    return PassiveTwin(loaded, {name: cycle.bus for name, cycle in zip(lines, cycles, strict=True)})
 
 
 def _watch(cycles: list[Cycle], scales: _Scales, causes: _Causes, seconds: float, *, live: bool) -> list[CycleResult]:

@@ -29,7 +29,7 @@ from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.feetech import FeetechDrive
 from axbridge.robot.drives.ideal import IdealDrive
 from axbridge.robot.drives.x_drive import XDrive
-from axbridge.robot.safety.exit import WAYS_OUT
+from axbridge.robot.safety.exit import EXIT_HANDLERS
 from axbridge.robot.safety.net import Safety
 from axbridge.robot.sensors import Sample, Sensor, SimulatedSensor
 from axbridge.robot.serial_imu import SerialImu
@@ -142,7 +142,7 @@ class Connection:
     def send(self, goals: Mapping[str, Goal]) -> float:
         """Write the goals, in one packet a bus."""
         if self._safety is not None:
-            self._safety.tell_guard()
+            self._safety.update_guard()
         heard = -math.inf
         for cycle in self.cycles.values():
             here = {servo.name: goals[servo.name] for servo in cycle.servos if servo.name in goals}
@@ -166,10 +166,10 @@ class Connection:
             for places, result in zip(self._places.values(), results, strict=True):
                 rows[places], fresh[places] = result.rows, result.fresh
         self._read_at = self.backend.clock.now()
-        self._say_lost_ports(faults)
+        self._warn_lost_ports(faults)
         return rows, fresh, faults
 
-    def _say_lost_ports(self, faults: Mapping[str, BusError]) -> None:
+    def _warn_lost_ports(self, faults: Mapping[str, BusError]) -> None:
         """Say why a port is lost and with whom, each reason once, and when all are back."""
         lost = {fault.message for fault in faults.values() if isinstance(fault, PortError)}
         for message in sorted(lost - self._lost_ports):
@@ -269,7 +269,7 @@ class Connection:
         """
         if os.getpid() == self._owner:
             self.closed = True
-            with WAYS_OUT.ending:
+            with EXIT_HANDLERS.ending:
                 for cycle in self.cycles.values():
                     cycle.bus.turn.reserve(threading.get_ident())
             self._exit.close()

@@ -157,14 +157,14 @@ class Joint:
             self._warned.add(capability)
             warn(f"servo {self.config.name!r} {EMULATION[capability]}")
 
-    def say_clipped(self, command: str, checked: checks.Checked) -> None:
+    def warn_clipped(self, command: str, checked: checks.Checked) -> None:
         """Say what was clipped, the first time that this command goes beyond this end: loops repeat themselves."""
         key = command, (checked.value or 0.0) > 0
         if checked.warning and key not in self._warned:
             self._warned.add(key)
-            self.say(checked.warning, command)
+            self.warn(checked.warning, command)
 
-    def say(self, message: str, command: str = "") -> None:
+    def warn(self, message: str, command: str = "") -> None:
         """Warn of a command to this joint; with the unit of its numbers."""
         unit = _UNITS.get(command.removeprefix("available "), {}).get(self.drive.type, "")
         warn(f"servo {self.config.name!r}{unit and f' ({unit})'}: {message}")

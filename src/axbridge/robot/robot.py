@@ -344,7 +344,7 @@ class Robot(Mapping[str, Servo]):
         end = joint.check(goal)
         assert end.value is not None  # it is finite
         if end.warning:
-            joint.say(end.warning, "position")
+            joint.warn(end.warning, "position")
         if not joint.torque_enabled:
             servo.torque_on()
         here, target = servo.position, servo.target_position

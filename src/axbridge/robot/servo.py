@@ -61,7 +61,7 @@ class Servo:
         for joint in (self._joint, *self._joint.siblings):
             checked = joint.check(scaled(position, joint.multiplier))
             if checked.value is None:
-                return self._joint.say(checked.warning, "position")
+                return self._joint.warn(checked.warning, "position")
             if math.isinf(checked.value):
                 joint.require("wheel")
             setpoints = joint.setpoints
@@ -71,7 +71,7 @@ class Servo:
             setpoints.torque = setpoints.duty = None
             joint.remember_request(self._joint, "position", position)
             if joint is self._joint:
-                joint.say_clipped("position", checked)
+                joint.warn_clipped("position", checked)
         return None
 
     def set_velocity(self, velocity: float) -> None:
@@ -86,11 +86,11 @@ class Servo:
         for joint in (self._joint, *self._joint.siblings):
             checked = checks.velocity(velocity * joint.multiplier, joint.limits.velocity, endless=signed)
             if checked.value is None:
-                return self._joint.say(checked.warning, "velocity")
+                return self._joint.warn(checked.warning, "velocity")
             joint.setpoints.velocity = checked.value
             joint.remember_request(self._joint, "velocity", velocity)
             if joint is self._joint:
-                joint.say_clipped("velocity", checked)
+                joint.warn_clipped("velocity", checked)
         return None
 
     def set_acceleration(self, acceleration: float) -> None:
@@ -101,7 +101,7 @@ class Servo:
         """
         checked = checks.acceleration(self._number(acceleration, "an acceleration"))
         if checked.value is None:
-            return self._joint.say(checked.warning, "acceleration")
+            return self._joint.warn(checked.warning, "acceleration")
         if checked.value != -1:
             self._joint.require("acceleration")
         self._joint.setpoints.acceleration = checked.value
@@ -115,9 +115,9 @@ class Servo:
         """
         checked = checks.available_torque(self._number(torque, "a torque"), self.max_torque)
         if checked.value is None:
-            return self._joint.say(checked.warning, "torque")
+            return self._joint.warn(checked.warning, "torque")
         self._joint.setpoints.available_torque = checked.value
-        self._joint.say_clipped("available torque", checked)
+        self._joint.warn_clipped("available torque", checked)
         return None
 
     def set_control_pid(self, p: float, i: float, d: float) -> None:
@@ -132,7 +132,7 @@ class Servo:
         p, i, d = (self._number(gain, "a gain") for gain in (p, i, d))
         refused = checks.gains(p, i, d)
         if refused:
-            return self._joint.say(refused)
+            return self._joint.warn(refused)
         self._joint.require("pid")
         self._joint.setpoints.gains = (p, i, d)
         self._joint.setpoints.gains_set += 1
@@ -151,13 +151,13 @@ class Servo:
         for joint in (self._joint, *self._joint.siblings):
             checked = checks.torque(torque * joint.multiplier, joint.setpoints.available_torque)
             if checked.value is None:
-                return self._joint.say(checked.warning, "torque")
+                return self._joint.warn(checked.warning, "torque")
             joint.require("torque")
             if not joint.setpoints.enabled:
                 joint.switch_on()
             joint.setpoints.torque, joint.setpoints.duty = checked.value, None
             if not self._joint.siblings:
-                joint.say_clipped("torque", checked)
+                joint.warn_clipped("torque", checked)
         return None
 
     def set_duty(self, duty: float) -> None:
@@ -175,7 +175,7 @@ class Servo:
         for joint in (self._joint, *self._joint.siblings):
             checked = checks.duty(duty * joint.multiplier)
             if checked.value is None:
-                return self._joint.say(checked.warning)
+                return self._joint.warn(checked.warning)
             full = joint.registers("turns by velocity, not by duty").profile.units.full_scale
             joint.require("duty")
             if not joint.setpoints.enabled:
@@ -183,7 +183,7 @@ class Servo:
             joint.setpoints.duty = round(checked.value * full) / full  # as the register takes it
             joint.setpoints.torque = None
             if joint is self._joint:
-                joint.say_clipped("duty", checked)
+                joint.warn_clipped("duty", checked)
         return None
 
     def set_damping_constant(self, damping: float) -> None:
@@ -197,7 +197,7 @@ class Servo:
             raise UnsupportedOperation(f"servo {self.name!r} has no brake", "only ideal joints have one")
         setpoints = self._joint.setpoints
         if not 0 <= damping < math.inf:
-            return self._joint.say(f"damping must be positive, not {damping:g}; it stays {setpoints.damping:g}")
+            return self._joint.warn(f"damping must be positive, not {damping:g}; it stays {setpoints.damping:g}")
         setpoints.damping = damping
         return None
 

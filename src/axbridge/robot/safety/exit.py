@@ -1,4 +1,4 @@
-"""Every way out of this process goes through `WAYS_OUT`, which owns the nets: signals and the interpreter's end.
+"""Every way out of this process goes through `EXIT_HANDLERS`, which owns the nets: signals and the interpreter's end.
 
 When the program ends, the lines are kept from the policy on, for good: no thread of it moves a servo any more. The
 guards speak last. A signal that a handler of the program's own takes up ends nothing, or not yet: then only the main
@@ -60,7 +60,7 @@ class _Handler:
         self.earlier = earlier
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        WAYS_OUT.take_up(number, frame, self)
+        EXIT_HANDLERS.handle(number, frame, self)
 
     @property
     def deadly(self) -> bool:
@@ -68,7 +68,7 @@ class _Handler:
         return self.earlier.deadly if isinstance(self.earlier, _Handler) else not callable(self.earlier)
 
 
-class WaysOut:
+class ExitHandlers:
     """Owns the nets that are armed in this process.
 
     Attributes:
@@ -142,7 +142,7 @@ class WaysOut:
                 steps.callback(net.apply_for_good)
             _reserve(nets, threading.get_ident())
 
-    def take_up(self, number: int, frame: FrameType | None, handler: _Handler) -> None:
+    def handle(self, number: int, frame: FrameType | None, handler: _Handler) -> None:
         """What `handler` does with a signal: as soon as no transaction is under way in this thread."""
         for turn in (turn for net in self.nets for turn in net.turns):
             if turn.mine:
@@ -254,9 +254,9 @@ def _read_signals(reading: int, noticed: Callable[[int], None]) -> None:
                 noticed(number)
 
 
-WAYS_OUT = WaysOut()
+EXIT_HANDLERS = ExitHandlers()
 
 
 def still_powered() -> tuple[str, ...]:
     """The servos that may still be powered after the last nets were disarmed; empty while a new one watches."""
-    return tuple(WAYS_OUT.unconfirmed)
+    return tuple(EXIT_HANDLERS.unconfirmed)

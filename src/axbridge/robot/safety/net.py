@@ -35,7 +35,7 @@ from axbridge.bus.line_lock import Turn
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.clock import WallClock
 from axbridge.errors import BusError, UsageError
-from axbridge.robot.safety.exit import WAYS_OUT
+from axbridge.robot.safety.exit import EXIT_HANDLERS
 from axbridge.robot.safety.policies import Policy, disarm, hold, limp, park, torque_reads
 
 _log = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ class Safety:
         self._leaving = False
         self._fed_at = time.monotonic()
         try:
-            WAYS_OUT.add(self)
+            EXIT_HANDLERS.add(self)
             if self._with_guard:
                 self._start_guard()
             for cycle in self._real:
@@ -137,13 +137,13 @@ class Safety:
         Servos that did not confirm the last `release` are left to the guard, and reported when it fails, too. A forked
         child changes nothing: the net is its parent's.
         """
-        if self not in WAYS_OUT.nets:
+        if self not in EXIT_HANDLERS.nets:
             return
         try:
             self.dismiss_guard()
         finally:  # also when one more signal ends the wait for the guard, which knows its task by then
             self._armed = False
-            WAYS_OUT.remove(self)
+            EXIT_HANDLERS.remove(self)
             self._stop.set()
             if self._watchdog is not None and self._watchdog is not threading.current_thread():
                 self._watchdog.join(timeout=1.0)
@@ -190,8 +190,8 @@ class Safety:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with WAYS_OUT.ending:
-            if self not in WAYS_OUT.nets:
+        with EXIT_HANDLERS.ending:
+            if self not in EXIT_HANDLERS.nets:
                 return
         self._leaving = True
         try:
@@ -242,7 +242,7 @@ class Safety:
         self._left = errors = {name: error for name, error in errors.items() if name not in self._absent}
         return errors
 
-    # -- what `WAYS_OUT` asks for --------------------------------------------------------------------------------------
+    # -- what `EXIT_HANDLERS` asks for -----------------------------------------------------------------------------
 
     def interrupt(self) -> None:
         """See `Net.interrupt`. Goals are taken again from the present position on, unless the servos hold."""
@@ -392,7 +392,7 @@ class Safety:
         elif self._armed and self._with_guard and (self._lines() or self._names()):
             self._start_guard()
 
-    def tell_guard(self) -> None:
+    def update_guard(self) -> None:
         """Let the guard know which EEPROM it has to give back if this process dies; after each step's commands."""
         owed = {
             (fd, id_): (cycle.bus.protocol(id_), address, data)
@@ -444,7 +444,7 @@ class Safety:
                 confirmed = self._end_guard(f"!{' '.join(ports)};".encode() if ports else b"q") and bool(ports)
         finally:
             if self._left and not confirmed:
-                WAYS_OUT.unconfirmed.extend(self._left)
+                EXIT_HANDLERS.unconfirmed.extend(self._left)
                 self._report(self._left)
             self._left = {}
 

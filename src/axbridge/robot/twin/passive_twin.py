@@ -85,7 +85,7 @@ _COMMANDS: dict[Version, _Commands] = {  # by version of the protocol
 _NOBODY = RawState(0.0, 0, 0, 0, 0, 0, 0)
 
 
-class Onlooker:
+class PassiveTwin:
     """Watches the servos of a rig beside their models."""
 
     def __init__(self, rig: Rig, buses: Mapping[str, Bus]) -> None:
