@@ -36,30 +36,19 @@ TERMS: dict[str, tuple[str, ...]] = {
 
 
 class Friction(NamedTuple):
-    """Dry friction of one gear.
+    """Dry friction of one gear."""
 
-    Attributes:
-        coulomb: Fc, N·m (M1).
-        stribeck: Added at rest, N·m (M2).
-        stribeck_speed: rad/s.
-        stribeck_exponent: Shape of the fading.
-        load: Share of the torque through the gear (M3).
-        load_stribeck: Added to it at rest (M4).
-        load_external: Weight of the external torque in the torque through the gear; negative = the same as the
-            motor's (M3, M4), else motor and load count on their own (M5).
-        load_external_stribeck: Added to it at rest (M5).
-        quadratic: N·m·s²/rad² (M6).
-    """
-
-    coulomb: float
-    stribeck: float
-    stribeck_speed: float
-    stribeck_exponent: float
-    load: float
-    load_stribeck: float
+    coulomb: float  # Fc, N·m (M1)
+    stribeck: float  # added at rest, N·m (M2)
+    stribeck_speed: float  # rad/s
+    stribeck_exponent: float  # shape of the fading
+    load: float  # share of the torque through the gear (M3)
+    load_stribeck: float  # added to it at rest (M4)
+    # weight of the external torque in the torque through the gear; negative = the same as the motor's (M3, M4), else
+    # motor and load count on their own (M5)
     load_external: float
-    load_external_stribeck: float
-    quadratic: float
+    load_external_stribeck: float  # added to it at rest (M5)
+    quadratic: float  # N·m·s²/rad² (M6)
 
 
 @jit

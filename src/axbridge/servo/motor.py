@@ -30,47 +30,27 @@ _LEAST_LEFT = 0.1  # share of the supply that resistance per duty leaves
 
 
 class Motor(NamedTuple):
-    """One motor, its gear and its drive electronics.
+    """One motor, its gear and its drive electronics."""
 
-    Attributes:
-        resistance: R of the winding as warm as it is, ohm.
-        resistance_per_duty: What full duty adds to it, ohm.
-        inductance: L, H; 0 makes the current algebraic.
-        constant: Ks·N, V·s/rad.
-        efficiency: Share of the torque that passes the gear.
-        asymmetry: See `directed`.
-        max_current: A; 0 = none.
-        current_step: A/ms; 0 = none.
-        supply_side: Not 0: `max_current` is of the supply's current.
-    """
-
-    resistance: float
-    resistance_per_duty: float
-    inductance: float
-    constant: float
-    efficiency: float
-    asymmetry: float
-    max_current: float
-    current_step: float
-    supply_side: float
+    resistance: float  # R of the winding as warm as it is, ohm
+    resistance_per_duty: float  # what full duty adds to it, ohm
+    inductance: float  # L, H; 0 makes the current algebraic
+    constant: float  # Ks·N, V·s/rad
+    efficiency: float  # share of the torque that passes the gear
+    asymmetry: float  # see `directed`
+    max_current: float  # A; 0 = none
+    current_step: float  # A/ms; 0 = none
+    supply_side: float  # not 0: `max_current` is of the supply's current
 
 
 class Push(NamedTuple):
-    """What a motor does in a step: `torque - damping * ω`, and what its current at the end follows from.
+    """What a motor does in a step: `torque - damping * ω`, and what its current at the end follows from."""
 
-    Attributes:
-        torque: At zero speed, N·m.
-        damping: N·m·s/rad.
-        resistance: ohm.
-        left: Share of the current at the start that is left at the end.
-        held: The current where the electronics limit it, A; NaN where they do not.
-    """
-
-    torque: float
-    damping: float
-    resistance: float
-    left: float
-    held: float
+    torque: float  # at zero speed, N·m
+    damping: float  # N·m·s/rad
+    resistance: float  # ohm
+    left: float  # share of the current at the start that is left at the end
+    held: float  # the current where the electronics limit it, A; NaN where they do not
 
 
 @jit

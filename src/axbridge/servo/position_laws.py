@@ -18,45 +18,25 @@ _FAR = 4.0  # beyond it erf is as good as ±1
 
 
 class Loop(NamedTuple):
-    """The constants of one servo's position loop; each law takes what it needs.
+    """The constants of one servo's position loop; each law takes what it needs."""
 
-    Attributes:
-        law: `Law`.
-        k_theta: V/rad.
-        k_omega: V·s/rad.
-        p: Duty a count.
-        i: Duty a count·s.
-        d: Duty a count/s.
-        margin_cw: rad.
-        margin_ccw: rad.
-        slope_cw: rad.
-        slope_ccw: rad.
-        punch: Duty that the motor feels, up to 1; below 0, the bridge swallows more than the punch.
-        dead: Share of the duty that the bridge swallows.
-        one_count: What one position count is worth, rad.
-        quantum: The same where the loop sees whole counts; 0 where it sees the reading itself.
-        lag: Of the position that it sees, s.
-        speed_filter: Weight of a new speed in a loop of 1 ms; 1 = there is no filter.
-        period: From one run to the next, s; 0 = it runs all the time.
-    """
-
-    law: int
-    k_theta: float
-    k_omega: float
-    p: float
-    i: float
-    d: float
-    margin_cw: float
-    margin_ccw: float
-    slope_cw: float
-    slope_ccw: float
-    punch: float
-    dead: float
-    one_count: float
-    quantum: float
-    lag: float
-    speed_filter: float
-    period: float
+    law: int  # `Law`
+    k_theta: float  # V/rad
+    k_omega: float  # V·s/rad
+    p: float  # duty a count
+    i: float  # duty a count·s
+    d: float  # duty a count/s
+    margin_cw: float  # rad
+    margin_ccw: float  # rad
+    slope_cw: float  # rad
+    slope_ccw: float  # rad
+    punch: float  # duty that the motor feels, up to 1; below 0, the bridge swallows more than the punch
+    dead: float  # share of the duty that the bridge swallows
+    one_count: float  # what one position count is worth, rad
+    quantum: float  # the same where the loop sees whole counts; 0 where it sees the reading itself
+    lag: float  # of the position that it sees, s
+    speed_filter: float  # weight of a new speed in a loop of 1 ms; 1 = there is no filter
+    period: float  # from one run to the next, s; 0 = it runs all the time
 
 
 @jit

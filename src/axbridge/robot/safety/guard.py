@@ -39,25 +39,15 @@ _TRIES = 3
 
 
 class Guarded(NamedTuple):
-    """A servo, and what is to be written to it.
+    """A servo, and what is to be written to it."""
 
-    Attributes:
-        port: Descriptor of its port, or what else a `Line` knows it by.
-        id: Its number on the line.
-        write: Frame that writes it.
-        question: Frame that asks for it.
-        answers: Every answer that says that it is there.
-        limp: Frame that switches off all servos of its kind at once.
-        last: Frame without which the next program could not drive it; may be empty.
-    """
-
-    port: Any
-    id: int
-    write: bytes
-    question: bytes
-    answers: tuple[bytes, ...]
-    limp: bytes = b""
-    last: bytes = b""
+    port: Any  # descriptor of its port, or what else a `Line` knows it by
+    id: int  # its number on the line
+    write: bytes  # frame that writes it
+    question: bytes  # frame that asks for it
+    answers: tuple[bytes, ...]  # every answer that says that it is there
+    limp: bytes = b""  # frame that switches off all servos of its kind at once
+    last: bytes = b""  # frame without which the next program could not drive it; may be empty
 
 
 Owed = dict[tuple[Any, int], Guarded]  # what is to be written to EEPROM, by port and id

@@ -28,23 +28,15 @@ from axbridge.virtual.world import World
 
 
 class _Commands(NamedTuple):
-    """Where the registers are that tell a servo what to do.
+    """Where the registers are that tell a servo what to do."""
 
-    Attributes:
-        mode: From where on, and how many bytes, the registers are that tell a wheel or another mode.
-        reads: Likewise, what is read all the time; the bytes come one behind the other.
-        loop, torque, goal, on: Of those bytes, and where they begin in the servo.
-        position: The goal position, of those bytes.
-        positional: Whether the bytes of `mode` mean that the servo goes to positions.
-    """
-
-    mode: tuple[int, int]
-    reads: tuple[tuple[int, int], ...]
-    loop: tuple[slice, int]
-    torque: tuple[slice, int]
-    goal: tuple[slice, int]
-    on: tuple[slice, int]
-    position: slice
+    mode: tuple[int, int]  # from where on, and how many bytes, the registers are that tell a wheel or another mode
+    reads: tuple[tuple[int, int], ...]  # Likewise, what is read all the time; the bytes come one behind the other
+    loop: tuple[slice, int]  # of those bytes, and where they begin in the servo
+    torque: tuple[slice, int]  # of those bytes, and where they begin in the servo
+    goal: tuple[slice, int]  # of those bytes, and where they begin in the servo
+    on: tuple[slice, int]  # of those bytes, and where they begin in the servo
+    position: slice  # the goal position, of those bytes
 
 
 _COMMANDS: dict[Version, _Commands] = {  # by version of the protocol

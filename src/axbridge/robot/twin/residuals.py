@@ -62,21 +62,13 @@ def is_shut_down(state: ServoState) -> bool:
 
 
 class Allowance(NamedTuple):
-    """How far a servo may be from its model.
+    """How far a servo may be from its model."""
 
-    Attributes:
-        off: For half a second, rad.
-        wrong: In motion, root of the mean square, rad.
-        share: Of a held load.
-        step: And this much of the load, whatever is held.
-        dead: Share of full duty that its bridge swallows: it is in every load, and holds nothing.
-    """
-
-    off: float = math.radians(4)
-    wrong: float = math.radians(2.5)
-    share: float = 0.2
-    step: float = 0.0
-    dead: float = 0.0
+    off: float = math.radians(4)  # for half a second, rad
+    wrong: float = math.radians(2.5)  # in motion, root of the mean square, rad
+    share: float = 0.2  # of a held load
+    step: float = 0.0  # and this much of the load, whatever is held
+    dead: float = 0.0  # share of full duty that its bridge swallows: it is in every load, and holds nothing
 
 
 class _Row(NamedTuple):
