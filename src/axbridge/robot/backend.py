@@ -31,23 +31,14 @@ _SAY = 2.0  # s between two warnings
 
 @dataclass(frozen=True)
 class Backend:
-    """Everything below a robot.
+    """Everything below a robot."""
 
-    Attributes:
-        name: ``real``, ``sim`` or ``twin``.
-        mode: 0 simulation, 1 real, 2 remote (a networked port).
-        clock: Wall time or simulated time; its `sleep_until` is how a robot waits.
-        buses: By the rig's names.
-        close: Releases ports and worlds; may be called twice.
-        world: The simulated world: all there is on ``sim``, the shadow on ``twin``, None on ``real``.
-    """
-
-    name: BackendName
-    mode: int
-    clock: Clock
-    buses: Mapping[str, Bus]
-    close: Callable[[], None]
-    world: World | None = None
+    name: BackendName  # ``real``, ``sim`` or ``twin``
+    mode: int  # 0 simulation, 1 real, 2 remote (a networked port)
+    clock: Clock  # wall time or simulated time; its `sleep_until` is how a robot waits
+    buses: Mapping[str, Bus]  # by the rig's names
+    close: Callable[[], None]  # releases ports and worlds; may be called twice
+    world: World | None = None  # the simulated world: all there is on ``sim``, the shadow on ``twin``, None on ``real``
 
     @property
     def simulated(self) -> World | None:

@@ -32,24 +32,15 @@ _DIGITS = 3  # of a limit in rad: 0.06°
 
 @dataclass(frozen=True)
 class Mounting:
-    """How the servo of a joint turned out to be mounted.
+    """How the servo of a joint turned out to be mounted."""
 
-    Attributes:
-        bus: Line it is on.
-        id: Its number there.
-        profile: What it is.
-        zero: Count at 0 rad.
-        direction: 1, or -1 when the joint turns against the servo.
-        reach: Lowest and highest count the hand went to; None when it did not go.
-        registers: What in the servo says from where and which way it counts; empty in Protocol 1.0.
-    """
-
-    bus: str
-    id: int
-    profile: FirmwareProfile
-    zero: int
-    direction: int
-    reach: tuple[int, int] | None
+    bus: str  # line it is on
+    id: int  # its number there
+    profile: FirmwareProfile  # what it is
+    zero: int  # count at 0 rad
+    direction: int  # 1, or -1 when the joint turns against the servo
+    reach: tuple[int, int] | None  # lowest and highest count the hand went to; None when it did not go
+    # What in the servo says from where and which way it counts; empty in Protocol 1.0
     registers: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -197,18 +188,12 @@ def check_whole(rig: Rig, found: Mapping[str, Mounting]) -> None:
 
 @dataclass(frozen=True)
 class JointTurn:
-    """What moved when a joint was turned the way that counts as positive.
+    """What moved when a joint was turned the way that counts as positive."""
 
-    Attributes:
-        joint: Name of the rig's servo whose joint was turned, or that was nudged.
-        moved: Name of the rig's servo that moved; "" when nobody could say.
-        way: 1 when its angle grew, or the joint went the way that was said; -1 for the other way.
-        by: A hand turned it and the servo reported, or the servo turned it and a person answered.
-    """
-
-    joint: str
-    moved: str
-    way: Literal[1, -1]
+    joint: str  # name of the rig's servo whose joint was turned, or that was nudged
+    moved: str  # name of the rig's servo that moved; "" when nobody could say
+    way: Literal[1, -1]  # 1 when its angle grew, or the joint went the way that was said; -1 for the other way
+    # A hand turned it and the servo reported, or the servo turned it and a person answered
     by: Literal["hand", "nudge"]
 
 

@@ -13,15 +13,10 @@ from axbridge.errors import UsageError
 
 
 class Checked(NamedTuple):
-    """Outcome of a check.
+    """Outcome of a check."""
 
-    Attributes:
-        value: What to store; None = refused, keep the old value.
-        warning: Why it is not what was asked for; empty when it is.
-    """
-
-    value: float | None
-    warning: str = ""
+    value: float | None  # what to store; None = refused, keep the old value
+    warning: str = ""  # why it is not what was asked for; empty when it is
 
 
 def number(value: object, what: str) -> float:

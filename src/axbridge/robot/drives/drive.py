@@ -29,27 +29,17 @@ Sample = Callable[[str], float]
 
 
 class Drive(Protocol):
-    """One motor of a robot.
+    """One motor of a robot."""
 
-    Attributes:
-        config: The rig's entry.
-        flags: What the bits of the servo's error byte mean.
-        capabilities: By `CAPABILITIES`: what it does itself, what the host does for it, and what cannot be done.
-        limits: Highest speed, and the positions it can be sent to whatever the soft limits say.
-        max_torque: Highest torque, N·m or N.
-        type: Kind of joint.
-        brake: Whether damping can be added to the joint.
-        on_at_start: Whether the motor holds its initial position without being asked, as Webots' do.
-    """
-
-    config: ServoConfig
-    flags: Flags
+    config: ServoConfig  # the rig's entry
+    flags: Flags  # what the bits of the servo's error byte mean
+    # By `CAPABILITIES`: what it does itself, what the host does for it, and what cannot be done
     capabilities: Mapping[str, Capability]
-    limits: Limits
-    max_torque: float
-    type: Literal["rotational", "linear"]
-    brake: bool
-    on_at_start: bool
+    limits: Limits  # highest speed, and the positions it can be sent to whatever the soft limits say
+    max_torque: float  # highest torque, N·m or N
+    type: Literal["rotational", "linear"]  # kind of joint
+    brake: bool  # whether damping can be added to the joint
+    on_at_start: bool  # whether the motor holds its initial position without being asked, as Webots' do
 
     def power(self, *, on: bool) -> float:
         """Switch the motor; on: goal := present position first, so that nothing snaps. Returns the present position.
