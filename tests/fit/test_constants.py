@@ -46,6 +46,17 @@ def test_intervals_allow_for_a_winding_that_is_not_the_models(factor):
     assert wide.high[friction] - wide.low[friction] < 1.1 * (narrow.high[friction] - narrow.low[friction])
 
 
+@pytest.mark.parametrize("factor", [0.85, 1.15])
+def test_a_torque_constant_that_is_not_the_models_is_wanted(factor):
+    truth = ax12_truth()
+    truth[Param.CONSTANT] *= factor
+    space, runs = ax12_space(), runs_of(ax12_data(truth), RIG)
+    point = polish(space, runs, space.point(space.base), rounds=12)
+    _, found = allowing(uncertainty(space, runs, point), space, runs, point, held_in(space, runs))
+    (wanted,) = (one for one in found if one.constant.name == "torque constant")
+    assert wanted.factor == pytest.approx(factor, abs=0.05)
+
+
 def test_a_constant_that_lowers_the_error_may_be_off_by_all_of_it_though_a_parabola_dips_before():
     """As of a servo with 30 % less resistance: with 30 % more the efficiency would have to be above 1."""
     assert _possible(np.array([-0.11, 0.0, 2.2])).min() == -1.0

@@ -290,19 +290,21 @@ def allowing(
     moves = [(one, 1 + sign * one.off) for one in constants for sign in (-1, 1)]
     found = list(spread(partial(_refitted, space, runs, point), moves))
     least = float(misfits(space, runs, point[None])[0])
+    ways = [1 if above[1] < below[1] else -1 for below, above in zip(found[::2], found[1::2], strict=True)]
+    halfway = [(one, 1 + way * one.off / 2) for one, way in zip(constants, ways, strict=True)]
+    halves = list(spread(partial(_refitted, space, runs, point), halfway))
     down, up, wanted = [], [], []
-    for one, below, above in zip(constants, found[::2], found[1::2], strict=True):
-        rises = np.array([below[1], least, above[1]]) / least - 1
-        rise, possible = _parabola(rises), _possible(rises)
-        ways = _parabola(np.array([below[0] - point, np.zeros(len(space)), above[0] - point]))
-        ways = ways[(possible.min() <= _TRIED) & (possible.max() >= _TRIED)]
-        down.append(-ways.min(axis=0))
-        up.append(ways.max(axis=0))
-        factor = 1 + one.off * float(_TRIED[int(np.argmin(rise))])
-        if rise.min() < -BETTER:
-            there, error = _refitted(space, runs, point, (one, factor))
-            if error < (1 - BETTER) * least:
-                wanted.append(Wanted(one, factor, there))
+    for one, below, above, way, half in zip(constants, found[::2], found[1::2], ways, halves, strict=True):
+        possible = _possible(np.array([below[1], least, above[1]]) / least - 1)
+        moves_to = _parabola(np.array([below[0] - point, np.zeros(len(space)), above[0] - point]))
+        moves_to = moves_to[(possible.min() <= _TRIED) & (possible.max() >= _TRIED)]
+        down.append(-moves_to.min(axis=0))
+        up.append(moves_to.max(axis=0))
+        whole = above if way > 0 else below
+        if min(half[1], whole[1]) < (1 - BETTER) * least:
+            x = float(_TRIED[int(np.argmin(_parabola(np.array([least, half[1], whole[1]]))))])
+            factor = 1 + way * one.off * (1 + x) / 2
+            wanted.append(Wanted(one, factor, _refitted(space, runs, point, (one, factor))[0]))
     return _wider(sure, space, point, np.array(down), np.array(up)), tuple(wanted)
 
 
