@@ -116,8 +116,9 @@ def test_json_that_a_verb_prints_says_its_form_first(capsys):
 def test_every_form_of_json_is_on_its_page():
     source = Path(axbridge.__file__).parent
     text = "".join(path.read_text() for path in (source / "cli").glob("*.py"))
-    forms = set(re.findall(r'emit_json\(\s*"([^"]+)"', text))
-    forms |= {f"servo-{verb}-1" for verb in re.findall(r'_say\(\s*"([^"]+)"', text)}
+    forms = set(re.findall(r'\b(?:emit_json|report)\(\s*"([^"]+-1)"', text))
+    verbs = re.findall(r"@_verb\(.*\)\s*def (\w+)", text)
+    forms |= {f"servo-{verb.replace('_', '-')}-1" for verb in verbs}
     assert len(forms) > 30
     page = (Path(__file__).parents[1] / "docs" / "formats.md").read_text()
     assert {form for form in forms if f"`axbridge-{form}`" not in page} == set()
