@@ -24,7 +24,7 @@ class Alarms:
 
     def __init__(self, profile: FirmwareProfile, table: ControlTable) -> None:
         self._behaviour = profile.behaviour
-        self._latched = profile.protocol == 2  # nothing but a reboot takes a shutdown back
+        self._latched = "hardware_error_status" in table  # nothing but a reboot takes a shutdown back
         self._limit = "pwm_limit" if self._latched else "torque_limit"
         self._table = table
         self._stalled_since: float | None = None
