@@ -25,7 +25,6 @@ from axbridge.fit.search import KEPT, Job, Mapper, Report, StartOutcome, executo
 from axbridge.fit.unknowns import Space
 from axbridge.recording.provenance import origin_of
 from axbridge.recording.recording import Recording, Track
-from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs
 
 APART = 1.0  # degrees: between predictions of the best starts, above which a fit says so
@@ -41,7 +40,7 @@ class Solution:
     """Where search and polish ended."""
 
     space: Space  # the unknowns; its armature may be 0 where the problem's may not
-    fitted: Runs  # whose errors say how sure it is: the recordings, or parts of them
+    fitted: Runs  # whose errors decided: the recordings, or parts of them
     point: FloatArray  # the fit, (n,)
     free: FloatArray  # the same if no model of the servo's kind held it, (n,)
     outcomes: tuple[StartOutcome, ...]  # the starts, best first
@@ -103,8 +102,8 @@ def searched(
 def polished(problem: Problem, cut: Runs | None, space: Space, outcomes: Sequence[StartOutcome]) -> Solution:
     """Polish: least squares from the best start, where the errors are fit for that.
 
-    Those of a real servo that sticks are not: a slip at another moment costs the rest of a recording. Where a model
-    errs by more than a count, parts of the recordings say how far it is off.
+    Those of a real servo that sticks are not: a slip at another moment costs the rest of a recording. But a model that
+    then follows whole recordings more closely than parts of them errs by where the parts begin.
     """
     point, runs = outcomes[0].point, problem.runs
     if problem.smooth:
@@ -112,9 +111,11 @@ def polished(problem: Problem, cut: Runs | None, space: Space, outcomes: Sequenc
         free = _best_polished(replace(space, near=False), runs, [point, begin])
         point = _best_polished(space, runs, [free, space.point(space.base)]) if space.near else free
         return Solution(space, runs, point, free, tuple(outcomes))
-    count = math.degrees(float(space.base[Param.COUNT]))
-    lacking = cut is not None and losses(space, cut, point[None]).mean() > count
-    return Solution(space, cut if cut is not None and lacking else runs, point, point, tuple(outcomes))
+    whole = polish(space, runs, point)
+    if cut is None or losses(space, runs, whole[None]).mean() < losses(space, cut, point[None]).mean():
+        whole = _best_polished(space, runs, [whole, *(outcome.point for outcome in outcomes[1:KEPT])])
+        return Solution(space, runs, whole, whole, tuple(outcomes))
+    return Solution(space, cut, point, point, tuple(outcomes))
 
 
 def _best_polished(space: Space, runs: Runs, points: Sequence[FloatArray | None]) -> FloatArray:
