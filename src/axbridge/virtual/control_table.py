@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
 from axbridge.config.profile import Area, FirmwareProfile, Register
 
+# By bytes, and whether signed.
+FORMS = {(1, False): "B", (1, True): "b", (2, False): "H", (2, True): "h", (4, False): "I", (4, True): "i"}
+
 
 class RegisterShare(NamedTuple):
-    """One register's share of an address range; `name` is "" and `register` None for an address no register uses.
+    """One register's share of an address range; `name` is "" for an address no register uses.
 
     Attributes:
         offset: Where the share starts in the range (negative: the range begins inside the register).
         whole: Whether the range covers all of it.
+        limits: Lowest and highest value that may be written.
     """
 
     name: str
     offset: int
-    size: int
     whole: bool
     writable: bool
-    minimum: int
-    maximum: int
-    register: Register | None
+    limits: tuple[int, int]
 
 
 class ControlTable:
@@ -39,8 +41,7 @@ class ControlTable:
         self._profile = profile
         self.size: int = profile.size
         self.data: bytearray = bytearray(self.size)
-        self._place = {name: (r.address, r.size, r.signed) for name, r in profile.registers.items()}
-        self._coded = {name: r for name, r in profile.registers.items() if r.sign_bit or r.byteorder == "big"}
+        self._place = {name: (r.address, r.size, _plain(r)) for name, r in profile.registers.items()}
         self._at = {address: name for name, r in profile.registers.items() for address in range(r.address, r.end)}
         self.shares: Callable[[int, int], tuple[RegisterShare, ...]] = cache(self._find_shares)
         self.factory_reset()
@@ -51,28 +52,20 @@ class ControlTable:
 
     def __getitem__(self, name: str) -> int:
         """Value of a register."""
-        address, size, signed = self._place[name]
-        if self._coded and (register := self._coded.get(name)):
-            return register.decode(self.data[address : address + size])
-        value = self.data[address]
-        if size == 2:
-            value |= self.data[address + 1] << 8
-        elif size == 4:
-            value = int.from_bytes(self.data[address : address + 4], "little")
-        return value - (1 << 8 * size) if signed and value >> 8 * size - 1 else value
+        address, size, plain = self._place[name]
+        if plain is None:
+            return self._profile.registers[name].decode(self.data[address : address + size])
+        return plain.unpack_from(self.data, address)[0]  # type: ignore[no-any-return]
 
     def __setitem__(self, name: str, value: int) -> None:
         """Store a value as it is, by the firmware's own hand: no rule is checked."""
-        address, size, _ = self._place[name]
-        if self._coded and (register := self._coded.get(name)):
+        address, size, plain = self._place[name]
+        if plain is None:
+            register = self._profile.registers[name]
             lowest, highest = register.span
             self.data[address : address + size] = register.encode(min(max(value, lowest), highest))
-            return
-        self.data[address] = value & 0xFF
-        if size == 2:
-            self.data[address + 1] = value >> 8 & 0xFF
-        elif size == 4:
-            self.data[address : address + 4] = (value & 0xFFFFFFFF).to_bytes(4, "little")
+        else:
+            self.data[address : address + size] = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
 
     def get(self, name: str, default: int = 0) -> int:
         """Value of a register, or `default` when this model has no such register."""
@@ -106,25 +99,28 @@ class ControlTable:
         while position < address + length:
             name = self._at.get(position)
             if name is None:
-                shares.append(RegisterShare("", position - address, 1, True, False, 0, 255, None))
+                shares.append(RegisterShare("", position - address, True, False, (0, 255)))
                 position += 1
                 continue
             one = self._profile.registers[name]
             offset, whole = one.address - address, one.address >= address and one.end <= address + length
-            shares.append(RegisterShare(name, offset, one.size, whole, one.writable, one.minimum, one.maximum, one))
+            shares.append(RegisterShare(name, offset, whole, one.writable, (one.minimum, one.maximum)))
             position = one.end
         return tuple(shares)
 
     def patched(self, share: RegisterShare, data: bytes) -> int:
         """What a register is to hold after a write of `data`: as it is, with those bytes replaced that they cover."""
-        name, offset, size = share[:3]
-        if share.whole and name not in self._coded:
-            return int.from_bytes(data[offset : offset + size], "little", signed=self._place[name][2])
-        assert share.register is not None  # an address without a register is not writable
-        if share.whole:
-            return share.register.decode(data[offset : offset + size])
-        address = self._place[name][0]
+        name, offset = share.name, share.offset
+        address, size, plain = self._place[name]
+        if share.whole and plain is not None:
+            return plain.unpack_from(data, offset)[0]  # type: ignore[no-any-return]
         register = self.data[address : address + size]
         for byte in range(max(-offset, 0), min(size, len(data) - offset)):
             register[byte] = data[offset + byte]
-        return share.register.decode(register)
+        return self._profile.registers[name].decode(register)
+
+
+def _plain(register: Register) -> struct.Struct | None:
+    """How its bytes are a number; None where it has a coding of its own."""
+    coded = register.sign_bit or register.byteorder == "big"
+    return None if coded else struct.Struct("<" + FORMS[register.size, register.signed])

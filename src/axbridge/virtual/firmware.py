@@ -19,11 +19,10 @@ from axbridge.config.register_units import compliance_slope
 from axbridge.servo.columns import Command, State
 from axbridge.units import Units
 from axbridge.virtual.alarms import Alarms
-from axbridge.virtual.control_table import ControlTable
+from axbridge.virtual.control_table import FORMS, ControlTable
 
 _READING, _SPEED, _DUTY = int(State.READING), int(State.SPEED), int(State.DUTY)
 _VOLTAGE, _TEMPERATURE = int(State.VOLTAGE), int(State.TEMPERATURE)
-_FORMS = {(1, False): "B", (2, False): "H", (2, True): "h", (4, True): "i"}  # by bytes, and whether signed
 _BYTE = 255
 _ANYWHERE = (-math.inf, math.inf)
 
@@ -128,7 +127,7 @@ class Firmware(ABC):
         registers = profile.registers
         start, end = registers[self.BLOCK[0]].address, registers[self.BLOCK[1]].end
         block = {one.address: one for one in registers.values() if start <= one.address < end}
-        forms = [_FORMS[one.size, one.signed] for _, one in sorted(block.items())]
+        forms = [FORMS[one.size, one.signed] for _, one in sorted(block.items())]
         self._block = struct.Struct(("<" if self.protocol.byteorder == "little" else ">") + "".join(forms))
         self._sign_bits = [self.protocol.sign_bits.get(name, 0) for name in ("position", "speed", "load")]
         self._most = (1 << min(self._sign_bits[1:])) - 1
@@ -157,10 +156,6 @@ class Firmware(ABC):
     def locked(self, address: int, length: int, *, own: bool) -> bool:  # noqa: ARG002 - by the second id some are
         """Whether this range may not be written now; `own`: to its own id."""
         return False
-
-    def refuse(self, name: str, value: int) -> int:  # noqa: ARG002 - most take what the table allows
-        """The error for a value that the register's range allows; 0 for none."""
-        return 0
 
     def settle(self, values: dict[str, int]) -> tuple[int, dict[str, int] | None]:
         """Error bits of values that are to be set together, and what is set in the end (None: nothing).

@@ -293,7 +293,7 @@ class VirtualServo:
         beyond, table = self.profile.behaviour.out_of_table, self.table
         inside = address + length <= table.size
         if not self.protocol.gaps:
-            inside = inside and any(share.register for share in table.shares(address, length))
+            inside = inside and any(share.name for share in table.shares(address, length))
         if inside or beyond == "zeros":
             return 0, self.peek(address, length, time).ljust(length, b"\0")
         return None if beyond == "silent" else (self.protocol.refusals.access, b"")
@@ -419,7 +419,7 @@ class VirtualServo:
     def _checked(self, address: int, data: bytes, *, own: bool) -> tuple[int | None, dict[str, int] | None]:
         """The error (None: silence), and the values to set (None: nothing is set)."""
         refusals, behaviour, firmware = self.protocol.refusals, self.profile.behaviour, self.firmware
-        table, ranges, refuse = self.table, firmware.ranges, firmware.refuse
+        table, ranges = self.table, firmware.ranges
         if address + len(data) > table.size:
             return (None if behaviour.out_of_table == "silent" else refusals.access), None
         if firmware.locked(address, len(data), own=own):
@@ -434,11 +434,9 @@ class VirtualServo:
                 if not share.whole and behaviour.split_word_write != "accept":
                     return refusals.length, None
                 name, value = share.name, table.patched(share, run)
-                low, high = ranges.get(name, (share.minimum, share.maximum))
+                low, high = ranges.get(name, share.limits)
                 if not low <= value <= high:
                     return refusals.value, None
-                if error := refuse(name, value):
-                    return error, None
                 values[name] = value
         return firmware.settle(values)
 

@@ -138,8 +138,13 @@ class XFirmware(Firmware):
         """See `Firmware.locked`: EEPROM is while torque is on, and for the secondary id."""
         return address < self.profile.eeprom_end and not (own and not self.table["torque_enable"])
 
-    def refuse(self, name: str, value: int) -> int:
-        """See `Firmware.refuse`."""
+    def settle(self, values: dict[str, int]) -> tuple[int, dict[str, int] | None]:
+        """See `Firmware.settle`; one value that is refused refuses them all."""
+        error = next((error for name, value in values.items() if (error := self._refusal(name, value))), 0)
+        return (error, None) if error else super().settle(values)
+
+    def _refusal(self, name: str, value: int) -> int:
+        """The error for a value that the register's range allows; 0 for none."""
         table = self.table
         if name == "operating_mode":
             return 0 if value in self.profile.operating_modes else StatusError.RANGE
