@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.recorded_runs import runs_of
+from axbridge.fit.intervals import uncertainty
 from axbridge.fit.parts import parts, speeds
 from axbridge.fit.search import Job, losses
 from axbridge.sim.rollout import rollouts
@@ -64,3 +65,12 @@ def test_parts_are_fitted_in_place_of_the_recordings():
     by_length = np.average(losses(space, parts(runs), point)[0], weights=parts(runs).compared)
     assert job.cost(point, 1e-3)[0] == pytest.approx(by_length)
     assert job.cost(point, 1e-3)[0] != pytest.approx(whole, rel=1e-6)  # each part begins where the arm was measured
+
+
+def test_a_slip_that_a_fit_counts_squared_makes_its_intervals_wider(runs):
+    row, space = ax12_truth(), ax12_space()
+    exact = parts(runs._replace(position=rollouts(row[None], runs)[0]))
+    since = exact.time - np.repeat(exact.time[exact.start[:-1]], np.diff(exact.start))
+    slipped = exact.position + np.radians(0.8) * (abs(since - 0.2) < 0.03)  # below `HUBER`, far above the other errors
+    plain, wide = (uncertainty(space, one, space.point(row)).share for one in (exact, exact._replace(position=slipped)))
+    assert (wide > 1.5 * plain).sum() > len(space) / 2

@@ -28,7 +28,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.fit.least_squares import PULL, QUANTILE, STEPS, TOLERANCE, misfits, polish, residuals, slopes
-from axbridge.fit.residuals import FINE, predicted, shared, weights
+from axbridge.fit.residuals import FINE, HUBER, predicted, shared, weights
 from axbridge.fit.search import Mapper
 from axbridge.fit.unknowns import DUTY, HOLD, Space
 from axbridge.fit.unknowns import STEPS as FULL_STEPS
@@ -39,7 +39,7 @@ BLOCK = 0.25  # s
 GROUPS = 12  # of recordings, which the jackknife leaves out in turn: its cost grows as they do, not as their square
 WIDENED, WIDTHS = 2, (0.004, 0.25)  # how often slopes are taken again, and how wide their differences are
 LOOP = 0.5e-3  # s: standard deviation of the moment within the servo's loop at which a command acts
-CAPPED = 3.0  # residuals beyond so many median deviations are held there: they tell of the model, not of the noise
+CAPPED = 3.0  # larger residuals, in median deviations, are held there: they tell of the model, not of the noise
 FLAT = 0.2  # the data do not identify an unknown when its standard error is this share of its range
 ALIKE = 0.95  # the data do not separate two unknowns when they correlate more
 OFF = 0.3  # share by which a constant may be off
@@ -79,7 +79,8 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray, spread: Mapper = ma
     """Intervals of the unknowns at a point (len(space),) where a fit of these runs, or parts of runs, ended."""
     error = residuals(space, runs, point[None])[0]
     coarser = error - residuals(space, runs, point[None], FINE / 2)[0]
-    bound = CAPPED * 1.4826 * float(np.median(np.abs(error[runs.judged]))) + 1e-9
+    usual = CAPPED * 1.4826 * float(np.median(np.abs(error[runs.judged])))
+    bound = np.maximum(usual, HUBER * weights(space, runs))  # below that, a fit counts squares
     error = np.clip(error, -bound, bound)
     variance = PULL * float(error @ error)
     slope = slopes(space, runs, point)

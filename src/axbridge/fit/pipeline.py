@@ -114,7 +114,7 @@ def polished(problem: Problem, cut: Runs | None, space: Space, outcomes: Sequenc
     whole = polish(space, runs, point)
     if cut is None or losses(space, runs, whole[None]).mean() < losses(space, cut, point[None]).mean():
         whole = _best_polished(space, runs, [whole, *(outcome.point for outcome in outcomes[1:KEPT])])
-        return Solution(space, runs, whole, whole, tuple(outcomes))
+        return Solution(space, runs if cut is None else cut, whole, whole, tuple(outcomes))
     return Solution(space, cut, point, point, tuple(outcomes))
 
 
