@@ -1,4 +1,4 @@
-"""Output files that are either whole or not there."""
+"""Output files that are either whole or not there, and the streams that no file may take the place of."""
 
 from __future__ import annotations
 
@@ -18,6 +18,17 @@ except ImportError:  # as on Windows
     _LOCKS = False
 else:
     _LOCKS = True
+
+
+def fill_streams() -> None:
+    """Make standard input, output and error empty files where they are closed.
+
+    Else the next file that is opened, a serial port, gets the number of one, and a child process takes its own for it.
+    """
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    while nowhere <= 2:
+        nowhere = os.dup(nowhere)
+    os.close(nowhere)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The serial bus on a pseudo-terminal: no reply is lost for good, and none answers the wrong question."""
 
+import os
 import select
 import signal
 import time
@@ -291,3 +292,40 @@ def test_an_interrupt_ends_the_wait_for_an_answer(line, bus):
     finally:
         signal.signal(signal.SIGALRM, before)
     assert time.monotonic() - began < 10  # not the 20 s of the wait
+
+
+@pytest.mark.parametrize("echo", [False, True], ids=["as its bytes go out", "while its echo is waited for"])
+def test_the_answer_to_an_interrupted_question_is_not_that_to_the_next(line, monkeypatch, echo):
+    line.echo = echo
+    fates = [0.004, 0.003]  # s; the old answer comes first
+    with SerialBus(line.port) as bus:
+        bus.latency = 0.1
+        bus.read(1, 36, 8)
+        time.sleep(0.01)
+        line.mishap = lambda packet: fates.pop(0) if fates and packet.code == Instruction.READ else "ok"
+        write = os.write
+
+        def interrupted(fd, data):
+            count = write(fd, data)
+            if fd == bus.port.fd:
+                raise KeyboardInterrupt
+            return count
+
+        def waiting(_):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(*((bus.port, "receive", waiting) if echo else (os, "write", interrupted)))
+            with pytest.raises(KeyboardInterrupt):
+                bus.read(1, 36, 8)
+        time.sleep(0.002)
+        line.tables[1][36:38] = (600).to_bytes(2, "little")
+        assert int.from_bytes(bus.read(1, 36, 8).data[:2], "little") == 600
+
+
+def test_a_table_that_is_read_whole_is_not_the_one_that_comes_once_more(line, bus):
+    bus.latency = 0.1
+    line.mishap = lambda _: "again"
+    for position in range(300, 340):
+        line.tables[1][36:38] = position.to_bytes(2, "little")
+        assert int.from_bytes(bus.read(1, 0, 50).data[36:38], "little") == position

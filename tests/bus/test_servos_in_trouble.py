@@ -1,9 +1,11 @@
 """A control loop in simulated time whose servos shut themselves down, lose their power, or are not heard for a while."""
 
+import math
+
 import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
-from axbridge.bus.protocols.dynamixel import SECOND
+from axbridge.bus.protocols.dynamixel import FIRST, SECOND
 from axbridge.servo.columns import State
 from axbridge.virtual.bus import VirtualBus
 from tests.support.virtual_rig import make_world, make_x_world
@@ -171,3 +173,53 @@ def test_a_torque_limit_of_0_that_the_program_asked_for_is_no_shutdown():
     loop.world.inject("none")
     loop.run(10)
     assert loop.hip("torque_limit") == 500
+
+
+def standing_still(exchange, world):
+    """An exchange in which the program stands still after the first answer, while all servos lose their power."""
+
+    def exchanged(writes, reads):
+        first = exchange(writes, reads[:1])[1]
+        world.inject("brownout:100ms")
+        world.sleep_until(world.now() + 0.8)
+        return -math.inf, first + exchange((), reads[1:])[1]
+
+    return exchanged
+
+
+def test_servos_that_lost_their_power_while_the_program_stood_still_get_no_goal_unseen():
+    loop = Loop()
+    loop.run(60)
+    exchange = loop.cycle.bus.exchange
+    loop.cycle.bus.exchange = standing_still(exchange, loop.world)
+    loop.run(1)
+    loop.cycle.bus.exchange = exchange
+    assert {name for kind, name in loop.events if kind == "without power"} == {"hip", "knee"}
+    assert loop.limp()
+
+
+def test_a_soft_start_that_is_asked_for_while_servos_are_read_is_all_servos_at_once():
+    ids = range(1, 7)
+    cycle = Cycle(VirtualBus(make_world(ids, "ax-12a")), [CycleServo(f"s{id_}", id_) for id_ in ids])
+    exchange, goals, sent = cycle.bus.exchange, {f"s{id_}": Goal(512, 100) for id_ in ids}, []
+
+    def counted(writes, reads):
+        writes = [(address, dict(data)) for address, data in writes]
+        sent.append(sum(len(data) for address, data in writes if address == FIRST.goal))
+        return exchange(writes, reads)
+
+    def asked(writes, reads):
+        answer = counted(writes, reads)
+        if reads:
+            cycle.restart_softly()
+            cycle.bus.exchange = counted
+        return answer
+
+    for _ in range(60):
+        cycle.exchange(goals)
+    for id_ in ids:  # so that the servo whose turn it is, is looked at
+        cycle.bus.write(id_, FIRST.torque_limit, (1000).to_bytes(2, "little"))
+    cycle.bus.exchange = asked
+    for _ in range(8):
+        cycle.exchange(goals)
+    assert sent[4] == 6  # the one whose turn it was came first

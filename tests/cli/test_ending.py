@@ -1,6 +1,7 @@
 """SIGTERM to the verbs that move a robot: the exit code, and what the last line says of motors and files."""
 
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,47 @@ def test_motors_that_do_not_answer_are_not_said_to_be_off(tmp_path):
             tell("stop")
             err = terminated(teacher)
     assert err.endswith("stopped: pan, tilt may still be powered: cut the servo supply; nothing was written\n")
+
+
+STILL_STEPPING = """
+import threading, axbridge
+from axbridge.robot.safety.net import Safety
+
+Safety._lines = Safety._names = lambda self: ()  # no guard, as on a line of another computer
+robot = axbridge.open("pan_tilt", "real", port={port!r})
+for servo in robot.values():
+    servo.torque_on()
+
+def step():
+    while robot.step(20) != -1:
+        pass
+
+threading.Thread(target=step).start()
+print("main ends", flush=True)
+"""
+
+
+def test_sigterm_after_the_end_of_a_script_whose_thread_steps_on_leaves_motors_as_the_rig_says(tmp_path):
+    with led("pan_tilt") as (port, tell):
+        (tmp_path / "steps.py").write_text(STILL_STEPPING.format(port=port))
+        with start("run", tmp_path / "steps.py") as script:
+            assert script.stdout.readline() == "main ends\n", script.stderr.read()
+            until(lambda: all(tell("register torque_enable")))
+            time.sleep(0.5)  # the verb has come to its end
+            script.send_signal(signal.SIGTERM)
+            script.communicate(timeout=60)
+            assert tell("register torque_enable") == [0, 0]
+
+
+def test_while_a_reset_waits_for_its_answer_another_program_can_switch_motors_off():
+    with led("pan_tilt") as (port, _), start("servo", "reset", "1", "--port", port) as reset:
+        read_until(reset.stderr, "[y/N]")
+        with start("off", "--port", port) as off:
+            assert "off and confirmed" in off.communicate(timeout=60)[0]
+        assert "nothing was changed" in terminated(reset)
+
+
+def read_until(stream, word):
+    said = ""
+    while word not in said:
+        said += stream.read(1)

@@ -87,15 +87,24 @@ def test_a_mistyped_register_is_asked_back(capsys):
         assert "did you mean 'present_position'?" in capsys.readouterr().err
 
 
-def test_the_shell_completes_verbs_and_rigs():
+@pytest.mark.parametrize(
+    ("shell", "typed", "expected"),
+    [
+        ("bash", "axbridge ser", ("serve", "servo")),
+        ("bash", "axbridge record step --rig ben", ("bench_arm",)),
+        ("zsh", "axbridge walk --feedb", ("--feedback",)),
+    ],
+)
+def test_the_shell_completes_verbs_rigs_and_options(shell, typed, expected):
     program = [sys.executable, "-c", "from axbridge.cli import main; main()"]
-    for typed, at, expected in (
-        ("axbridge ser", 1, ["serve", "servo"]),
-        ("axbridge record step --rig ben", 4, ["bench_arm"]),
-    ):
-        env = {**os.environ, "_AXBRIDGE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(at)}
-        done = subprocess.run(program, env=env, capture_output=True, text=True, timeout=60)
-        assert sorted(done.stdout.split()) == expected
+    told = (
+        {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+        if shell == "bash"
+        else {"_TYPER_COMPLETE_ARGS": typed}
+    )
+    env = {**os.environ, "_AXBRIDGE_COMPLETE": f"complete_{shell}", **told}
+    done = subprocess.run(program, env=env, capture_output=True, text=True, timeout=60)
+    assert all(word in done.stdout for word in expected), done.stdout
 
 
 def test_ctrl_c_says_in_a_line_what_became_of_motors_and_files():

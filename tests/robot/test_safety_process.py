@@ -151,6 +151,14 @@ def test_the_guard_of_a_killed_controller_names_what_stays_powered(line):
         assert "may still be powered: 2\ncut the servo supply" in controller.stderr.read()  # until the guard ends, too
 
 
+def test_the_guard_of_a_program_without_standard_input_limps_its_motors(line):
+    command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", CONTROLLER, line.port, "run"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as controller:
+        assert controller.stdout.readline() == "running\n"
+        controller.kill()
+        torque_off_after(line, time.monotonic())
+
+
 STOPPED_BEFORE_ITS_GOALS = """
 import os, signal, sys
 from axbridge.bus.cycle import Cycle, CycleServo, Goal

@@ -56,7 +56,7 @@ class XServo:
             return 7
         shares = self.table.shares(address, len(data))
         values = [self.table.patched(share, data) if share.writable and share.whole else None for share in shares]
-        if any(v is None or not s.minimum <= v <= s.maximum for s, v in zip(shares, values, strict=True)):
+        if any(v is None or not s.limits[0] <= v <= s.limits[1] for s, v in zip(shares, values, strict=True)):
             return 4
         for share, value in zip(shares, values, strict=True):
             self.table[share.name] = value

@@ -554,7 +554,7 @@ class Cycle:
         if len(self._kinds) > 1 or len(replies) < len(self._all):
             return False
         errors, data, times = zip(*replies, strict=True)
-        if [*errors] != self._usual_bytes:
+        if [*errors] != self._usual_bytes or max(times) - self._calm_at > _BOOT:  # the program may have stood still
             return False
         turn, asked = self._all[self._turn], replies[self._turn]
         protocol, address, blocks = turn.protocol, requests[self._turn][1], [*data]
@@ -575,7 +575,7 @@ class Cycle:
             limit = protocol.number(asked.data[protocol.torque_limit - address :][:2])
             if address == protocol.torque_enable or limit == 0 or limit != turn.torque_limit:
                 self._examine(turn, asked, address, beyond=False)
-                self._calm = not turn.uneasy
+                self._calm = self._calm and not turn.uneasy  # another thread may have asked for a soft start
         self._rows["time"] = times
         return True
 

@@ -84,14 +84,17 @@ class GroupReadingBus(Bus):
         first, count = room
         frame, number, size = protocol.group_question(code, ids, first, count)
         skipped = address - first
-        heard, sampled = self._gather(protocol, frame, number, size)
+        shared = code == Instruction.FAST_SYNC_READ
+        debt = ([BROADCAST], len(ids) * (count + 4)) if shared else (ids, count)
+        try:
+            heard, sampled = self._gather(protocol, frame, number, size)
+        except BaseException:
+            self._note_answers((), *debt)
+            raise
         found = {
             id_: Reply(error, data[skipped : skipped + length], sampled)
             for id_, (error, data) in protocol.group_answers(code, heard, ids, count).items()
         }
         missing = [id_ for id_ in ids if id_ not in found]
-        if code == Instruction.FAST_SYNC_READ:
-            self._note_answers(found, [BROADCAST] if missing else (), len(ids) * (count + 4))
-        else:
-            self._note_answers(found, missing, count)
+        self._note_answers(found, debt[0] if shared and missing else missing, debt[1])
         return found

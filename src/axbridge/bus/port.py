@@ -23,6 +23,7 @@ from axbridge.bus.adapter import Adapter, connected, identify_adapter, is_remote
 from axbridge.bus.port_name import line_behind, open_files
 from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.errors import PortError
+from axbridge.files import fill_streams
 
 REPLY_DELAY = 0.0012  # s: return delay 254 at 3.16 µs a unit, and an interrupt that holds the reply up
 OLDEST_SDK = (4, 0, 5)
@@ -192,6 +193,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
                 "another line has this name now",
                 "open it again if that one is meant, or end the program",
             )
+        fill_streams()  # a guard, a child process, has its own in their place
         try:
             # one program a port: two masters on one line garble each other's replies
             self.ser = serial.serial_for_url(self.port_name, baudrate=cflag_baud, timeout=0, exclusive=True)

@@ -18,7 +18,8 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from axbridge.bus.adapter import find_port
@@ -324,8 +325,8 @@ class SerialBus(GroupReadingBus):
                 last.again = now + TWIN_WINDOW
                 if now < question.answered.again:
                     break  # the line is faster than was thought, or the same is asked twice: think again
+                waiting = question  # before it goes out: a signal may be handled as the call ends
                 write(fd, question.frame)
-                waiting = question
                 answer = read(fd, _READ_SIZE) if poll(question.least * 1e3 + wait) else b""
                 if (
                     len(answer) != question.size
@@ -342,14 +343,15 @@ class SerialBus(GroupReadingBus):
             if isinstance(failure, PortError) or not isinstance(failure, OSError):
                 raise
             waiting = None  # the port is lost, or its buffer is full: `_read_carefully` finds out which
-        last.again = clock() + TWIN_WINDOW
-        for question, asked, whole in heard:
-            speaker, sampled = question.speaker, asked + question.sending
-            speaker.counts.asked += 1
-            speaker.counts.last_seen = sampled
-            if speaker.last is not question.answered:
-                speaker.spoke(question.answered)
-            answers.append(Reply(whole[4], whole[5 + question.begin : 5 + question.end], sampled))
+        finally:
+            last.again = clock() + TWIN_WINDOW
+            for question, asked, whole in heard:
+                speaker, sampled = question.speaker, asked + question.sending
+                speaker.counts.asked += 1
+                speaker.counts.last_seen = sampled
+                if speaker.last is not question.answered:
+                    speaker.spoke(question.answered)
+                answers.append(Reply(whole[4], whole[5 + question.begin : 5 + question.end], sampled))
         if waiting is not None:
             answers.append(self._answer_after(answer, now, waiting))
         return answers
@@ -413,7 +415,8 @@ class SerialBus(GroupReadingBus):
     def _answer_after(self, heard: bytes, asked: float, question: _Question) -> Reply | BusError:
         """The answer to a READ that was sent when it was `asked`, of which `heard` has come."""
         try:
-            packet, sampled = self._await(heard, asked, question.frame, question.id, question.count)
+            with self._owing(question.id, question.count):
+                packet, sampled = self._await(heard, asked, question.frame, question.id, question.count)
         except (BusTimeout, CorruptPacket) as error:
             return error
         return question.reply(packet.code, packet.params, sampled)
@@ -439,6 +442,8 @@ class SerialBus(GroupReadingBus):
                 self._wait_out(id)
             free = (one for one in known if not self._late.owes(id, one.count))
             question = min(free, key=lambda one: one.answered.again)
+            if len(known) == 1:  # nothing but time tells its answers apart
+                self.stats.overhear(self.port.listen(question.answered.again))
         packet, sampled = self._converse(question.frame, id, question.count)
         return question.reply(packet.code, packet.params, sampled)
 
@@ -462,7 +467,9 @@ class SerialBus(GroupReadingBus):
         for id_ in heard:
             self.stats.of(id_).asked += 1
             self._note_answer(id_, count, now)
-            self._speaker(BROADCAST).answered[count].again = time.monotonic() + TWIN_WINDOW
+            shared = self._speaker(BROADCAST)
+            shared.answered[count].again = time.monotonic() + TWIN_WINDOW
+            shared.spoke(shared.answered[count])
         for id_ in missing:
             self._late.add(id_, count)
 
@@ -502,8 +509,21 @@ class SerialBus(GroupReadingBus):
     def _converse(self, frame: bytes, id: int, length: int) -> tuple[Packet, float]:
         if not self.echo:  # with an echo, the answer comes behind the echo
             self._clear()
-        self.port.send(frame)
-        return self._await(b"", time.monotonic(), frame, id, length)
+        with self._owing(id, length):
+            self.port.send(frame)
+            return self._await(b"", time.monotonic(), frame, id, length)
+
+    @contextmanager
+    def _owing(self, id: int, length: int) -> Iterator[None]:
+        """Remember that a servo owes an answer, where a question is neither answered nor given up: by a signal."""
+        try:
+            yield
+        except (BusTimeout, CorruptPacket):
+            raise  # `_await` has seen to it
+        except BaseException:
+            self._late.add(id, length)
+            self._late.add(id, 0)  # it may refuse, late
+            raise
 
     def _await(self, heard: bytes, started: float, frame: bytes, id: int, length: int) -> tuple[Packet, float]:
         """The answer to `frame`, sent at `started`, of which `heard` has come already."""

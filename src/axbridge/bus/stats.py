@@ -72,6 +72,8 @@ class LineStats:
                     data = data[: end - size] + data[end:]
                     if packet.id != BROADCAST:
                         self._count_late(packet.id)
+                    elif packet.status:  # the answer that several share
+                        self.unasked = True
         one = v1.Decoder()
         damaged = 0
         for packet in one.feed(data):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import codecs
-import os
 import sys
 from importlib import import_module
 from io import TextIOWrapper
 
 from axbridge.cli import help as verbs
+from axbridge.files import fill_streams
 from axbridge.memory import ask_before_imports, words
 
 _PLAIN = dict(zip("°²³µ·…Ω─│├└", ("deg", "2", "3", "u", "*", "...", "ohm", "-", "|", "+", "+"), strict=True))
@@ -36,13 +36,10 @@ def main() -> None:
 def open_streams() -> None:
     """Make standard input, output and error something to read from and write to, whatever is written.
 
-    A stream that is closed becomes an empty one: else the next file that is opened would get its number, and what C
-    libraries print would go into a recording. A terminal that knows no ``°`` gets ``deg``.
+    What C libraries print must not go into a recording that has the number of a closed stream. A terminal that knows
+    no ``°`` gets ``deg``.
     """
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    while nowhere <= 2:
-        nowhere = os.dup(nowhere)
-    os.close(nowhere)
+    fill_streams()
     sys.stdin = sys.stdin or open(0, encoding="utf-8")  # noqa: SIM115
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8")  # noqa: SIM115

@@ -25,7 +25,7 @@ _LONGEST_LINE = 2000  # characters of an error
 _LITTLE = 60  # MB; with less, whatever fails has failed for that
 
 _HARMLESS = {  # verbs that move no motor
-    "compare", "convert", "doctor", "export", "identify", "import", "info", "list", "monitor", "move", "off", "plot",
+    "compare", "convert", "doctor", "export", "identify", "import", "info", "list", "monitor", "move", "plot",
     "ports", "rig", "scan", "sweep", "warmup",
 }  # fmt: skip
 _HINTS = {  # what people type
@@ -42,7 +42,10 @@ _HINTS = {  # what people type
     "version": "--version",
 }
 _UNTOUCHED = "no motor was moved, and files are whole or not there"
-_WRITES = "a write under way may have reached the servo; `axbridge servo info ID` tells what it holds"
+_LEFT = {
+    "off": "a motor may still have power: type it again, or cut the supply",
+    "servo": "a write under way may have reached the servo; `axbridge servo info ID` tells what it holds",
+}
 _AS_THE_RIG_SAYS = "motors were left as the rig's [safety] says (by default off); what was recorded can be read"
 
 app = typer.Typer(
@@ -128,7 +131,7 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return _stopped(arguments, signals)
     except typer.Abort:  # "no" to a question
-        return _complain("nothing was changed", INTERRUPTED)
+        return _complain("nothing was changed", TERMINATED if signals else INTERRUPTED)
     except BrokenPipeError:
         return _unread()
     except SystemExit as leave:
@@ -157,7 +160,8 @@ def run(arguments: list[str]) -> int:
 
 def load_typed(arguments: list[str]) -> None:
     """Import the verb that is typed, or is to be completed for a shell."""
-    words = [word for word in arguments or os.environ.get("COMP_WORDS", "").split()[1:] if word[:1] != "-"]
+    asked = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")  # bash's, and other shells'
+    words = [word for word in arguments or asked.split()[1:] if word[:1] != "-"]
     if words and words[0] in PANELS:
         listed.load(listed.file_of(words[0]))
 
@@ -165,7 +169,7 @@ def load_typed(arguments: list[str]) -> None:
 def _stopped(arguments: list[str], signals: list[int]) -> int:
     """After Ctrl-C or SIGTERM: say what became of motors and files."""
     verb = arguments[0] if arguments else ""
-    left = _UNTOUCHED if verb in _HARMLESS else _WRITES if verb == "servo" else _AS_THE_RIG_SAYS
+    left = _UNTOUCHED if verb in _HARMLESS else _LEFT.get(verb, _AS_THE_RIG_SAYS)
     print(("\n" if sys.stderr.isatty() else "") + f"stopped: {left}", file=sys.stderr)
     return TERMINATED if signals else INTERRUPTED
 

@@ -57,7 +57,8 @@ def terminable() -> Iterator[list[int]]:
     try:
         yield come
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if signal.getsignal(signal.SIGTERM) is end:  # else a robot that is open yet, or a script, has its own
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

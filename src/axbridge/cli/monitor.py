@@ -19,6 +19,7 @@ from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import wire_time
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
+from axbridge.cli.exit import Terminated
 from axbridge.cli.off import buses_of
 from axbridge.cli.options import BaudOption, EngineOption, JsonOption, PortOption, shared
 from axbridge.cli.progress import progress
@@ -134,8 +135,8 @@ def _watch(cycles: list[Cycle], scales: _Scales, causes: _Causes, seconds: float
                     screen.update(_table(cycles, results, scales, causes.latest), refresh=True)
                 due = max(due + _PERIOD, time.monotonic())
                 time.sleep(max(due - time.monotonic(), 0))
-        except KeyboardInterrupt:
-            if not live:
+        except KeyboardInterrupt as end:
+            if not live or isinstance(end, Terminated):
                 raise
     return results
 

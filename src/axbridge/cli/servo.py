@@ -95,10 +95,13 @@ def _line_of(servo: str, rig: str | None, port: str | None, baud: int, *, read: 
 _Said = tuple[str, dict[str, Any]] | tuple[str, dict[str, Any], BusError]
 
 
-def _verb(*, read: bool = False, **settings: Any) -> Callable[[Callable[..., _Said]], None]:
+def _verb(
+    *, read: bool = False, ask: Callable[..., None] = lambda _, **__: None, **settings: Any
+) -> Callable[[Callable[..., _Said]], None]:
     """Make a verb of what gets a servo, and returns what it did, for people and for programs, and what is wrong still.
 
-    Its own arguments come after the servo, its options among those that all these verbs have.
+    Its own arguments come after the servo, its options among those that all these verbs have. `ask` gets the servo's id
+    and them before the port is taken: while somebody thinks, `axbridge off` must have it.
     """
 
     def register(body: Callable[..., _Said]) -> None:
@@ -108,6 +111,7 @@ def _verb(*, read: bool = False, **settings: Any) -> Callable[[Callable[..., _Sa
             servo: ServoArgument, *, port: PortOption = None, baud: BaudOption = _USUAL_BAUD, rig: OfRigOption = None,
             json: JsonOption = False, **own: Any,
         ) -> None:  # fmt: skip
+            ask(_address(servo, rig, port, baud)[0], **own)
             with _line_of(servo, rig, port, baud, read=read) as found:
                 text, facts, *wrong = body(found, **own)
             report(f"servo-{verb}-1", facts, [text], json=json)
@@ -258,22 +262,25 @@ def set_baud(
     return text, {"id": number, "baud": new, "exactly": made}
 
 
-@_verb()
+def _agreed(number: int, *, keep: str, yes: bool) -> None:
+    if keep not in _SCOPES:
+        raise UsageError(f"--keep {keep} is neither id nor id+baud", "leave it out to reset everything")
+    if not yes:
+        what = f"Reset servo {number} to factory settings? The id {'stays' if keep else 'becomes 1'}."
+        typer.confirm(what, abort=True, err=True)
+
+
+@_verb(ask=_agreed)
 def reset(
     found: _Found,
     keep: Annotated[
         str, typer.Option("--keep", metavar="id|id+baud", help="Keep these registers; Protocol 2.0 only.")
     ] = "",
-    yes: YesOption = False,
+    yes: YesOption = False,  # noqa: ARG001 - `_agreed` has asked
 ) -> _Said:
     """Factory reset: every EEPROM register gets its default, the id becomes 1."""
     bus, number, profile, mute, _ = found
-    if keep not in _SCOPES:
-        raise UsageError(f"--keep {keep} is neither id nor id+baud", "leave it out to reset everything")
     new = number if keep else 1
-    if not yes:
-        what = f"Reset servo {number} to factory settings? The id {'stays' if keep else 'becomes 1'}."
-        typer.confirm(what, abort=True, err=True)
     scoped = bus.protocol(number).ping_length > 0
     if keep and not scoped:
         raise UsageError(f"an {profile.name} can only reset everything", "leave --keep out")
