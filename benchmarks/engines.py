@@ -29,7 +29,7 @@ from axbridge.sim.engine import Scene
 from axbridge.sim.engines.choice import build_engine
 from axbridge.virtual.assembly import build_bank
 from tests.sim import test_backlash, test_chain
-from tests.support.one_joint import paper_servo, write_pendulum
+from tests.support.one_joint import order, paper_servo, write_pendulum
 
 ENGINES = ("bullet", "mujoco")
 PROFILE = FirmwareProfile.load("ax-12a")
@@ -118,7 +118,7 @@ def backlash(engine, folder):
     try:
         urdf = write_pendulum(folder / "play.urdf", 7.2e-4, 0.081)
         bank = test_backlash.bank_on(build_engine(engine, Scene(urdf)))
-        test_backlash.order(bank, 1.5)
+        order(bank, 1.5)
         times, angles = followed(bank, 0.8)
         bank.close()
         truth = test_backlash.two_bodies(7.2e-4, 0.081, 1.5, 0.0, times, gear=0.0, output=0.0)

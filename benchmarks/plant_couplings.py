@@ -18,13 +18,12 @@ import pybullet
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.servo.columns import Command
 from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
 from axbridge.sim.engines.bullet.implicit import Book
 from tests.support.humanoid import Humanoid
-from tests.support.one_joint import BV, FC, K_OMEGA, K_THETA, K, L, R, paper_servo, write_pendulum
+from tests.support.one_joint import BV, FC, K_OMEGA, K_THETA, K, L, R, order, paper_servo, write_pendulum
 
 SUPPLY, SECONDS = 9.6, 0.8
 MOTIONS = ((math.pi / 2, 0.0), (None, math.pi / 4), (None, 3 * math.pi / 4))
@@ -145,11 +144,7 @@ def ours(folder, inertia, armature, weight, step, goal, start):
     urdf = write_pendulum(Path(folder) / "p.urdf", inertia, weight)
     world = BulletEngine(Scene(urdf, time_step=step, start={"shaft": start}))
     bank = ServoBank(world, [BankServo("shaft", model, 1, PROFILE.units.position, 0)], [SUPPLY])
-    row = np.zeros(len(Command))
-    row[Command.TORQUE_LIMIT] = 1
-    if goal is not None:
-        row[[Command.TORQUE, Command.GOAL]] = 1, goal
-    bank.set_command(0, row, 0.0)
+    order(bank, goal)
     times, angles = [0.0], [start]
     while bank.time < SECONDS:
         bank.advance(bank.time + 1.001 * step)

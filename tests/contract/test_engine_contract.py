@@ -14,7 +14,7 @@ from axbridge.sim.engine import Scene
 from axbridge.sim.engines.choice import build_engine
 from axbridge.sim.engines.pendulums import Pendulums
 from axbridge.testing import check_engine
-from tests.support.one_joint import paper_servo, write_pendulum
+from tests.support.one_joint import order, paper_servo, write_pendulum
 
 pytestmark = pytest.mark.slow
 
@@ -68,11 +68,7 @@ def test_steps_and_falls_follow_the_papers_equations(tmp_path, inertia, armature
     for goal, start in ((math.pi / 2, 0.0), *((None, math.radians(angle)) for angle in (45, 90, 135))):
         world = build_engine(engine, Scene(urdf, time_step=time_step, start={"shaft": start}))
         bank = ServoBank(world, [BankServo("shaft", model, 1, PROFILE.units.position, 0)], [9.6])
-        row = np.zeros(len(Command))
-        row[Command.TORQUE_LIMIT] = 1
-        if goal is not None:
-            row[[Command.TORQUE, Command.GOAL]] = 1, goal
-        bank.set_command(0, row, 0.0)
+        order(bank, goal)
         times, angles = [0.0], [start]
         while bank.time < 0.8:
             bank.advance(bank.time + 1.001e-3)

@@ -16,12 +16,12 @@ from axbridge.motion.experiments import Options, conduct
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording
-from axbridge.servo.columns import Command, Joint
+from axbridge.servo.columns import Joint
 from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
 from tests.sim.test_chain import write_chain
-from tests.support.one_joint import BV, K_OMEGA, K_THETA, K, L, R, write_pendulum
+from tests.support.one_joint import BV, K_OMEGA, K_THETA, K, L, R, order, write_pendulum
 
 pytestmark = pytest.mark.slow
 
@@ -51,14 +51,6 @@ def driven(bank, goal, until=0.8):
         angles.append(bank.positions[0])
     bank.close()
     return np.array(times), np.array(angles)
-
-
-def order(bank, goal, index=0):
-    row = np.zeros(len(Command))
-    row[Command.TORQUE_LIMIT] = 1
-    if goal is not None:
-        row[[Command.TORQUE, Command.GOAL]] = 1, goal
-    bank.set_command(index, row, bank.time)
 
 
 def rubbed(speed, torque, inertia, friction, step):

@@ -14,6 +14,7 @@ from axbridge.sim.engine import Scene
 from axbridge.sim.engines.choice import build_engine
 from axbridge.virtual.assembly import build_bank
 from tests.support.joints import left_alone
+from tests.support.one_joint import order
 
 pytestmark = pytest.mark.slow
 
@@ -193,12 +194,6 @@ def test_what_cannot_be_simulated_is_refused_with_the_file_the_key_and_the_fix(r
 
 
 LIGHT = {"moments": (1e-4,) * 3, "centre": -0.1, "mass": 0.1}
-
-
-def order(bank, goal):
-    row = np.zeros(len(Command))
-    row[[Command.TORQUE, Command.TORQUE_LIMIT, Command.GOAL]] = 1, 1, goal
-    bank.set_command(0, row, bank.time)
 
 
 @pytest.mark.filterwarnings("ignore:.*it will sink:axbridge.errors.RigWarning")

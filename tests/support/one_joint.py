@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 from scipy.integrate import solve_ivp
 
+from axbridge.servo.columns import Command
+
 R, L, K, BV, FC = 8.0, 5e-3, 0.006810 * 254, 0.01278, 1.71e-5
 K_THETA, K_OMEGA = 30.0, -1.2
 
@@ -25,6 +27,15 @@ def paper_servo(inertia, weight_moment, *, armature=0.0, supply=9.6, goal=None, 
     times = np.linspace(0, duration, samples)
     found = solve_ivp(rates, (0, duration), [start, 0.0, 0.0], "LSODA", times, rtol=1e-8, atol=1e-10, max_step=2e-4)
     return times, found.y[0], found.y[1]
+
+
+def order(bank, goal, index=0):
+    """Tell a servo of a bank to go to `goal`, rad; None: to go limp."""
+    row = np.zeros(len(Command))
+    row[Command.TORQUE_LIMIT] = 1
+    if goal is not None:
+        row[[Command.TORQUE, Command.GOAL]] = 1, goal
+    bank.set_command(index, row, bank.time)
 
 
 def write_pendulum(path: Path, inertia: float, weight_moment: float, gravity: float = 9.81) -> Path:
