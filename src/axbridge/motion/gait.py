@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_discrete_are
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
@@ -230,6 +229,8 @@ def _cart(height: float, step: float) -> tuple[FloatArray, FloatArray, FloatArra
 
 def _gains(height: float, step: float, ahead: int) -> tuple[FloatArray, FloatArray]:
     """Feedback of the summed error and the state, (4,), and gains of the reference to come, (ahead,)."""
+    from scipy.linalg import solve_discrete_are  # takes a fifth of a second to load, in which a verb says nothing
+
     a, b, c = _cart(height, step)
     wide = np.zeros((4, 4))  # the summed error beside the cart
     wide[0, 0], wide[0, 1:], wide[1:, 1:] = 1.0, c @ a, a
