@@ -1,5 +1,7 @@
 """SIGTERM to the verbs that move a robot: the exit code, and what the last line says of motors and files."""
 
+import os
+import pty
 import signal
 import time
 from pathlib import Path
@@ -110,6 +112,16 @@ def test_sigterm_after_the_end_of_a_script_whose_thread_steps_on_leaves_motors_a
             script.send_signal(signal.SIGTERM)
             script.communicate(timeout=60)
             assert tell("register torque_enable") == [0, 0]
+
+
+def test_a_live_monitor_says_by_its_exit_code_that_it_was_terminated():
+    ours, theirs = pty.openpty()
+    with led("pan_tilt") as (port, tell), start("monitor", "--port", port, stdout=theirs) as monitor:
+        os.close(theirs)
+        tell("seen")
+        assert os.read(ours, 1)
+        terminated(monitor)
+    os.close(ours)
 
 
 def test_while_a_reset_waits_for_its_answer_another_program_can_switch_motors_off():
