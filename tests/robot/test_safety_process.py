@@ -159,6 +159,11 @@ def test_the_guard_of_a_program_without_standard_input_limps_its_motors(line):
         torque_off_after(line, time.monotonic())
 
 
+@pytest.mark.parametrize("moment", [0.1, 0.155])
+def test_a_program_that_was_stopped_switches_nothing_on_where_its_policy_is_to_park(bench, moment):
+    assert not ends.end(bench, "robot that is stepped only", "SIGSTOP", policy="park", step_ms=20, moment=moment).wrong
+
+
 STOPPED_BEFORE_ITS_GOALS = """
 import os, signal, sys
 from axbridge.bus.cycle import Cycle, CycleServo, Goal

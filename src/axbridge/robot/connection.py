@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -212,12 +213,17 @@ class Connection:
             cycle.cap(name, None if share is None else max(round(share * full), 1))
 
     def revive(self, name: str, *, on: bool) -> None:
-        """Give a servo that was without power its registers in RAM again, and a tenth of its torque, where it is."""
+        """Give a servo that was without power its registers in RAM again, and a tenth of its torque, where it is.
+
+        Not when this program was stopped for longer than its guard waits: the guard has switched the servo off then.
+        """
         drive, cycle = self.drives[name], self._cycle_of(name)
         assert isinstance(drive, DynamixelDrive)  # no other is in a cycle
         drive.fill_ram()
         if on:
             cycle.soften([name], cycle.soft_start)
+            if time.monotonic() > cycle.expires:
+                return
             drive.power(on=True)
         cycle.revived(name)
 

@@ -167,7 +167,7 @@ class Robot(Mapping[str, Servo]):
 
     def _trip(self, names: frozenset[str]) -> None:
         """The safety net has switched these motors off: they stay off until the program asks for them again."""
-        on = [name for name in names if self._joints[name].torque_enabled]
+        on = [name for name in names if self._joints[name].setpoints.enabled]  # seen limp by now, or not
         for name in on:
             self._joints[name].setpoints.enabled = False
         if on:

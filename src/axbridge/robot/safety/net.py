@@ -305,9 +305,9 @@ class Safety:
             if self.stale or self._leaving:
                 return
             self.stale = True
-            policy = self._park(self._real)
-            if policy == "limp":
+            if self.policy != "hold":  # before a park: a step beside it must not switch on what the guard has limped
                 self._tripped(frozenset(name for cycle in self._real for name in cycle.servos_by_name))
+            policy = self._park(self._real)
             for cycle in self._real:
                 cycle.restart_softly()  # before the motors go off: a step under way may have goals yet
             if errors := self._hold_or_limp(policy, self._real):
