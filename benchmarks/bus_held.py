@@ -14,11 +14,12 @@ import time
 from pathlib import Path
 
 from axbridge.bus.protocols.dynamixel import SECOND
+from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.serial import SerialBus
 from axbridge.errors import BusTimeout, CorruptPacket
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.support.x_line import XLine, XServo
+from tests.support.pty_line import PtyLine
 
 READS = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 0
@@ -27,42 +28,26 @@ PLACES = {1: (30, 32, 34, 48), 2: (76, 80, 82, 84)}  # goals, limits, punch; gai
 FATES = {"held": 0.05, "again": 0.05, "corrupt": 0.01, "drop": 0.01, "late": 0.01}
 
 
-class Counting(XServo):
-    """A servo whose registers change with each read."""
-
-    asked = 0
-
-    def told(self, address: int) -> int:
-        """What it answered last."""
-        return (self.asked * 7 + address) % 256
-
-    def read(self, address: int, length: int) -> bytes | None:
-        """See `XServo`."""
-        self.asked += 1
-        for place in PLACES[self.profile.protocol]:
-            self.table.data[place] = self.told(place)
-        return super().read(address, length)
-
-
 def reads(protocol: int, *, echo: bool) -> dict[str, float]:
     """A row of the table."""
     dice, fate = random.Random(SEED), random.Random(SEED + 1)
 
-    def mishap(raw: bytes) -> str | float:  # noqa: ARG001
+    def mishap(_: Packet) -> str | float:
         kind = fate.choices(["ok", *FATES], [1 - sum(FATES.values()), *FATES.values()])[0]
         return fate.uniform(0.001, 0.04) if kind == "late" else kind
 
-    servos = [Counting(id_, "ax-12a" if protocol == 1 else "xl330-m288") for id_ in IDS]
-    with XLine(servos, mishap=mishap, echo=echo) as line, SerialBus(line.port) as bus:
+    servos = dict.fromkeys(IDS, "ax-12a" if protocol == 1 else "xl330-m288")
+    with PtyLine(servos, mishap=mishap, echo=echo) as line, SerialBus(line.port) as bus:
         if protocol == 2:
             bus.protocols.update(dict.fromkeys(IDS, SECOND))
         wrong = lost = 0
-        for _ in range(READS):
+        for turn in range(READS):
             if dice.random() < 0.1:
                 time.sleep(dice.uniform(0.0, 0.02))
             id_, address = dice.choice(IDS), dice.choice(PLACES[protocol])
+            line[id_].table.data[address] = told = (turn * 7 + address) % 256  # another one with each read
             try:
-                wrong += bus.read(id_, address, 1).data[0] != line[id_].told(address)
+                wrong += bus.read(id_, address, 1).data[0] != told
             except (BusTimeout, CorruptPacket):
                 lost += 1
         late = sum(counts.late for counts in bus.stats.servos.values())

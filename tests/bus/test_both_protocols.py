@@ -2,25 +2,27 @@
 
 import random
 import time
+from contextlib import suppress
 
-import dynamixel_sdk as sdk
 import pytest
 
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.dynamixel import SECOND
-from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.serial import SerialBus
 from axbridge.config.instructions import Instruction
 from axbridge.config.registers import XAddress
 from axbridge.errors import BusTimeout, CorruptPacket, ServoFault, StatusError, UsageError
-from tests.support.x_line import XLine, XServo
+from tests.support.pty_line import PtyLine
+from tests.support.waiting import until
 
 FAST, SLOW = Instruction.FAST_SYNC_READ, Instruction.SYNC_READ
 
 
 @pytest.fixture
 def line():
-    with XLine([XServo(1), XServo(2, "xl430-w250"), XServo(3, "ax-12a"), XServo(4, fast=False)]) as made:
+    with PtyLine({1: "xl330-m288", 2: "xl430-w250", 3: "ax-12a", 4: "xl330-m288"}) as made:
+        made[4]._known -= {FAST}
         yield made
 
 
@@ -33,40 +35,19 @@ def bus(line):
 
 
 def codes(line):
-    return [code for version, _, code, _ in line.heard if version == 2]
-
-
-def test_the_servos_of_these_tests_are_servos_for_dynamixel_sdk(line):
-    port = sdk.PortHandler(line.port)
-    assert port.openPort()
-    assert port.setBaudRate(1_000_000)
-    one, two = sdk.PacketHandler(1.0), sdk.PacketHandler(2.0)
-    assert two.ping(port, 1) == (1200, 0, 0)
-    assert one.ping(port, 3) == (12, 0, 0)
-    assert two.write4ByteTxRx(port, 2, 116, 3000) == (0, 0)
-    assert two.read4ByteTxRx(port, 2, 116) == (3000, 0, 0)
-    assert two.write1ByteTxRx(port, 1, 64, 1) == (0, 0)
-    assert two.write1ByteTxRx(port, 1, 11, 4) == (0, 7)
-    group = sdk.GroupSyncRead(port, two, 132, 4)
-    for id_ in (1, 2, 4):
-        group.addParam(id_)
-    assert group.txRxPacket() == 0
-    assert group.getData(2, 132, 4) == 0
-    port.closePort()
+    return [code for id_, code, *_ in line.heard if id_ == BROADCAST]
 
 
 def test_each_servo_is_asked_in_its_own_protocol(line, bus):
-    line[1].table["present_position"] = -5
-    line[3].table["present_position"] = 501
+    line.set(1, present_position=-5)
     assert int.from_bytes(bus.read(1, 132, 4).data, "little", signed=True) == -5
     assert int.from_bytes(bus.read(3, 36, 2).data, "little") == 501
-    assert {(version, id_) for version, id_, _, _ in line.heard if id_ != 254} == {(2, 1), (1, 3)}
     assert bus.ping(2).data == (1060).to_bytes(2, "little") + bytes((46,))
     assert bus.ping(3).data == b""
 
 
 def test_what_looks_like_a_header_in_registers_arrives_as_it_is(line, bus):
-    line[1].table["goal_position"] = 0x00FDFFFF - (1 << 24)
+    line.set(1, operating_mode=4, goal_position=0x00FDFFFF - (1 << 24))
     assert bus.read(1, 116, 4).data == bytes.fromhex("fffffd ff")
     assert bus.write(1, 116, bytes.fromhex("fffffd00")).error == 4  # beyond the register's range
     assert bus.write(1, 116, bytes.fromhex("fffffdff")).error == 0
@@ -97,41 +78,47 @@ def test_eeprom_is_counted_where_each_protocol_has_it(bus):
 
 
 def test_a_refused_write_says_why(line, bus):
-    line[1].table["torque_enable"] = 1
+    line.set(1, torque_enable=1)
     reply = bus.write(1, XAddress.OPERATING_MODE, b"\4")
     assert StatusError(reply.error).describe() == "no such register, read only, or EEPROM while torque is on"
-    line.mishap = lambda raw: "drop" if len(raw) == 11 else "ok"  # acknowledgements
+    line.mishap = lambda packet: "drop" if packet.code == Instruction.WRITE else "ok"
     with pytest.raises(ServoFault, match="holds 03 at address 11 after writing 04"):
         bus.write(1, XAddress.OPERATING_MODE, b"\4")
 
 
 def test_the_alert_bit_is_no_refusal(line, bus):
-    line[1].table["hardware_error_status"] = 32
+    line[1].overload(0.0)
     reply = bus.read(1, 132, 4)
     assert len(reply.data) == 4
     assert (StatusError(reply.error).alert, StatusError(reply.error).number) == (True, 0)
 
 
 def test_reboot_clear_and_reset_by_scope(line, bus):
-    line[1].table["led"] = 1
+    def started():
+        with suppress(BusTimeout):
+            return bus.ping(1)
+
+    line.set(1, led=1)
     bus.instruct(1, Instruction.REBOOT)
+    until(started)
     assert bus.read(1, 65, 1).data == b"\0"
-    line[1].table["present_position"] = 4096 + 17
+    line.set(1, present_position=4096 + 17)
     bus.instruct(1, Instruction.CLEAR, v2.CLEAR_TURNS)
     assert bus.read(1, 132, 4).data[:2] == b"\x11\0"
-    line[1].table["drive_mode"] = 1
+    line.set(1, drive_mode=1)
+    assert bus.instruct(1, Instruction.FACTORY_RESET, b"\7").error == StatusError.RANGE
     bus.instruct(1, Instruction.FACTORY_RESET, bytes((v2.Scope.KEEP_ID_AND_BAUD,)))
+    until(started)
     assert bus.read(1, 7, 4).data == bytes((1, 3, 250, 0))
-    assert bus.instruct(1, Instruction.FACTORY_RESET, b"\7").error == 2
 
 
 def test_servos_are_asked_together_each_as_its_firmware_can(line, bus):
     for id_ in (1, 2, 4):
-        line[id_].table["present_position"] = 100 * id_
+        line.set(id_, present_position=100 * id_)
     requests = [(1, 132, 4), (3, 36, 2), (2, 132, 4), (4, 132, 4)]
     for _ in range(2):
         answers = bus.read_many(requests)
-        assert [int.from_bytes(answer.data, "little") for answer in answers] == [100, 0, 200, 400]
+        assert [int.from_bytes(answer.data, "little") for answer in answers] == [100, 501, 200, 400]
     assert bus.group_codes == {1: FAST, 2: FAST, 4: SLOW}
     asked = codes(line)
     assert asked.count(Instruction.FAST_SYNC_READ) == 1 + 1 + 2 + 2  # each once, 4 twice, then two exchanges
@@ -144,11 +131,11 @@ def test_servos_are_asked_together_each_as_its_firmware_can(line, bus):
 @pytest.mark.parametrize("fast", [True, False])
 def test_one_that_is_missing_does_not_hide_the_others(line, bus, fast):
     bus.group_codes.update(dict.fromkeys((1, 2, 4), SLOW))
-    line[4].fast = fast
     if fast:
+        line[4]._known |= {FAST}
         bus.group_codes.update(dict.fromkeys((1, 2, 4), FAST))
     bus.latency = 0.02
-    line[2].deaf = True
+    line.deaf.add(2)
     first, missing, last = bus.read_many([(1, 132, 4), (2, 132, 4), (4, 132, 4)])
     assert len(first.data) == len(last.data) == 4
     assert isinstance(missing, BusTimeout)
@@ -156,17 +143,17 @@ def test_one_that_is_missing_does_not_hide_the_others(line, bus, fast):
 
 def test_whether_a_servo_knows_best_reads_stays_open_while_it_is_silent(line, bus):
     bus.latency = 0.01
-    line[1].deaf = True
+    line.deaf.add(1)
     bus.read_many([(1, 132, 4), (2, 132, 4)])
     assert bus.group_codes == {2: FAST}
-    line[1].deaf = False
+    line.deaf.clear()
     bus.latency = 0.05
     bus.read_many([(1, 132, 4), (2, 132, 4)])
     assert bus.group_codes == {1: FAST, 2: FAST}
 
 
 def test_an_echo_is_never_taken_for_an_answer():
-    with XLine([XServo(1), XServo(3, "ax-12a")], echo=True) as line, SerialBus(line.port) as bus:
+    with PtyLine({1: "xl330-m288", 3: "ax-12a"}, echo=True) as line, SerialBus(line.port) as bus:
         bus.protocols[1], bus.latency = SECOND, 0.05
         assert bus.echo
         assert len(bus.read(1, 132, 4).data) == 4
@@ -177,33 +164,36 @@ def test_an_echo_is_never_taken_for_an_answer():
 
 
 PROFILES = {1: "xl430-w250", 2: "xl430-w250", 3: "ax-12a", 5: "ax-12a", 7: "sts3215", 8: "sts3215"}
-PLACES = {"xl430-w250": (116, 4), "ax-12a": (36, 2), "sts3215": (56, 2)}
+PLACES = {1: (116, 4), 2: (116, 4), 3: (36, 2), 5: (36, 2), 7: (56, 2), 8: (56, 2)}
+
+
+def tell(line, id_, turn):
+    """Let a servo's register at `PLACES` hold this."""
+    line.set(id_, **{"goal_position" if id_ < 3 else "present_position": turn})
 
 
 @pytest.mark.parametrize("ids", [(3, 5), (1, 2), (1, 3), (7, 8)], ids=["1.0", "2.0", "both", "Feetech"])
 @pytest.mark.slow
 def test_a_line_that_misbehaves_gives_no_wrong_value(ids):
-    servos = [XServo(id_, PROFILES[id_]) for id_ in ids]
     dice = random.Random(3)
 
-    def mishap(raw):
+    def mishap(_):
         kind = dice.choices(["ok", "drop", "corrupt", "again", "late"], [80, 5, 5, 5, 5])[0]
         return dice.uniform(0.001, 0.02) if kind == "late" else kind
 
-    with XLine(servos, mishap=mishap) as line, SerialBus(line.port) as bus:
+    with PtyLine({id_: PROFILES[id_] for id_ in ids}, mishap=mishap) as line, SerialBus(line.port) as bus:
         bus.latency = 0.004
-        for servo in servos:
-            bus.speak(servo.id, PROTOCOLS[servo.profile.protocol])
+        for id_ in ids:
+            bus.speak(id_, line[id_].protocol)
         bus.retries = 0
-        place = {id_: PLACES[PROFILES[id_]] for id_ in ids}
         good = 0
         for turn in range(600):
-            for servo in servos:
-                servo.table["goal_position" if servo.profile.protocol == 2 else "present_position"] = turn
-            answers = bus.read_many([(id_, *place[id_]) for id_ in ids])
+            for id_ in ids:
+                tell(line, id_, turn)
+            answers = bus.read_many([(id_, *PLACES[id_]) for id_ in ids])
             if turn % 3 == 0:
                 try:
-                    answers.append(bus.read(ids[0], *place[ids[0]]))
+                    answers.append(bus.read(ids[0], *PLACES[ids[0]]))
                 except (BusTimeout, CorruptPacket) as error:
                     answers.append(error)
             for answer in answers:
@@ -216,17 +206,15 @@ def test_a_line_that_misbehaves_gives_no_wrong_value(ids):
 @pytest.mark.parametrize("id_", [3, 1, 7], ids=["1.0", "2.0", "Feetech"])
 @pytest.mark.slow
 def test_a_reply_held_back_until_the_next_one_is_no_answer_however_old(id_):
-    servo, place = XServo(id_, PROFILES[id_]), PLACES[PROFILES[id_]]
-    register = "goal_position" if id_ == 1 else "present_position"
     fates = iter(["again", "ok", *["held", "ok", "held"] * 40])
-    with XLine([servo], mishap=lambda raw: next(fates)) as line, SerialBus(line.port) as bus:
+    with PtyLine({id_: PROFILES[id_]}, mishap=lambda _: next(fates)) as line, SerialBus(line.port) as bus:
         bus.latency = 0.05
-        bus.speak(id_, PROTOCOLS[servo.profile.protocol])
+        bus.speak(id_, line[id_].protocol)
         bus.read(id_, 0, 2)
         time.sleep(0.005)
         bus.read(id_, 0, 2)  # what came twice is overheard
         for turn in range(60):
             time.sleep(0.007)
-            servo.table[register] = turn
-            assert int.from_bytes(bus.read(id_, *place).data, "little") == turn
+            tell(line, id_, turn)
+            assert int.from_bytes(bus.read(id_, *PLACES[id_]).data, "little") == turn
         assert bus.stats.of(id_).late > 20

@@ -7,15 +7,14 @@ from axbridge.bus.protocols.dynamixel import SECOND
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import wire_time
 from axbridge.errors import HardwareError
-from tests.support.x_line import XLine, XServo
+from tests.support.pty_line import PtyLine
 
 
 @pytest.fixture
 def line():
-    with XLine([XServo(1), XServo(2, "xl430-w250"), XServo(3, "ax-12a")]) as made:
-        for servo in made.servos:
-            servo.power(5.0 if servo.id == 1 else 11.1)
-            servo.table["torque_enable"] = 1
+    with PtyLine({1: "xl330-m288", 2: "xl430-w250", 3: "ax-12a"}) as made:
+        for id_ in (1, 2, 3):
+            made.set(id_, torque_enable=1)
         yield made
 
 
@@ -28,13 +27,17 @@ def cycle(line):
 
 
 def test_each_servo_gets_goals_and_gives_samples_in_its_own_registers(line, cycle):
-    line[1].table["present_position"], line[1].table["present_velocity"] = 3000, -7
-    line[3].table["present_position"] = 400
+    line.set(1, present_position=3000, present_velocity=-7)
+    line.set(3, present_position=400)
     result = cycle.exchange({"wrist": Goal(2100, 50), "elbow": Goal(9999, 0, 442), "head": Goal(512, 100)})
     assert result.faults == {}
-    assert {name: state.position for name, state in result.states.items()} == {"wrist": 3000, "elbow": 0, "head": 400}
+    assert {name: state.position for name, state in result.states.items()} == {
+        "wrist": 3000,
+        "elbow": 2048,
+        "head": 400,
+    }
     wrist = result.states["wrist"]
-    assert (wrist.speed, wrist.voltage, wrist.temperature, wrist.torque_limit) == (-7, 50, 30, None)
+    assert (wrist.speed, wrist.voltage, wrist.temperature, wrist.torque_limit) == (-7, 50, 43, None)
     assert (line[1].table["goal_position"], line[1].table["profile_velocity"]) == (2100, 50)
     assert (line[2].table["goal_position"], line[2].table["goal_pwm"]) == (4095, 442)
     assert (line[3].table["goal_position"], line[3].table["moving_speed"]) == (512, 100)
@@ -50,7 +53,7 @@ def test_a_soft_start_raises_the_duty_that_an_x_servo_may_give(line, cycle):
 def test_an_x_servo_that_shuts_itself_down_is_named_once_and_gets_no_goals(line, cycle):
     goals = {"wrist": Goal(2100, 50), "elbow": Goal(2000, 0), "head": Goal(512, 100)}
     cycle.exchange(goals)
-    line[1].table["hardware_error_status"], line[1].table["torque_enable"] = 32, 0
+    line[1].overload(0.0)
     (event,) = cycle.exchange(goals).events
     assert (event.kind, event.name, event.flags) == ("fault", "wrist", HardwareError.OVERLOAD)
     assert cycle.withheld == {"wrist"}

@@ -14,7 +14,7 @@ SERVOS = {id_: f"joint{id_} (id {id_})" for id_ in (1, 2, 3, 4)}
 def losses(mishap, packets=120):
     """What is found on a line where this becomes of the answer to a read; and the facts."""
     facts = {}
-    with PtyLine(SERVOS, mishap=mishap) as line, SerialBus(line.port) as bus:
+    with PtyLine(tuple(SERVOS), mishap=mishap) as line, SerialBus(line.port) as bus:
         found = look_at_loss(bus, SERVOS, packets, facts)
         assert bus.port_name == line.port
     return found, facts
@@ -57,7 +57,7 @@ def test_one_answer_that_a_busy_computer_missed_is_no_finding():
 
 @pytest.mark.slow
 def test_an_intact_answer_that_says_something_else_than_before_is_fatal():
-    with PtyLine(SERVOS) as line, SerialBus(line.port) as bus:
+    with PtyLine(tuple(SERVOS)) as line, SerialBus(line.port) as bus:
 
         def change(packet):
             if packet.id == 2:

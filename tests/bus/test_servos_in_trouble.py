@@ -8,7 +8,7 @@ from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.protocols.dynamixel import FIRST, SECOND
 from axbridge.servo.columns import State
 from axbridge.virtual.bus import VirtualBus
-from tests.support.virtual_rig import make_world, make_x_world
+from tests.support.virtual_rig import make_world
 
 
 class Loop:
@@ -16,7 +16,7 @@ class Loop:
 
     def __init__(self, profile="ax-12a"):
         self.x = profile.startswith("xl")
-        self.world = make_x_world((1, 2), profile) if self.x else make_world((1, 2), profile, shutdown=36)
+        self.world = make_world((1, 2), profile, **({} if self.x else {"shutdown": 36}))
         kind = {"protocol": SECOND, "goal_range": (0, 4095)} if self.x else {}
         servos = [CycleServo("hip", 1, **kind), CycleServo("knee", 2, **kind)]
         self.cycle = Cycle(VirtualBus(self.world), servos, soft_start=0.1)

@@ -7,10 +7,11 @@ import pytest
 
 from axbridge.bus.scan import scan
 from axbridge.cli.app import run as run_arguments
+from axbridge.config.instructions import Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError
 from axbridge.robot.open import open_robot
-from tests.support.x_line import XLine, XServo
+from tests.support.pty_line import PtyLine
 
 pytestmark = pytest.mark.slow
 
@@ -19,9 +20,8 @@ pytestmark = pytest.mark.slow
 def line(monkeypatch):
     monkeypatch.setattr("axbridge.cli.doctor.PACKETS", 50)
     monkeypatch.setattr("axbridge.bus.diagnose.scan", partial(scan, ids=[1, 2, 3, 253]))
-    with XLine([XServo(1), XServo(2, "xl430-w250", fast=False), XServo(3, "ax-12a")]) as made:
-        for servo in made.servos:
-            servo.power(5.0 if servo.id == 1 else 11.1)
+    with PtyLine({1: "xl330-m288", 2: "xl430-w250", 3: "ax-12a"}) as made:
+        made[2]._known -= {Instruction.FAST_SYNC_READ}
         yield made
 
 
@@ -42,7 +42,7 @@ def test_a_scan_says_who_speaks_which_protocol(line, capsys):
 
 
 def test_registers_of_four_bytes_are_read_and_written_by_name_while_torque_is_off(line, capsys):
-    line[1].table["torque_enable"] = 1
+    line.set(1, torque_enable=1)
     assert run(line, "servo", "write", "1", "homing_offset", "-1000") == 3
     assert "its EEPROM takes nothing while its torque is on: `axbridge servo torque 1 off`" in capsys.readouterr().err
     assert run(line, "servo", "torque", "1", "off") == 0
@@ -58,7 +58,7 @@ def test_registers_of_four_bytes_are_read_and_written_by_name_while_torque_is_of
 
 
 def test_a_model_that_only_the_rig_knows_is_read_by_the_rigs_profile(line, capsys, tmp_path):
-    line[3].table["model_number"] = 1230
+    line.set(3, model_number=1230)
     (tmp_path / "own.toml").write_text('base = "mx-28"\nname = "own"\ndescription = "own"\nmodel_number = 1230\n')
     servo = '[[servo]]\nname = "one"\njoint = "one"\nid = 3\nprofile = "own.toml"\nmodel = "mx28"\n'
     (tmp_path / "mine.toml").write_text(f'name = "mine"\n{servo}')
@@ -69,7 +69,7 @@ def test_a_model_that_only_the_rig_knows_is_read_by_the_rigs_profile(line, capsy
 
 
 def test_a_servo_that_shut_itself_down_is_named_and_rebooted(line, capsys):
-    line[1].table["hardware_error_status"] = 0x24
+    line[1].firmware.shut_down(0x24)
     assert run(line, "doctor") == 1
     told = capsys.readouterr().out
     assert "has shut itself down, or will: overheating, overload" in told
@@ -82,11 +82,11 @@ def test_a_servo_that_shut_itself_down_is_named_and_rebooted(line, capsys):
 
 
 def test_the_monitor_shows_both(line, capsys):
-    line[1].table["present_velocity"] = -7
-    line[3].table["present_speed"] = 1024 + 9
+    line.set(1, present_velocity=-7)
+    line.set(3, present_speed=-9)
     assert run(line, "monitor", "--duration", "0.1", "--json") == 0
     states = json.loads(capsys.readouterr().out)["lines"][0]["states"]
-    assert {name: state["voltage"] for name, state in states.items()} == {"id 1": 50, "id 2": 111, "id 3": 111}
+    assert {name: state["voltage"] for name, state in states.items()} == {"id 1": 50, "id 2": 111, "id 3": 121}
     assert run(line, "monitor", "--duration", "0.1") == 0
     rows = [row.split("\t") for row in capsys.readouterr().out.splitlines()[1:4]]
     assert [(row[0], row[3], row[-2]) for row in rows] == [
@@ -101,7 +101,7 @@ def test_the_monitor_shows_both(line, capsys):
     [("homing_offset", 300, "counts from elsewhere"), ("drive_mode", 1, "counts the other way round")],
 )
 def test_a_servo_that_counts_otherwise_than_its_rig_says_is_named_and_not_driven(line, capsys, register, held, words):
-    line[1].table[register] = held
+    line.set(1, **{register: held})
     servos = [{"name": "x", "joint": "x", "id": 1, "profile": "xl330-m288", "zero": 2048}]
     rig = Rig.model_validate({"name": "one", "servo": servos})
     with pytest.raises(BusError, match=f"x .id 1. {words}, by its {register} {held}") as refused:
@@ -125,7 +125,7 @@ def test_the_doctor_says_who_is_read_one_by_one(line, capsys):
 
 
 def test_a_reset_keeps_what_it_is_told_to(line, capsys):
-    line[2].table["drive_mode"] = 1
+    line.set(2, drive_mode=1)
     assert run(line, "servo", "reset", "2", "--keep", "id+baud", "--yes") == 0
     assert "servo 2 is reset: it has id 2 and talks at 1000000 baud now" in capsys.readouterr().out
     assert (line[2].table["drive_mode"], line[2].table["baud_rate"]) == (0, 3)
@@ -143,13 +143,13 @@ def test_id_253_is_no_id_beside_protocol_2(line, capsys):
     assert run(line, "servo", "set-id", "1", "9") == 0
     assert run(line, "servo", "read", "9", "id") == 0
     capsys.readouterr()
-    line[3].table["id"] = 253
+    line.set(3, id=253)
     assert run(line, "doctor", "--json") == 1
     findings = json.loads(capsys.readouterr().out)["lines"][0]["findings"]
     assert ("id", True) in {(finding["kind"], finding["fatal"]) for finding in findings}
 
 
 def test_two_servos_with_one_id_and_a_protocol_each_are_found(line, capsys):
-    line[3].table["id"] = 2
+    line.set(3, id=2)
     assert run(line, "doctor") == 1
     assert "one servo speaks Protocol 1.0, one 2.0" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from axbridge.testing import check_bus
 from axbridge.virtual.background import serving
 from axbridge.virtual.bus import VirtualBus
 from tests.support.robot_files import write_comb, write_feetech_comb
-from tests.support.virtual_rig import make_world, make_x_world
+from tests.support.virtual_rig import make_world
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
@@ -26,7 +26,7 @@ def test_the_bus_of_feetech_servos(profile, tmp_path):
             bus.speak(id_, PROTOCOLS[FirmwareProfile.load(profile).protocol])
         return bus
 
-    check_bus(lambda: speaking(VirtualBus(make_x_world((1, 2), profile, volts=6.5))))
+    check_bus(lambda: speaking(VirtualBus(make_world((1, 2), profile, volts=6.5))))
     with serving(write_feetech_comb(tmp_path, 2, profile)) as port:
         check_bus(lambda: speaking(SerialBus(port)))
 

@@ -1,4 +1,4 @@
-"""AX-12s on a pseudo-terminal, and for each of their replies what becomes of it.
+"""Servos on a pseudo-terminal, and for each of their replies what becomes of it.
 
 The servos and their line are those of `axbridge serve`. A thread of the test's own process serves them, so a test can
 look into a servo and reach past the bus, and a script decides what happens to a reply instead of dice.
@@ -14,9 +14,10 @@ from collections import deque
 from collections.abc import MutableSequence
 from random import Random
 
-from axbridge.bus.protocols.v1 import Decoder, encode
+from axbridge.bus.protocols.v1 import encode
 from axbridge.servo.columns import State
 from axbridge.virtual.channel import baud
+from axbridge.virtual.framing import Framing
 from axbridge.virtual.mishaps import Mishaps
 from axbridge.virtual.realtime import wake_on_time
 from axbridge.virtual.world import World
@@ -24,8 +25,8 @@ from tests.support.fake_bank import FakeBank
 from tests.support.patience import come_first
 from tests.support.virtual_rig import make_rig
 
-EEPROM_END, POSITION, TEMPERATURE = 24, 36, 43
-READ, VOLTS, DEGREES = 501, 12.1, 43.0  # what each servo says until a test says otherwise
+POSITION, TEMPERATURE = 36, 43
+READ, VOLTS, DEGREES = 501, 12.1, 43.0  # what each AX-12 says until a test says otherwise
 
 
 class StillBank(FakeBank):
@@ -43,7 +44,7 @@ class StillBank(FakeBank):
 
 
 class Registers(MutableSequence):
-    """The bytes of one servo, read and written past the bus."""
+    """The bytes of one AX-12, read and written past the bus."""
 
     def __init__(self, servo, state):
         self._servo, self._state = servo, state
@@ -78,15 +79,15 @@ class Script(Mishaps):
         super().__init__(seed)
         self.shares = {"scripted": 1.0}  # so that the line asks for every packet
         self._owner, self._random = owner, Random(seed)
-        self._decoder = Decoder()
+        self._framing = Framing((1, 2))
         self._asked = None
-        self._answered = deque(maxlen=5)
+        self._answered, self._held = deque(maxlen=5), b""
 
     def damage(self, data):
         """Note what the host says."""
-        for packet in self._decoder.feed(data):
-            self._owner.heard.append((*packet[:3], time.monotonic()))
-            self._asked = packet
+        for heard in self._framing.feed(data):
+            self._asked = heard.packet
+            self._owner.heard.append((*heard.packet[:3], time.monotonic()))
         return data
 
     def deliver(self, due, data):
@@ -117,18 +118,23 @@ class Script(Mishaps):
         elif fate == "earlier":
             self._answered.append(data)
             data = b"".join(self._answered)
+        data, self._held = self._held + data, data if fate == "held" else b""
         return [(due, data), (due + 0.001, data)] if fate == "again" else [(due, data)]
 
 
 class PtyLine:
     """Servos by id.
 
+    Args:
+        ids: Those of AX-12s, or the profile of each servo by its id.
+
     Attributes:
-        tables: The registers of each servo.
+        tables: The registers of each AX-12.
         errors: Error bits that its replies have besides, by id.
         mishap: Says of each packet of the host what becomes of its reply: ``ok``, ``drop``, ``corrupt``, ``junk``,
-            ``insert``, ``again``, ``earlier`` (what was answered before comes once more, ahead of it), ``short``, a
-            float (s late), an integer (refused with this error), or both.
+            ``insert``, ``again``, ``held`` (once more ahead of the next reply, whenever that is), ``earlier`` (what was
+            answered before comes once more, ahead of it), ``short``, a float (s late), an integer (refused with this
+            error), or both.
         deaf: Ids that hear nothing.
         frozen: Addresses that take no write.
         heard: What the host has sent: id, instruction, parameters, when.
@@ -144,20 +150,41 @@ class PtyLine:
         self.heard = []
         self.writes, self.burn = 0, 0.0
         bank = StillBank(len(ids))
-        self._world = World(make_rig(ids, return_delay_time=0), bank=bank)
+        profiles = ids if isinstance(ids, dict) else dict.fromkeys(ids, "ax-12a")
+        self._world = World(make_rig(ids, profiles, return_delay_time=0), bank=bank)
         self._line = self._world.lines["main"]
         self._line.mishaps = self._script = Script(self, seed)
         self._line._hears = self._hears
         self._heard_by_servos, self._bank = type(self._line)._hears, bank
         for servo in self._line.servos:
             self._watch(servo)
-        for table in self.tables.values():
-            table[POSITION : POSITION + 2] = table[30:32] = READ.to_bytes(2, "little")
+            if servo.profile.units_name == "ax":
+                table = self.tables[servo.id]
+                table[POSITION : POSITION + 2] = table[30:32] = READ.to_bytes(2, "little")
+            else:
+                bank.state[servo.row, State.VOLTAGE] = servo.profile.electrics.nominal_voltage
         self.echo = echo
         self._world.sleep_until(0.05)  # kernels are loaded before somebody waits
         self._origin = time.monotonic() - self._world.now()
         self._stop = threading.Event()
         self._open()
+
+    def __getitem__(self, id):
+        return next(servo for servo in self._line.servos if servo.id == id)
+
+    def set(self, id, /, **registers):
+        """Let registers of a servo hold this, past the bus; what it measures, too, in counts with their signs."""
+        servo, now = self[id], self._world.now()
+        units, state = servo.profile.units, self._bank.state[servo.row]
+        for name, value in registers.items():
+            if name == "present_position":
+                state[[State.READING, State.ANGLE]] = (value - servo.zero) * units.position
+            elif name in {"present_speed", "present_velocity"}:
+                state[State.SPEED] = value * units.speed
+            else:
+                servo.table[name] = value
+        servo.configure()
+        servo.push(now)
 
     @property
     def tables(self):
@@ -208,7 +235,7 @@ class PtyLine:
             if self.frozen & set(range(address, address + len(data))):
                 return 0
             error = write(address, data, now, own=own)
-            burnt = 0 if error else len(range(address, min(address + len(data), EEPROM_END)))
+            burnt = 0 if error else len(range(address, min(address + len(data), servo.profile.eeprom_end)))
             self.writes += burnt
             servo.deafness = burnt * self.burn
             return error

@@ -11,35 +11,28 @@ from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank
 
 
-def make_rig(ids=(1,), profile="ax-12a", zero=512, **registers):
-    return Rig.model_validate(
+def make_rig(ids=(1,), profile="ax-12a", **registers):
+    """Servos whose shafts are in the middle; `profile` may be a mapping by id."""
+    profiles = dict.fromkeys(ids, profile) if isinstance(profile, str) else profile
+    servos = [
         {
-            "name": "test",
-            "servo": [
-                {
-                    "name": f"s{id_}",
-                    "joint": f"j{id_}",
-                    "id": id_,
-                    "profile": profile if isinstance(profile, str) else profile[id_],
-                    "zero": zero if isinstance(zero, int) else zero[id_],
-                    "registers": registers,
-                }
-                for id_ in ids
-            ],
+            "name": f"s{id_}",
+            "joint": f"j{id_}",
+            "id": id_,
+            "profile": profiles[id_],
+            "zero": (FirmwareProfile.load(profiles[id_]).units.counts + 1) // 2,
+            "registers": registers,
         }
-    )
+        for id_ in ids
+    ]
+    return Rig.model_validate({"name": "test", "servo": servos})
 
 
-def make_x_world(ids=(1,), profile="xl330-m288", timing="wire", seed=0, volts=5.0, **registers):
-    """Servos of the X series, whose shafts are in the middle; `profile` may be a mapping by id."""
-    names = dict.fromkeys(ids, profile) if isinstance(profile, str) else profile
-    middle = {id_: (FirmwareProfile.load(name).units.counts + 1) // 2 for id_, name in names.items()}
-    rig = make_rig(ids, profile, middle, **registers)
+def make_world(ids=(1,), profile="ax-12a", timing="wire", seed=0, volts=None, **registers):
+    """Their world, with fake motors; `volts` is the supply, as a rule what suits the first servo."""
+    rig = make_rig(ids, profile, **registers)
+    volts = rig.profile_of(rig.servos[0]).electrics.nominal_voltage if volts is None else volts
     return World(rig, seed=seed, timing=timing, bank=FakeBank(len(ids), volts))
-
-
-def make_world(ids=(1,), profile="ax-12a", timing="wire", seed=0, **registers):
-    return World(make_rig(ids, profile, **registers), seed=seed, timing=timing, bank=FakeBank(len(ids)))
 
 
 class Wire:

@@ -10,14 +10,14 @@ from axbridge.config.instructions import Instruction
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import FeetechError
 from axbridge.servo.columns import Command, Mode
-from tests.support.virtual_rig import Host, make_x_world
+from tests.support.virtual_rig import Host, make_world
 
 COUNT = FirmwareProfile.load("sts3215").units.position
 NAMES = ("sts3215", "sts3250", "scs0009")
 
 
 def host_of(profile="sts3215", ids=(1,), volts=7.4):
-    return Host(make_x_world(ids, profile, volts=volts, return_delay_time=0), ids[0])
+    return Host(make_world(ids, profile, volts=volts, return_delay_time=0), ids[0])
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from axbridge.bus.protocols import v1, v2
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.config.instructions import Instruction
 from axbridge.virtual.framing import Framing
-from tests.support.virtual_rig import Wire, make_x_world
+from tests.support.virtual_rig import Wire, make_world
 
 PROFILES = {1: "ax-12a", 2: "ax-12a", 11: "xl430-w250", 12: "xl430-w250"}
 OLD = [v1.encode(1, Instruction.PING), v1.encode(BROADCAST, Instruction.SYNC_WRITE, bytes((25, 1, 1, 1, 2, 1)))]
@@ -23,7 +23,7 @@ NEW = [
 
 @pytest.fixture
 def wire():
-    return Wire(make_x_world(PROFILES, PROFILES, volts=11.1, return_delay_time=0))
+    return Wire(make_world(PROFILES, PROFILES, return_delay_time=0))
 
 
 def test_each_servo_answers_its_own_protocol(wire):

@@ -10,7 +10,7 @@ from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.config.instructions import Instruction
 from axbridge.config.profile import Area, FirmwareProfile
 from axbridge.servo.columns import Command, Mode, State
-from tests.support.virtual_rig import Host, make_x_world
+from tests.support.virtual_rig import Host, make_world
 
 RESULT, INSTRUCTION, RANGE, LENGTH, LIMIT, ACCESS = 1, 2, 4, 5, 6, 7
 PROFILES = ("xl330-m288", "xl330-m077", "xl430-w250", "mx-28-2.0")
@@ -19,7 +19,7 @@ COUNT = 2 * np.pi / 4096
 
 @pytest.fixture
 def host():
-    return Host(make_x_world(return_delay_time=0))
+    return Host(make_world(profile="xl330-m288", return_delay_time=0))
 
 
 # -- packets ---------------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def test_status_return_level_says_what_is_answered(host, level, reads, writes):
 
 def test_the_answer_begins_after_the_return_delay():
     for units, expected in ((0, 50e-6), (250, 550e-6)):
-        world = make_x_world(return_delay_time=units)
+        world = make_world(profile="xl330-m288", return_delay_time=units)
         line = world.lines["main"]
         line.baud = world.servos["s1"].baud
         line.send(v2.encode(1, Instruction.PING), 0.0)
@@ -121,7 +121,7 @@ def test_reg_write_waits_for_action(host):
 
 
 def test_indirect_data_stands_for_other_registers():
-    host = Host(make_x_world(return_delay_time=0))
+    host = Host(make_world(profile="xl330-m288", return_delay_time=0))
     for number, address in enumerate((116, 117, 118, 119, 65), start=2):
         assert host.write(f"indirect_address_{number}", address) == 0
     host.write("torque_enable", 1)
@@ -133,7 +133,7 @@ def test_indirect_data_stands_for_other_registers():
 
 
 def test_the_secondary_id_is_obeyed_in_silence_and_not_in_the_eeprom():
-    host = Host(make_x_world(ids=(1, 5), return_delay_time=0))
+    host = Host(make_world(profile="xl330-m288", ids=(1, 5), return_delay_time=0))
     other = Host(host.world, id=5)
     assert host.write("secondary_shadow_id", 5) == other.write("secondary_shadow_id", 5) == 0
     assert [packet.id for packet in host.ask(Instruction.WRITE, v2.write_params(65, b"\1"), id=5)] == [5]
@@ -156,7 +156,7 @@ def test_a_change_of_mode_resets_gains_profiles_and_goals(host):
 
 
 def test_a_servo_without_current_control_refuses_its_modes():
-    host = Host(make_x_world(profile="xl430-w250", volts=11.1, return_delay_time=0))
+    host = Host(make_world(profile="xl430-w250", volts=11.1, return_delay_time=0))
     assert [host.write("operating_mode", mode) for mode in (0, 1, 3, 4, 5, 16)] == [RANGE, 0, 0, 0, RANGE, 0]
 
 
@@ -343,7 +343,7 @@ def test_heat_and_voltage_are_errors_of_their_own(host):
     host.world.inject("overheat:1")
     host.wait(0.1)
     assert (host.read("hardware_error_status"), host.read("present_temperature")) == (0x04, 80)
-    other = Host(make_x_world(return_delay_time=0))
+    other = Host(make_world(profile="xl330-m288", return_delay_time=0))
     other.world.bank.supply[:] = 7.4
     other.wait(0.1)
     assert (other.read("hardware_error_status"), other.read("present_input_voltage")) == (0x01, 74)
@@ -365,7 +365,7 @@ def test_an_error_outside_the_shutdown_mask_only_alerts(host):
 
 @pytest.mark.parametrize(("scope", "id", "baud"), [(0xFF, 1, 1), (0x01, 7, 1), (0x02, 7, 3)])
 def test_a_factory_reset_keeps_what_its_scope_says(scope, id, baud):
-    host = Host(make_x_world(return_delay_time=0))
+    host = Host(make_world(profile="xl330-m288", return_delay_time=0))
     host.write("moving_threshold", 99)
     host.write("id", 7)
     host.ask(Instruction.WRITE, v2.write_params(8, b"\3"), id=7)
@@ -397,7 +397,7 @@ def test_a_backup_comes_back_at_the_start_where_it_is_asked_for(host):
 
 
 def test_a_broadcast_ping_is_answered_by_id_with_gaps():
-    host = Host(make_x_world(ids=(7, 2, 4), return_delay_time=0), id=2)
+    host = Host(make_world(profile="xl330-m288", ids=(7, 2, 4), return_delay_time=0), id=2)
     line, world = host.world.lines["main"], host.world
     line.baud = world.servos["s2"].baud
     line.send(v2.encode(BROADCAST, Instruction.PING), world.now())
@@ -412,7 +412,7 @@ def test_a_broadcast_ping_is_answered_by_id_with_gaps():
 
 
 def test_sync_and_bulk_reads_answer_in_the_order_asked():
-    host = Host(make_x_world(ids=(1, 2, 3), return_delay_time=0))
+    host = Host(make_world(profile="xl330-m288", ids=(1, 2, 3), return_delay_time=0))
     answers = host.ask(Instruction.SYNC_READ, v2.sync_read_params(132, 4, (3, 1, 2)), id=BROADCAST)
     assert [(packet.id, packet.params) for packet in answers] == [(id_, b"\0\x08\0\0") for id_ in (3, 1, 2)]
     answers = host.ask(Instruction.BULK_READ, v2.bulk_read_params([(2, 7, 1), (1, 144, 2)]), id=BROADCAST)
@@ -420,14 +420,14 @@ def test_sync_and_bulk_reads_answer_in_the_order_asked():
 
 
 def test_after_a_servo_that_is_missing_nobody_answers():
-    host = Host(make_x_world(ids=(1, 2), return_delay_time=0))
+    host = Host(make_world(profile="xl330-m288", ids=(1, 2), return_delay_time=0))
     answers = host.ask(Instruction.SYNC_READ, v2.sync_read_params(132, 4, (1, 9, 2)), id=BROADCAST)
     assert [packet.id for packet in answers] == [1]
 
 
 @pytest.mark.parametrize("timing", ["wire", "none"])
 def test_a_fast_read_is_one_packet_of_all(timing):
-    host = Host(make_x_world(ids=(1, 2, 3), return_delay_time=0, timing=timing))
+    host = Host(make_world(profile="xl330-m288", ids=(1, 2, 3), return_delay_time=0, timing=timing))
     (answer,) = host.ask(Instruction.FAST_SYNC_READ, v2.sync_read_params(132, 4, (3, 1)), id=BROADCAST)
     assert v2.fast_blocks(answer, [4, 4]) == [(3, 0, b"\0\x08\0\0"), (1, 0, b"\0\x08\0\0")]
     (answer,) = host.ask(Instruction.FAST_BULK_READ, v2.bulk_read_params([(2, 7, 1), (1, 144, 2)]), id=BROADCAST)
@@ -435,14 +435,14 @@ def test_a_fast_read_is_one_packet_of_all(timing):
 
 
 def test_a_fast_read_ends_before_the_servo_that_is_missing():
-    host = Host(make_x_world(ids=(1, 2), return_delay_time=0))
+    host = Host(make_world(profile="xl330-m288", ids=(1, 2), return_delay_time=0))
     heard = host.wire(v2.encode(BROADCAST, Instruction.FAST_SYNC_READ, v2.sync_read_params(132, 4, (1, 9, 2))))
     whole = v2.encode_fast_status([v2.Block(id_, 0, b"\0\x08\0\0") for id_ in (1, 9, 2)])
     assert heard == whole[: 8 + 8]
 
 
 def test_sync_and_bulk_writes_reach_each_servo():
-    host = Host(make_x_world(ids=(1, 2), return_delay_time=0))
+    host = Host(make_world(profile="xl330-m288", ids=(1, 2), return_delay_time=0))
     other = Host(host.world, id=2)
     assert not host.ask(Instruction.SYNC_WRITE, v2.sync_write_params(65, {1: b"\1", 2: b"\1"}), id=BROADCAST)
     assert (host.read("led"), other.read("led")) == (1, 1)
@@ -459,7 +459,7 @@ TABLES = {name: FirmwareProfile.load(name) for name in PROFILES}
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_register_keeps_its_own_rules(profile):
     volts = TABLES[profile].electrics.nominal_voltage
-    host = Host(make_x_world(profile=profile, volts=volts, return_delay_time=0, timing="none"))
+    host = Host(make_world(profile=profile, volts=volts, return_delay_time=0, timing="none"))
     special = {"id", "baud_rate", "protocol_type", "operating_mode", "torque_enable", "status_return_level"}
     for name, register in TABLES[profile].registers.items():
         if not register.writable:
@@ -480,7 +480,7 @@ def test_every_register_keeps_its_own_rules(profile):
 )
 @pytest.mark.slow
 def test_no_write_puts_a_register_where_its_table_forbids(profile, writes):
-    world = make_x_world(profile=profile, timing="none")
+    world = make_world(profile=profile, timing="none")
     servo = world.servos["s1"]
     for address, data in writes:
         before = bytes(servo.table.data[: servo.profile.eeprom_end])
