@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from axbridge.cli.app import app, note
-from axbridge.cli.options import ForceOption, shared
+from axbridge.cli.options import ForceOption
 from axbridge.cli.progress import progress
-from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
 from axbridge.files import check_new
 from axbridge.recording.csv_parquet import write_csv, write_parquet
@@ -35,10 +34,9 @@ def convert(
     ] = False,
     rate: Annotated[
         float | None,
-        typer.Option("--rate", help="Of a wide table or a bag: rows a second; default: a row at each sample."),
+        typer.Option("--rate", help="Of a wide table: rows a second; default: a row at each sample."),
     ] = None,
     ros2: Annotated[bool, typer.Option("--ros2", help="Write a bag of ROS 2: needs rosbags, and no ROS.")] = False,
-    rig: Annotated[str | None, shared("--rig", "For ROS 2: the robot, where the recording does not say.")] = None,
     force: ForceOption = False,
 ) -> None:
     """Write a recording as a table: one row for each sample and servo, in SI units.
@@ -49,9 +47,7 @@ def convert(
         raise UsageError(f"{table}: no such kind of table", "name it .csv or .parquet")
     if wide and ros2:
         raise UsageError("--wide is for tables, and this is none", "leave it out, or name a .csv")
-    if rig is not None and not ros2:
-        raise UsageError("--rig is for a bag of ROS 2, and a table shows no robot", "leave it out, or add --ros2")
-    if rate is not None and not wide and not ros2:
+    if rate is not None and not wide:
         raise UsageError("--rate is for a wide table: servos are sampled each at its own times", "add --wide")
     if ros2:
         check_bag(table, force=force)
@@ -63,7 +59,7 @@ def convert(
             raise RecordingError(recording, found.flaw or "holds no samples", "record it again")
         show("writing")
         if ros2:
-            counts = write_ros2(found, table, Rig.load(rig) if rig is not None else None, rate, force=force)
+            counts = write_ros2(found, table, force=force)
             said = f"wrote {table}: {', '.join(f'{count} {topic}' for topic, count in counts.items())}"
         else:
             said = _tabulate(found, table, wide=wide, rate=rate)

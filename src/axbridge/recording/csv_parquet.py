@@ -1,14 +1,10 @@
-"""Recordings as files for spreadsheets, pandas and plotting tools: a row a sample, or wide.
-
-Memory: one servo's samples, however long the recording and however wide the table.
-"""
+"""Recordings as files for spreadsheets, pandas and plotting tools: a row a sample, or wide."""
 
 from __future__ import annotations
 
 import csv
 import itertools
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +15,7 @@ from axbridge.errors import UnsupportedOperation
 from axbridge.file_reading import printable
 from axbridge.files import replacing, writing
 from axbridge.recording.recording import Recording
-from axbridge.recording.tables import HEADERS, even_times, every_time, resampled, rounded
+from axbridge.recording.tables import HEADERS, rounded, wide_parts
 
 _CELLS = 250_000  # numbers in memory at a time
 _Block = tuple[str | None, list[FloatArray]]  # rows of a table: their servo (None: columns say), and columns (n,)
@@ -77,13 +73,13 @@ def write_parquet(recording: Recording, path: Path | str, *, wide: bool = False,
 
 def _table(recording: Recording, *, wide: bool, rate: float | None) -> tuple[list[str], list[str], Iterator[_Block]]:
     """Headers, what each column of numbers is, and the rows."""
-    known = {name: list(track.known) for name, track in recording.items()}
     if wide:
-        headers = [f"{printable(name)}.{HEADERS[key]}" for name, keys in known.items() for key in keys]
-        every = [key for keys in known.values() for key in keys]
-        rows = _wide_rows(recording, known, rate)
-        return [HEADERS["time"], *headers], ["time", *every], ((None, [time, *found.values()]) for time, found in rows)
-    found = {"time", *(key for keys in known.values() for key in keys)}
+        known = {name: track.known for name, track in recording.items()}
+        headers = [f"{printable(name)}.{HEADERS[key]}" for name, keys in known.items() for key in list(keys)[1:]]
+        every = ["time", *(key for keys in known.values() for key in list(keys)[1:])]
+        parts = wide_parts(known, rate, max(1, _CELLS // len(every)))
+        return [HEADERS["time"], *headers], every, ((None, [time, *found.values()]) for time, found in parts)
+    found = {key for track in recording.values() for key in track.known} | {"time"}
     every = [key for key in HEADERS if key in found]
     return ["servo", *(HEADERS[key] for key in every)], every, _long_blocks(recording, every)
 
@@ -93,39 +89,3 @@ def _long_blocks(recording: Recording, keys: Sequence[str]) -> Iterator[_Block]:
     for name, track in recording.tracks.items():
         for first in range(0, len(track), rows):
             yield name, [getattr(track, key)[first : first + rows] for key in keys]
-
-
-def _wide_rows(
-    recording: Recording, known: Mapping[str, Sequence[str]], rate: float | None = None
-) -> Iterator[tuple[FloatArray, dict[tuple[str, str], FloatArray]]]:
-    """The rows of `axbridge.recording.tables.wide_table` in parts, of the columns `known` of each servo.
-
-    Columns lie in a file meanwhile, so that however long it is, one servo's samples are in memory.
-    """
-    at = None if rate is None else even_times(recording.spans(), rate)
-    times: dict[str, FloatArray] = {}
-    with tempfile.TemporaryFile() as shelf:  # every column, one after the other
-        for name, keys in known.items():
-            track = recording[name]
-            times[name] = track.time if at is None else at
-            for key in keys:
-                column = getattr(track, key)
-                column = column if at is None else resampled(key, track.time, column, at)
-                shelf.write(column.tobytes())
-        at = every_time(times.values()) if at is None else at
-        rows = max(1, _CELLS // (1 + sum(map(len, known.values()))))
-        for first in range(0, len(at), rows):
-            moments = at[first : first + rows]
-            block: dict[tuple[str, str], FloatArray] = {}
-            place = 0
-            for name, keys in known.items():
-                time = times[name]
-                low, high = np.searchsorted(time, moments[0]), np.searchsorted(time, moments[-1], side="right")
-                where = np.searchsorted(moments, time[low:high])
-                for key in keys:
-                    column = np.full(len(moments), np.nan)
-                    shelf.seek(8 * (place + int(low)))
-                    column[where] = np.frombuffer(shelf.read(8 * int(high - low)))
-                    place += len(time)
-                    block[name, key] = column
-            yield moments, block

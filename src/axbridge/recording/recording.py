@@ -86,9 +86,9 @@ class Track:
         return {key: getattr(self, key) for key in SERVO_FIELDS}
 
     @property
-    def known(self) -> tuple[str, ...]:
-        """The columns that have a value somewhere."""
-        return tuple(key for key, column in self.columns.items() if not np.isnan(column).all())
+    def known(self) -> dict[str, FloatArray]:
+        """The time, and the columns that have a value somewhere, by name; (n,) each."""
+        return {"time": self.time} | {key: values for key, values in self.columns.items() if not np.isnan(values).all()}
 
     def facts(self) -> SampleFacts:
         """Range, rate, gaps and jumps of these samples."""
@@ -248,11 +248,7 @@ class Recording(Mapping[str, Track]):
             UsageError: a rate that is not positive.
         """
         pandas = with_pandas()
-        known = {
-            name: {"time": track.time} | {key: getattr(track, key) for key in track.known}
-            for name, track in self.items()
-        }
-        time, columns = wide_table(known, rate)
+        time, columns = wide_table({name: track.known for name, track in self.items()}, rate)
         named = {f"{servo}.{HEADERS[key]}": values for (servo, key), values in columns.items()}
         return pandas.DataFrame(named, index=pandas.Index(time, name=HEADERS["time"]))
 

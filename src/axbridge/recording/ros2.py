@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from heapq import merge
 from pathlib import Path
@@ -18,15 +18,12 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 
-from axbridge.arrays import FloatArray
-from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UnsupportedOperation, UsageError
 from axbridge.file_reading import printable, reading
 from axbridge.files import make_folder, writing
 from axbridge.recording.recording import Recording
 from axbridge.recording.step_format import BASE
 from axbridge.recording.stored import log_origin, sampled_together
-from axbridge.recording.tables import even_times, resampled
 from axbridge.rotations import of_roll_pitch_yaw
 
 ROBOT, JOINTS, COMMANDS = "/robot_description", "/joint_states", "/joint_commands"
@@ -71,28 +68,23 @@ def _is_bag(folder: Path) -> bool:
     )
 
 
-def write_ros2(
-    recording: Recording, folder: Path | str, rig: Rig | None = None, rate: float | None = None, *, force: bool = False
-) -> dict[str, int]:
+def write_ros2(recording: Recording, folder: Path | str, *, force: bool = False) -> dict[str, int]:
     """Write a bag; times are wall-clock times, as in the recording."""
     folder = Path(folder)
     check_bag(folder, force=force)
-    with reading(partial(RecordingError, recording.path), "record or import it again"):
-        urdf, joints = _robot_of(recording, rig)
-        messages = _messages(recording, urdf, joints or {name: name for name in recording}, rate)
-        with writing(folder):
-            make_folder(folder)
-            # A folder of its own beside the bag: a bag is there whole, or not at all.
-            with tempfile.TemporaryDirectory(prefix=".", suffix=".part", dir=folder.parent) as part:
-                new, old = Path(part) / folder.name, Path(part) / "old"
-                counts = _write(new, messages, recording)
-                if folder.exists():
-                    folder.rename(old)
-                new.rename(folder)
+    with reading(partial(RecordingError, recording.path), "record or import it again"), writing(folder):
+        make_folder(folder)
+        # A folder of its own beside the bag: a bag is there whole, or not at all.
+        with tempfile.TemporaryDirectory(prefix=".", suffix=".part", dir=folder.parent) as part:
+            new, old = Path(part) / folder.name, Path(part) / "old"
+            counts = _write(new, recording)
+            if folder.exists():
+                folder.rename(old)
+            new.rename(folder)
     return counts
 
 
-def _write(folder: Path, messages: Iterator[tuple[float, str, Any]], recording: Recording) -> dict[str, int]:
+def _write(folder: Path, recording: Recording) -> dict[str, int]:
     from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 
     store, origin = _store(), log_origin(recording)
@@ -102,7 +94,7 @@ def _write(folder: Path, messages: Iterator[tuple[float, str, Any]], recording: 
         writer.set_custom_data("recording", printable(recording.path.name))
         channels: dict[str, Any] = {}
         counts: dict[str, int] = {}
-        for time, topic, message in messages:
+        for time, topic, message in _messages(recording):
             if topic not in channels:
                 channels[topic] = writer.add_connection(
                     topic, _TYPES[topic], typestore=store, offered_qos_profiles=[_kept()] if topic == ROBOT else []
@@ -122,28 +114,19 @@ def _kept() -> Any:
     """The quality of service of a description: a late subscriber gets it, too."""
     from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
-    any_time = QosTime(0, 0)
-    return Qos(
-        QosHistory.KEEP_LAST,
-        1,
-        QosReliability.RELIABLE,
-        QosDurability.TRANSIENT_LOCAL,
-        any_time,
-        any_time,
-        QosLiveliness.AUTOMATIC,
-        any_time,
-        avoid_ros_namespace_conventions=False,
-    )
+    ever = QosTime(0, 0)
+    last = QosHistory.KEEP_LAST, 1, QosReliability.RELIABLE, QosDurability.TRANSIENT_LOCAL
+    return Qos(*last, ever, ever, QosLiveliness.AUTOMATIC, ever, avoid_ros_namespace_conventions=False)
 
 
 def _logged(origin: int, time: float) -> int:
     return max(origin + round(time * 1e9), 0)
 
 
-def _messages(
-    recording: Recording, urdf: str, joints: Mapping[str, str], rate: float | None
-) -> Iterator[tuple[float, str, Any]]:
+def _messages(recording: Recording) -> Iterator[tuple[float, str, Any]]:
     """Messages with their times, s, and topics, in order of time."""
+    urdf = str(recording.metadata.get("urdf", ""))
+    joints = {servo["name"]: servo["joint"] for servo in recording.metadata.get("rig", {}).get("servo", [])}
     types, origin = _store().types, log_origin(recording)
 
     def header(time: float, frame: str = "") -> Any:
@@ -151,10 +134,20 @@ def _messages(
         stamp = types["builtin_interfaces/msg/Time"](sec=logged // 10**9, nanosec=logged % 10**9)
         return types["std_msgs/msg/Header"](stamp=stamp, frame_id=frame)
 
-    def states(topic: str, columns: Sequence[str]) -> Iterator[tuple[float, str, Any]]:
-        for time, names, values in _joint_rows(recording, joints, columns, rate):
-            rest = [values.get(key, _NOTHING) for key in ("velocity", "torque")]
-            yield time, topic, types[_TYPES[topic]](header(time), names, values[columns[0]], *rest)
+    def states(topic: str, columns: Sequence[str], servos: Sequence[str]) -> Iterator[tuple[float, str, Any]]:
+        """Of each time at which a joint has a value in the first of the columns."""
+        names = np.array([printable(joints.get(servo, servo)) for servo in servos], dtype=object)
+        tables = {key: np.stack([getattr(recording[servo], key) for servo in servos], axis=1) for key in columns}
+        known, times = np.isfinite(tables[columns[0]]), recording[servos[0]].time
+        for row in np.flatnonzero(known.any(axis=1)):
+            here = {
+                key: table[row, known[row]]
+                for key, table in tables.items()
+                if np.isfinite(table[row, known[row]]).any()
+            }
+            rest = [here.get(key, _NOTHING) for key in ("velocity", "torque")]
+            time = float(times[row])
+            yield time, topic, types[_TYPES[topic]](header(time), names[known[row]].tolist(), here[columns[0]], *rest)
 
     def events() -> Iterator[tuple[float, str, Any]]:
         for event in recording.events:
@@ -174,66 +167,14 @@ def _messages(
                 stamped = types["geometry_msgs/msg/TransformStamped"](header(time, WORLD), base, transform)
                 yield time, TRANSFORMS, types[_TYPES[TRANSFORMS]]([stamped])
 
-    parts = [states(JOINTS, ("position", "velocity", "torque")), states(COMMANDS, ("command",)), events()]
+    tracks = {name: track for name, track in recording.items() if name in joints} or dict(recording)
+    groups = sampled_together(tracks)
+    parts = [states(JOINTS, ("position", "velocity", "torque"), servos) for servos in groups]
+    parts += [*(states(COMMANDS, ("command",), servos) for servos in groups), events()]
     if urdf:
         robot = types[_TYPES[ROBOT]](data=printable(urdf, lines=True))
         parts = [iter([(recording.start, ROBOT, robot)]), *parts, bases()]
     yield from merge(*parts, key=lambda message: message[0])
-
-
-def _joint_rows(
-    recording: Recording, joints: Mapping[str, str], columns: Sequence[str], rate: float | None
-) -> Iterator[tuple[float, list[str], dict[str, FloatArray]]]:
-    """Each time at which a joint has a value in the first of `columns`, which joints these are, and what is known."""
-    tracks = {name: recording[name] for name in joints}
-    even = None if rate is None else even_times(recording.spans(), rate)
-    groups = sampled_together(tracks) if even is None else [tuple(tracks)]
-    parts = []
-    for servos in groups:
-        some = [tracks[servo] for servo in servos]
-        names = np.array([printable(joints[servo]) for servo in servos], dtype=object)
-        time = some[0].time if even is None else even
-        tables = {
-            key: np.stack(
-                [
-                    getattr(track, key) if even is None else resampled(key, track.time, getattr(track, key), even)
-                    for track in some
-                ],
-                axis=1,
-            )
-            for key in columns
-        }
-        parts.append(_rows(time, names, tables))
-    return merge(*parts, key=lambda row: row[0])
-
-
-def _rows(
-    time: FloatArray, names: Any, tables: Mapping[str, FloatArray]
-) -> Iterator[tuple[float, list[str], dict[str, FloatArray]]]:
-    known = np.isfinite(next(iter(tables.values())))
-    for row in np.flatnonzero(known.any(axis=1)):
-        values = {key: table[row, known[row]] for key, table in tables.items()}
-        yield (
-            float(time[row]), names[known[row]].tolist(),
-            {key: value for key, value in values.items() if not np.isnan(value).all()},
-        )  # fmt: skip
-
-
-def _robot_of(recording: Recording, rig: Rig | None = None) -> tuple[str, dict[str, str]]:
-    """The URDF of a recording's robot, and the joint of each of its servos; both empty where it does not say."""
-    if rig is not None:
-        urdf, joints = rig.urdf_text(), {servo.name: servo.joint for servo in rig.servos}
-    else:
-        urdf = str(recording.metadata.get("urdf", ""))
-        servos = recording.metadata.get("rig", {}).get("servo", [])
-        joints = {servo["name"]: servo["joint"] for servo in servos}
-    known = {name: joints[name] for name in recording if name in joints}
-    if joints and not known:
-        raise UsageError(
-            f"no servo of {recording.path} ({', '.join(recording)}) is one of the rig's ({', '.join(joints)})",
-            "name another rig with --rig",
-        )
-    return urdf, known
 
 
 def _base_link(urdf: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 
 import numpy as np
@@ -58,33 +58,39 @@ def wide_table(
     past the ends. Goals and settings are held until the next. Error bits count from one row to the next:
     none is lost.
     """
-    times = [columns["time"] for columns in servos.values()]
-    at = every_time(times) if rate is None else even_times([(t[0], t[-1]) for t in times if len(t)], rate)
-    result = {}
-    for name, columns in servos.items():
-        for key, values in columns.items():
-            if key == "time":
-                continue
-            if rate is None:
-                result[name, key] = np.full(len(at), np.nan)
-                result[name, key][np.searchsorted(at, columns["time"])] = values
-            else:
-                result[name, key] = resampled(key, columns["time"], values, at)
-    return at, result
+    (table,) = wide_parts(servos, rate)
+    return table
 
 
-def every_time(times: Iterable[FloatArray]) -> FloatArray:
-    """Times of all, s, once each, (m,)."""
-    return np.unique(np.concatenate([np.empty(0), *times]))
+def wide_parts(
+    servos: Mapping[str, Mapping[str, FloatArray]], rate: float | None = None, rows: int = _MOST_ROWS
+) -> Iterator[tuple[FloatArray, dict[tuple[str, str], FloatArray]]]:
+    """The table of `wide_table` in parts of so many rows; one without rows where there are no samples."""
+    times = {name: columns["time"] for name, columns in servos.items()}
+    at = np.unique(np.concatenate([np.empty(0), *times.values()])) if rate is None else _even_times(times, rate)
+    places = {name: np.searchsorted(at, time) if rate is None else np.arange(len(at)) for name, time in times.items()}
+    table = {
+        (name, key): values if rate is None else _resampled(key, times[name], values, at)
+        for name, columns in servos.items()
+        for key, values in columns.items()
+        if key != "time"
+    }
+    for first in range(0, max(1, len(at)), rows):
+        part = {key: np.full(len(at[first : first + rows]), np.nan) for key in table}
+        for (name, key), values in table.items():
+            some = slice(*np.searchsorted(places[name], (first, first + rows)))
+            part[name, key][places[name][some] - first] = values[some]
+        yield at[first : first + rows], part
 
 
-def even_times(spans: Sequence[tuple[float, float]], rate: float) -> FloatArray:
+def _even_times(sampled: Mapping[str, FloatArray], rate: float) -> FloatArray:
     """`rate` times a second from the first to the last of all, s, (m,)."""
     if not 0 < rate < math.inf:
         raise UsageError(f"a rate of {rate:g} rows a second makes no table", "give a positive rate, as 50")
-    if not spans:
+    ends = [time[[0, -1]] for time in sampled.values() if len(time)]
+    if not ends:
         return np.empty(0)
-    start, end = min(start for start, _ in spans), max(end for _, end in spans)
+    start, end = np.min(ends), np.max(ends)
     count = (end - start) * rate
     if count > _MOST_ROWS:
         raise UsageError(f"{rate:g} rows a second make {count:.3g} rows in {end - start:g} s", "give a lower rate")
@@ -92,7 +98,7 @@ def even_times(spans: Sequence[tuple[float, float]], rate: float) -> FloatArray:
     return times
 
 
-def resampled(key: str, time: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
+def _resampled(key: str, time: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
     """A column (n,) at other times (m,), as `wide_table` says."""
     known = np.isfinite(values)
     time, end, values = time[known], time[-1] if len(time) else -math.inf, values[known]
