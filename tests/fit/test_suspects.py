@@ -123,13 +123,6 @@ def test_a_factor_that_explains_a_bad_fit_is_named(good, spoil, words, remedy):
     assert remedy in said
 
 
-@pytest.mark.ci
-def test_another_supply_than_the_rigs_is_named(good):
-    said = told(good, volts=8.0)
-    assert "this looks like another supply: 11" in said
-    assert "under [[bus]] in bench_arm.toml" in said
-
-
 def test_stamps_that_are_off_at_random_are_named(good):
     rng = np.random.default_rng(1)
     said = told([changed(one, time=np.sort(one["shoulder"].time + rng.uniform(-0.01, 0.01, len(one["shoulder"]))))
@@ -146,7 +139,7 @@ def without(recording, share):
     return replace(recording, tracks={"shoulder": Track(name="shoulder", **columns)})
 
 
-def test_missing_samples_jumps_and_gaps_are_named_as_info_finds_them(good):
+def test_missing_samples_and_jumps_are_named_as_info_finds_them(good):
     steps, chirp, fall = good
     assert sampling(good) == ()
     assert sampling([without(steps, 0.02)]) == ()  # a servo that now and then does not answer
@@ -164,4 +157,4 @@ def test_missing_samples_jumps_and_gaps_are_named_as_info_finds_them(good):
 def test_the_command_that_mends_it_has_the_column_that_was_imported(good):
     mapped = {"position": {"header": "pos", "factor": 0.5, "zero": 0.0}}
     imported = replace(good[0], metadata={**good[0].metadata, "source": "log.csv", "column_map": mapped})
-    assert import_again(imported, position=-1.0) == "axbridge import log.csv FILE.mcap --column position=pos:-0.5"
+    assert import_again(imported, "position", -1.0) == "axbridge import log.csv FILE.mcap --column position=pos:-0.5"

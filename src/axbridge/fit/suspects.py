@@ -1,8 +1,8 @@
 """What is wrong with recordings that a fit does not follow: wrong samples, and one unknown more that explains them.
 
-An angle that is mirrored or has another scale, a clock that runs at another pace than the commands', and a supply that
-is not the one that was given: each is one factor more. Where a model follows its recordings badly, each of them is
-tried with the model's unknowns fitted again. What leaves less than `HALVED` of the error is named, and what repairs it.
+An angle that is mirrored or has another scale, and a clock that runs at another pace than the commands': each is one
+factor more. Where a model follows its recordings badly, each of them is tried with the model's unknowns fitted again.
+What leaves less than `HALVED` of the error is named, with the command that imports the log right.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from axbridge.sim.runs import Runs
 
 DOUBTFUL = 1.5  # degrees: RMSE of a recording from which on the factors are tried
 HALVED = 0.5  # of the mean absolute error that a factor may leave at most
-MISSED, GAPS = 0.1, 0.02  # share of samples that are not there, and that are behind a gap
+MISSED = 0.1  # share of samples that are not there
 _UNEVEN, _MOST = 0.25, 0.9  # periods that a sample of an even row may be off, and share of those that are not more
 STAMPS = 3e-3  # s: standard deviation of time stamps; polls and replies make about one
 _QUICK, _ENOUGH = 1.0, 40  # rad/s from which a wrong stamp makes a larger error than a count does, and samples as quick
@@ -41,31 +41,25 @@ class _Factor(NamedTuple):
     """Something that is a factor off: what it looks like, factors to try, and the least one, off 1, worth a word."""
 
     column: str
-    words: Callable[[float, Fit], str]
+    words: Callable[[float], str]
     changed: Callable[[Runs, float], Runs]
     tried: tuple[float, ...]
     near: float
 
 
 def sampling(recordings: Sequence[Recording]) -> tuple[str, ...]:
-    """Jumps, gaps and missing samples of recordings, in words; nothing of those that are as they should be."""
-    jumps, gaps, missing = [], [], []
+    """Jumps and missing samples of recordings, in words; nothing of those that are as they should be."""
+    jumps, missing = [], []
     for recording in recordings:
         track, *_ = recording.values()
-        poll = (recording.metadata.get("stamps") or {}).get("poll_s")
-        facts, lost = track.facts(), _lost(track, poll)
+        facts, lost = track.facts(), _lost(track, (recording.metadata.get("stamps") or {}).get("poll_s"))
         if facts.jumps:
             jumps.append(f"{recording.path.name} {facts.jumps} (first at {facts.first_jump_at:.3f} s)")
         if lost > MISSED:
             missing.append(f"{recording.path.name} {100 * lost:.0f} %")
-        elif facts.gaps > GAPS * facts.samples:
-            longest = f"{facts.longest_gap:.3f} s at {facts.longest_gap_at:.3f} s"
-            gaps.append(f"{recording.path.name} {facts.gaps} (longest {longest})")
-    cable = "look at the cable and at what the computer did then (axbridge info)"
     blank = "leave these samples blank, or cut them off (axbridge info)"
     remedies = (
         (jumps, "positions jump faster than a servo turns", blank),
-        (gaps, "there are gaps between samples", cable),
         (missing, "samples are missing", "look at the cable (axbridge doctor), and record it again"),
     )
     return tuple(f"{what}: {_listed(found)}; {remedy}" for found, what, remedy in remedies if found)
@@ -73,7 +67,9 @@ def sampling(recordings: Sequence[Recording]) -> tuple[str, ...]:
 
 def looks_like(fit: Fit, recordings: Sequence[Recording]) -> tuple[str, ...]:
     """What the fitted recordings look like: stamps that are off, and what explains that the fit follows them badly."""
-    found, scores = _stamps(fit, recordings), fit.scores[: len(recordings)]
+    off = [(one.path.name, _stamp_error(fit, m)) for m, one in enumerate(recordings) if not one.metadata.get("stamps")]
+    late = _listed([f"{name} ±{1e3 * spread:.0f} ms" for name, spread in off if spread > STAMPS])
+    found, scores = [_STAMPED.format(late)] if late else [], fit.scores[: len(recordings)]
     if all(score.rmse < DOUBTFUL for score in scores):
         return tuple(found)
     worst = np.argsort([-score.rmse for score in scores])[:_JUDGED]
@@ -86,9 +82,9 @@ def looks_like(fit: Fit, recordings: Sequence[Recording]) -> tuple[str, ...]:
         (one for one in tried if abs(one[1] - 1.0) > one[0].near), key=lambda one: one[2], default=(_NONE, 1.0, before)
     )
     if least < HALVED * before:
-        remedy = _remedy(factor, value, fit, recordings[0])
         share = f"which leaves {100 * least / before:.0f} % of the error"
-        found.append(f"this looks like {factor.words(value, fit)}, {share}: {remedy}")
+        remedy = import_again(recordings[0], factor.column, round(value, 4))
+        found.append(f"this looks like {factor.words(value)}, {share}: bring it right: {remedy}")
     return tuple(found)
 
 
@@ -100,10 +96,8 @@ def mirrored(recordings: Sequence[Recording], rig: Rig, model: str) -> str:
     )
     if turned > HALVED * plain:
         return ""
-    command = import_again(recordings[0], position=-1.0)
-    return (
-        f"this looks like a mirrored angle (turned round, the model errs by {turned:.0f}° for {plain:.0f}°): {command}"
-    )
+    why = f"turned round, the model errs by {turned:.0f}° for {plain:.0f}°"
+    return f"this looks like a mirrored angle ({why}): {import_again(recordings[0], 'position', -1.0)}"
 
 
 def _fitted(factor: _Factor, space: Space, runs: Runs, points: FloatArray) -> tuple[float, float]:
@@ -145,31 +139,13 @@ def _lost(track: Track, poll: float | None) -> float:
 
     Stamps of a coarse clock are not even: what is known of them is how often the servo was asked (`poll`, s).
     """
-    steps = np.diff(track.time)
-    steps = steps[(steps > 0) & (steps < PAUSE)]
-    absent = 0.0
-    if poll:
-        absent = max(0.0, float(steps.sum()) / poll - len(steps))
-    elif len(steps):
-        periods = steps / np.median(steps)
-        if np.mean(np.abs(periods - np.round(periods)) < _UNEVEN) > _MOST:
-            absent = float(np.sum(np.maximum(np.round(periods) - 1.0, 0.0)))
+    steps, absent = np.diff(track.time), 0.0
+    steps = steps[steps < PAUSE]
+    if len(steps):
+        periods = steps / (poll or np.median(steps))
+        if poll or np.mean(np.abs(periods - np.round(periods)) < _UNEVEN) > _MOST:
+            absent = max(0.0, float(periods.sum()) - len(steps))
     return (absent + float(np.isnan(track.position).sum())) / (absent + len(track))
-
-
-def _stamps(fit: Fit, recordings: Sequence[Recording]) -> list[str]:
-    """Recordings whose samples were not taken when they say, from what is left of them at speed."""
-    found = []
-    for m, recording in enumerate(recordings):
-        spread = _stamp_error(fit, m)
-        if spread > STAMPS and not recording.metadata.get("stamps"):
-            found.append(f"{recording.path.name} ±{1e3 * spread:.0f} ms")
-    if not found:
-        return []
-    remedy = "write down when each answer came, in milliseconds, from a clock that does not stand still in between"
-    return [
-        f"time stamps are off at random, so a fit can hardly follow: {_listed(found)} (standard deviation); {remedy}"
-    ]
 
 
 def _stamp_error(fit: Fit, m: int) -> float:
@@ -211,64 +187,38 @@ def _paced(runs: Runs, factor: float) -> Runs:
     return runs._replace(position=position, velocity=velocity)
 
 
-def import_again(recording: Recording, **factors: float) -> str:
-    """The command that imports a log with other factors, as far as the recording knows how it was imported."""
-    known: dict[str, Any] = recording.metadata.get("column_map") or {}
-    columns = []
-    for name, factor in factors.items():
-        column = known.get(name) or {}
-        columns.append(
-            f"--column {name}={column.get('header', 'HEADER')}:{factor * float(column.get('factor', 1.0)):.6g}"
-        )
-    log = recording.metadata.get("source") or "LOG.csv"
-    return f"axbridge import {log} FILE.mcap {' '.join(columns)}"
+def import_again(recording: Recording, column: str, factor: float) -> str:
+    """The command that imports a log with another factor, as far as the recording knows how it was imported."""
+    known: dict[str, Any] = (recording.metadata.get("column_map") or {}).get(column) or {}
+    text = f"{column}={known.get('header', 'HEADER')}:{factor * float(known.get('factor', 1.0)):.6g}"
+    return f"axbridge import {recording.metadata.get('source') or 'LOG.csv'} FILE.mcap --column {text}"
 
 
-def _remedy(factor: _Factor, value: float, fit: Fit, recording: Recording) -> str:
-    """What repairs a factor."""
-    volts = value * _supply(fit)
-    if factor.column != "voltage":
-        return f"bring it right: {import_again(recording, **{factor.column: round(value, 4)})}"
-    if np.isnan(next(iter(recording.values())).voltage).all():
-        return f"measure it; supply_voltage = {volts:.1f} under [[bus]] in {fit.rig.path.name}"
-    return f"measure it, and correct the voltages: {import_again(recording, voltage=value)}"
-
-
-def _supply(fit: Fit) -> float:
-    return float(np.median(fit.runs.supply))
-
-
-_NONE = _Factor("", lambda _value, _fit: "", lambda runs, _value: runs, (1.0,), 1.0)
+_STAMPED = (
+    "time stamps are off at random, so a fit can hardly follow: {} (standard deviation); write down when each answer "
+    "came, in milliseconds, from a clock that does not stand still in between"
+)
+_SCALES = 0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.8, 4.0
+_NONE = _Factor("", lambda _value: "", lambda runs, _value: runs, (1.0,), 1.0)
 _FACTORS = (
     _Factor(
-        "position",
-        lambda _value, _fit: "a mirrored angle: positions grow the other way than goals",
-        _turned,
-        (-1.0,),
-        0.5,
+        "position", lambda _value: "a mirrored angle: positions grow the other way than goals", _turned, (-1.0,), 0.5
     ),
     _Factor(
         "position",
-        lambda value, _fit: f"a scaled angle: positions are {1 / value:.3g} times what goals are counted in",
+        lambda value: f"a scaled angle: positions are {1 / value:.3g} times what goals are counted in",
         _turned,
-        (0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.8, 4.0),
+        _SCALES,
         0.03,
     ),
     _Factor(
         "time",
-        lambda value, _fit: (
+        lambda value: (
             f"two clocks: that of the samples runs {100 * abs(1 / value - 1):.1f} % "
             f"{'fast' if value < 1 else 'slow'} beside that of the goals"
         ),
         _paced,
         tuple(np.round(np.linspace(0.95, 1.05, 41), 5).tolist()),
         0.002,
-    ),
-    _Factor(
-        "voltage",
-        lambda value, fit: f"another supply: {value * _supply(fit):.1f} V and not {_supply(fit):.1f} V",
-        lambda runs, value: runs._replace(supply=value * runs.supply),
-        (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5),
-        0.05,
     ),
 )
