@@ -36,7 +36,6 @@ from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
-from axbridge.view.replay import replay_html
 from axbridge.virtual.background import serving
 
 TAUGHT = (35.0, 65.0)  # degrees: the steps and falls that the model is identified from; the one to 90 it never sees
@@ -223,7 +222,7 @@ def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Ou
         show("writing the report")
         labels = f"virtual robot, {own}", f"simulated, {other}"
         found, title = compare(walked, simulated, labels=labels, same_clock=True), _headline(rig, outcome)
-        more = [replay_html(rig, (walked, simulated), labels), "<h2>Go on with</h2>", *map(command_html, commands)]
+        more = ["<h2>Go on with</h2>", *map(command_html, commands)]
         write_html(found, files["report"], title, walks=sides_of(found), more=more)
         write_png(found, files["picture"], title)
     document = {**asdict(outcome), "files": {key: str(path) for key, path in files.items()}}

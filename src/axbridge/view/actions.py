@@ -1,41 +1,91 @@
-"""What the page can have a robot do: each a request for the desk, so that it happens inside the robot's step.
+"""What people at the page ask for until the robot's step has time for it, and what a robot can be asked for.
 
 Everything goes through the servo's own set-points, so limits of the rig hold. What is beyond them, or no number, is
-refused: who has typed it meant something else. So are registers that would go around them.
+refused: who has typed it meant something else.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from axbridge import minimum_jerk
-from axbridge.bus.commission import write_register
 from axbridge.config.register_units import in_units
-from axbridge.errors import BusError, UsageError
+from axbridge.errors import AxBridgeError, BusError, ControlWarning, UsageError
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
-from axbridge.view.requests import Job
 
 _FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
-_ALONE = "`axbridge servo write`, when no robot is open"
-_NOT_HERE = {  # what a register would go around, and where it is done instead
-    "id": "`axbridge servo set-id`", "baud_rate": "`axbridge servo set-baud`", "goal_position": "its slider",
-    "moving_speed": "its speed limit", "torque_limit": "its torque limit", "torque_enable": "its torque switch",
-    "profile_velocity": "its speed limit", "profile_acceleration": "its acceleration limit",
-    "goal_pwm": "its torque limit",
-    **dict.fromkeys((
-        "cw_angle_limit", "ccw_angle_limit", "status_return_level", "operating_mode", "drive_mode", "homing_offset",
-        "min_position_limit", "max_position_limit", "goal_velocity", "goal_current", "secondary_shadow_id",
-        "protocol_type", "bus_watchdog",
-    ), _ALONE),
-}  # fmt: skip
-# they protect the servo: above the factory's they do less
-_HIGHEST = {"temperature_limit", "max_voltage_limit", "max_torque", "pwm_limit", "current_limit"}
-_LOWEST = {"min_voltage_limit"}  # below it likewise
-_BITS = {"shutdown"}  # without one of its bits likewise
 
-RegisterRow = tuple[int, str, str, str, int, str]  # address, area, access, name, counts, in units
+Job = Iterator[None]  # a request that takes several steps: it goes on by one `yield` a step
+Request = Callable[[], "Job | None"]
+RegisterRow = tuple[int, str, int, str]  # address, name, counts, in units
+
+_END: Job = iter(())  # what a job gives that has come to its end
+
+
+class Desk:
+    """Requests in their order; a newer one on the same topic takes the place of the older, waiting or under way.
+
+    Args:
+        tell: Called with what was clipped or went wrong, in words.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[str | None, Request]] = deque()
+        self._jobs: dict[str | None, Job] = {}
+        self.cleared_at = 0.0  # when it was emptied last, monotonic
+
+    def ask(self, topic: str | None, request: Request) -> None:
+        """Have a request done at the next step; from any thread. Without a topic no other takes its place."""
+        with self._lock:
+            if topic is not None:
+                self._waiting = deque(entry for entry in self._waiting if entry[0] != topic)
+            self._waiting.append((topic, request))
+
+    def clear(self) -> None:
+        """Forget every request, waiting and under way; from any thread."""
+        with self._lock:
+            self._waiting.clear()
+            self._jobs.clear()
+            self.cleared_at = time.monotonic()
+
+    def serve(self) -> None:
+        """Do what waits, and go on with what is under way; called by the robot's step alone."""
+        if not self._waiting and not self._jobs:
+            return
+        with self._lock:
+            waiting, self._waiting = list(self._waiting), deque()
+        for topic, request in waiting:
+            job = self._do(request)
+            with self._lock:
+                self._jobs.pop(topic, None)
+                if job is not None:
+                    self._jobs[topic] = job
+        for topic, job in list(self._jobs.items()):
+            if self._do(lambda job=job: next(job, _END)) is not None:  # type: ignore[misc]
+                with self._lock:
+                    if self._jobs.get(topic) is job:
+                        del self._jobs[topic]
+
+    def _do(self, request: Callable[[], object]) -> Job | None:
+        """The outcome of a request; an error is shown and ends it, a warning is shown."""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", ControlWarning)
+            try:
+                outcome = request()
+            except AxBridgeError as error:
+                self._tell(str(error))
+                outcome = _END
+        for warning in said:
+            self._tell(str(warning.message))
+        return outcome  # type: ignore[return-value]
 
 
 class Actions:
@@ -138,34 +188,9 @@ class Actions:
             if number % 2:
                 yield
         take([
-            (entry.address, entry.area.value, entry.access, key, values[key], in_units(profile, key, values))
+            (entry.address, key, values[key], in_units(profile, key, values))
             for key, entry in profile.registers.items()
         ])  # fmt: skip
-
-    def doubt(self, name: str, register: str, value: int) -> str:
-        """Why somebody should think twice before this is written, in a sentence; "" if there is no reason.
-
-        Limits that lie beyond the factory's let a servo heat, starve or push more than its maker thought good for it.
-        """
-        profile = self._robot.rig.profile_of(self._robot[name].config)
-        entry = profile.registers.get(register)
-        factory = None if entry is None else entry.initial
-        if not isinstance(factory, int):
-            return ""
-        above, below = register in _HIGHEST and value > factory, register in _LOWEST and value < factory
-        if not (above or below or (register in _BITS and factory & ~value)):
-            return ""
-        less = f"{register} {value} protects the servo less than the {factory} from its factory"
-        return f"{name}: {less}, also after the power was off"
-
-    def write(self, name: str, register: str, value: int) -> str:
-        """Set one register as `axbridge servo write` does: read, refuse, write, verify. What was done, in words."""
-        servo = self._robot[name]
-        if register in _NOT_HERE:
-            raise UsageError(f"{register} is not written here", f"use {_NOT_HERE[register]}")
-        drive = servo.dynamixel  # `Servo.write` neither spares the EEPROM nor verifies
-        worn = write_register(drive.bus, drive.id, drive.profile, register, value)
-        return f"{name}: {register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else "")
 
 
 def _checked(share: float) -> float:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import math
+import struct
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -20,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.config.model import PredictionParams
 from axbridge.errors import AxBridgeError, RecordingError, RigError, RobotStopped
 from axbridge.files import check_new
@@ -30,12 +33,11 @@ from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.robot.robot import Robot
 from axbridge.robot.simulation import hold_up
 from axbridge.robot.twin.residuals import REMEDIES
+from axbridge.rotations import LinkPose
 from axbridge.sim.body.soles import Contact
 from axbridge.state import BusEvent, StepReport, StepTable
-from axbridge.view.actions import Actions, end_of_range
+from axbridge.view.actions import Actions, Desk, end_of_range
 from axbridge.view.description import described, page
-from axbridge.view.requests import Desk
-from axbridge.view.snapshot import Picture, frame, moved
 from axbridge.view.web_server import WebServer
 
 _EVERY = 0.04  # s between pictures
@@ -46,12 +48,35 @@ _PAST = 30.0  # s that a page gets when it is opened
 _UNHURRIED = 0.02  # s that the button for all motors leaves to the step before it acts by itself
 _SIMULATED = 1.0  # s likewise where motors are simulated: they do nothing while nobody steps
 _GONE = 2.0  # s without a page until the last one counts as closed: to load it again takes less
-_OF_MODEL = {"extra load", "missing load", "stale model"}  # causes that a wrong model looks like, too
 _RISE = 1.5  # s in which a simulated robot is put on its feet
 _OFF = "all motors are off"
 _GENTLE = 0.3  # share of their highest speed that servos turn with at first, where the page is all that moves them
 
-_LINES = 100  # lines; the one that was last seen the longest ago makes room
+_LINES = 100  # of events; the one that was last seen the longest ago makes room
+_RESTS = 1e-3  # m, or of a quaternion: a base that has moved less has not moved
+_CONTACTS = 16  # that are told, the strongest
+_NOWHERE = (np.nan,) * 7
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What is shown of a robot."""
+
+    time: float  # s on the robot's clock
+    states: StepTable
+    goals: Mapping[str, float]  # set-points, rad; NaN where a servo is limp or has none
+    on: Mapping[str, bool]  # which motors are switched on
+    base: LinkPose | None  # None: unknown, or bolted down
+    ghost: Mapping[str, float]  # position of each simulated servo of a twin, rad
+    lost: Mapping[str, str]  # what is wrong now, by servo; "" is the line
+    causes: tuple[str, ...]  # why servos do not do as their models say, in words; beside a simulation alone
+    rate: float  # steps a second
+    wanted: float  # steps a second that were asked for, where steps are late; else 0
+    late: int  # steps that were late so far
+    cycle: float  # time that a bus cycle takes, ms
+    packets: Mapping[str, tuple[int, int, int]]  # lost, damaged and late so far, by servo
+    contacts: tuple[Contact, ...] = ()  # where a simulated robot touches the floor, and what pushes it there
+    seen: float = field(default_factory=monotonic)  # when it was taken, monotonic
 
 
 class LoggedEvent(NamedTuple):
@@ -122,7 +147,6 @@ class LivePage:
         self._counted = 0, monotonic()
         self._rate = self._wanted = 0.0
         self._asked = self._delayed = 0.0  # ms since the line was looked at: what steps took by wish, and beyond it
-        self._guesses = _unfitted(robot)
         self._line: tuple[float, dict[str, tuple[int, int, int]]] = math.nan, {}
         self._line_due = self._due = 0.0
         self._fresh = threading.Event()
@@ -159,8 +183,10 @@ class LivePage:
     def begin(self, hear: Callable[[str], None], words: Callable[[], str]) -> None:
         """Watch the robot from now on; `hear` does what pages ask for, `words` is what they say."""
         self._hear, self._news = hear, words
-        if self._guesses:
-            models = ", ".join(sorted(set(self._guesses.values())))
+        used = [self.robot.rig.model_of(servo) for servo in self.robot.rig.dynamixels]
+        guessed = sorted({model.name for model in used if model.prediction == PredictionParams()})
+        if guessed and self.robot.backend == "twin":
+            models = ", ".join(guessed)
             self.tell(f"the ghost's servos are of model {models}, which nobody has fitted to these: identify them")
         self._leave = self.robot.observe(self._step, closed=self.close)
         self._thread = threading.Thread(target=self._draw, name="axbridge page", daemon=True)
@@ -215,10 +241,8 @@ class LivePage:
             self._missing.discard(event.name)
 
     def _words(self, kind: str, name: str) -> str:
-        """What happened to whom, and what helps; first that it may be the model, where nobody has fitted that."""
+        """What happened to whom, and what helps."""
         remedy = REMEDIES.get(kind, "")
-        if kind in _OF_MODEL and name in self._guesses:
-            kind, remedy = f"another model than {self._guesses[name]}, or {kind}", f"identify it, or {remedy}"
         return f"{name or 'the line'}: {kind}" + (f" ({remedy})" if remedy else "")
 
     def _troubles(self, states: StepTable) -> dict[str, str]:
@@ -509,9 +533,33 @@ def _counts(robot: Robot, name: str) -> float:
     return _FLICKER * robot.rig.profile_of(servo).units.position if servo.drive == "dynamixel" else _SMALL
 
 
-def _unfitted(robot: Robot) -> dict[str, str]:
-    """Servos beside a simulation by a model that nobody says to be fitted to them, with its name."""
-    if robot.backend != "twin":
-        return {}
-    models = {servo.name: robot.rig.model_of(servo) for servo in robot.rig.dynamixels}
-    return {name: model.name for name, model in models.items() if model.prediction == PredictionParams()}
+def frame(picture: Picture) -> bytes:
+    """What `web/page.js` draws: the time, float64; in float32 the base, columns, and contacts, six numbers each."""
+    states, names = picture.states, list(picture.states)
+    base = _NOWHERE if picture.base is None else (*picture.base[0], *picture.base[1])
+    columns = [
+        _column(picture.goals, names), states.column("position"), _column(picture.ghost, names),
+        *map(states.column, ("load", "voltage", "temperature")), _column(picture.on, names),
+    ]  # fmt: skip
+    strongest = sorted(picture.contacts, key=lambda one: -float(np.linalg.norm(one.force)))[:_CONTACTS]
+    touching = [number for one in strongest for number in (*one.point, *one.force)]
+    return struct.pack("<d", picture.time) + np.concatenate((base, *columns, touching)).astype("<f4").tobytes()
+
+
+def moved(picture: Picture, before: Picture, least: FloatArray) -> bool:
+    """Whether a joint is elsewhere by `least`, rad or m, or more; or a base, goal or motor is not as it was."""
+    now, then = (picture.goals, picture.on), (before.goals, before.on)
+    if now != then and repr(now) != repr(then):  # NaN is like NaN
+        return True
+    if picture.base is not None and before.base is not None:
+        places = np.concatenate(picture.base) - np.concatenate(before.base)
+        if np.abs(places).max() > _RESTS:
+            return True
+    names = list(picture.states)
+    here, there = picture.states.column("position"), before.states.column("position")
+    ghosts = _column(picture.ghost, names) - _column(before.ghost, names)
+    return bool((np.abs(here - there) > least).any() or (np.abs(ghosts) > least).any())
+
+
+def _column(by_name: Mapping[str, float], names: list[str]) -> FloatArray:
+    return np.array([by_name.get(name, np.nan) for name in names], dtype=float)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -52,12 +51,6 @@ def replay_page(rig: Rig, recordings: Sequence[Recording], labels: Sequence[str]
         "recordings": told, "flags": _flags(first),
     }  # fmt: skip
     return page(f"{' beside '.join(one['label'] for one in told)} – axbridge", description, live=False)
-
-
-def replay_html(rig: Rig, recordings: Sequence[Recording], labels: Sequence[str]) -> str:
-    """The same page as a part of another one."""
-    inside = escape(replay_page(rig, recordings, labels))
-    return f'<h2>The replay</h2><iframe class="replay" title="the replay" srcdoc="{inside}"></iframe>'
 
 
 def _told(recording: Recording, names: Sequence[str], label: str, most: int, columns: dict[str, str]) -> dict[str, Any]:
