@@ -34,8 +34,8 @@ from bus_line import line
 
 import axbridge
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
-from axbridge.bus.protocols.dynamixel import FIRST
 from axbridge.bus.protocols.packet import byte_seconds
+from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import TURNAROUND, percentile, wire_time
 from axbridge.config.registers import Address

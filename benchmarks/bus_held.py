@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from axbridge.bus.protocols.dynamixel import SECOND
+from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.serial import SerialBus
 from axbridge.errors import BusTimeout, CorruptPacket

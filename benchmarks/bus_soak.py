@@ -17,7 +17,7 @@ import time
 
 from bus_line import line
 
-from axbridge.bus.protocols.dynamixel import SECOND
+from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.serial import SerialBus
 from axbridge.errors import BusTimeout, CorruptPacket, ServoFault
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from axbridge.bus.protocols import v2
-from axbridge.bus.protocols.dynamixel import SECOND
+from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.serial import SerialBus
 from axbridge.config.instructions import Instruction

@@ -3,7 +3,7 @@ import time
 import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
-from axbridge.bus.protocols.dynamixel import FIRST
+from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import wire_time
 from axbridge.errors import BusTimeout, ErrorFlag, PortError

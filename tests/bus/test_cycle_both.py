@@ -3,7 +3,7 @@
 import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
-from axbridge.bus.protocols.dynamixel import SECOND
+from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import wire_time
 from axbridge.errors import HardwareError

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
-from axbridge.bus.protocols.dynamixel import FIRST, SECOND
+from axbridge.bus.protocols.known import SECOND
+from axbridge.bus.protocols.protocol import FIRST
 from axbridge.servo.columns import State
 from axbridge.virtual.bus import VirtualBus
 from tests.support.virtual_rig import make_world

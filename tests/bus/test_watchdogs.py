@@ -3,7 +3,7 @@
 import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
-from axbridge.bus.protocols.dynamixel import SECOND
+from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.watchdogs import PERIOD
 from axbridge.config.registers import XAddress
 from axbridge.config.rig import Rig

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from axbridge.bus.protocols.dynamixel import FIRST
 from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import run as run_arguments
 from axbridge.cli.off import broadcast_off

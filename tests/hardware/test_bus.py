@@ -12,7 +12,7 @@ from axbridge.bus.commission import apply_registers, read_register
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.diagnose import diagnose
 from axbridge.bus.handshake import Expected, handshake, is_shared, profile_for
-from axbridge.bus.protocols.dynamixel import FIRST
+from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import percentile, wire_time

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from axbridge.bus.protocols.dynamixel import SECOND
+from axbridge.bus.protocols.known import SECOND
 from axbridge.config.registers import XAddress
 from axbridge.robot.backend import open_sim
 from axbridge.servo.columns import State

@@ -1,9 +1,10 @@
 """The narrow waist: register bytes to and from servos by id, whatever the line is made of.
 
 A bus turns calls into frames of the protocol that a servo speaks, and replies into bytes or typed errors. A subclass
-fills in one method, `_transfer`, which moves the frames. A line on which several servos may answer one question is a
-`axbridge.bus.group_reads.GroupReadingBus`. Any line may lose a packet, so `ping` and `read` ask again.
-EEPROM wears, so a write is read back before it is sent again. A control cycle cannot wait, so `read_many` asks once.
+fills in `_transfer`, which moves the frames, and `_gather`, which hears several servos answer one question: if one of
+them is silent, those behind it are, too, and each that did not answer is asked alone. Any line may lose a packet, so
+`ping` and `read` ask again. EEPROM wears, so a write is read back before it is sent again. A control cycle cannot wait,
+so `read_many` asks once.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from typing_extensions import Self
 
 from axbridge.bus.line_lock import Turn
-from axbridge.bus.protocols.dynamixel import FIRST
 from axbridge.bus.protocols.packet import BROADCAST, Packet
-from axbridge.bus.protocols.protocol import Protocol
+from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.clock import Clock
 from axbridge.config.instructions import Instruction
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, UsageError
 
-B = TypeVar("B", bound="Bus")
+SHORTEST_BLOCK = 16  # bytes of a servo's part of an answer to all: each waits for its own return delay
+_LOOKS = 2  # before a servo is taken for one that does not know a question
 EEPROM_BYTE = 0.009  # s: the longest time to burn one byte (data sheet); 6 +- 1 ms were measured on an AX-12
 
 
@@ -63,6 +64,11 @@ class Bus(ABC):
     eeprom_writes: int = 0
     more_patience: int = 3  # each repetition waits this many times longer
     _patience: int = 1  # times a line's own delays: each repetition waits longer
+
+    @cached_property
+    def group_codes(self) -> dict[int, int | None]:
+        """The best of `Protocol.group_reads` that a servo knows, by id; None: none. Asked when it is first of use."""
+        return {}
 
     @cached_property
     def turn(self) -> Turn:
@@ -106,6 +112,10 @@ class Bus(ABC):
         """
 
     @abstractmethod
+    def _gather(self, protocol: Protocol, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
+        """Send `frame`; what is heard until as many status packets came, or their time is over."""
+
+    @abstractmethod
     def close(self) -> None:
         """Release the line; further calls raise `PortError`. May be called twice."""
 
@@ -136,13 +146,27 @@ class Bus(ABC):
         Raises:
             PortError: the line is gone.
         """
+        with self.turn, self.turn.lock:
+            if not self.protocols:
+                return self._read_in_turn(requests)
+            known = self._read_together(requests)
+            alone = iter(self._read_in_turn([one for place, one in enumerate(requests) if place not in known]))
+            return [known[place] if place in known else next(alone) for place in range(len(requests))]
+
+    def _read_in_turn(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         answers: list[Reply | BusError] = []
-        for id_, address, length in requests:
-            try:
-                answers.append(self._read_once(id_, address, length))
-            except (BusTimeout, CorruptPacket) as error:
-                answers.append(error)
+        while (done := len(answers)) < len(requests):
+            answers += self._read_ahead(requests[done:])
+            if done == len(answers):
+                try:
+                    answers.append(self._read_once(*requests[done]))
+                except (BusTimeout, CorruptPacket) as error:
+                    answers.append(error)
         return answers
+
+    def _read_ahead(self, _: Sequence[tuple[int, int, int]]) -> Sequence[Reply | BusError]:
+        """Answers to the first of these questions, of those that a line has a faster way for."""
+        return ()
 
     def exchange(
         self, writes: Iterable[tuple[int, Mapping[int, bytes]]], reads: Sequence[tuple[int, int, int]]
@@ -286,6 +310,74 @@ class Bus(ABC):
             finally:
                 self._patience = 1
         raise AssertionError
+
+    def _same_room(self, _: Protocol, __: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
+        """From where on, and how many bytes, to ask these servos for, so that no older answer fits; None: not now."""
+        return address, length
+
+    def _note_answers(self, heard: Iterable[int], missing: Iterable[int], count: int) -> None:  # noqa: B027  # as above
+        """Servos have answered with `count` parameter bytes, or should have. A shared answer is that of id 254."""
+
+    def _read_together(self, requests: Sequence[tuple[int, int, int]]) -> dict[int, Reply]:
+        """Answers by place among the requests, of those servos that could be asked in one question."""
+        groups: dict[tuple[Protocol, int, int], dict[int, int]] = {}  # places by id, by what is asked for
+        for place, (id_, address, length) in enumerate(requests):
+            protocol = self.protocol(id_)
+            if protocol.group_reads:
+                groups.setdefault((protocol, address, length), {}).setdefault(id_, place)
+        answers: dict[int, Reply] = {}
+        for (protocol, address, length), places in groups.items():
+            if len(places) > 1:
+                codes = {id_: self._group_code(id_) for id_ in places}
+                for code in protocol.group_reads:
+                    ids = [id_ for id_ in places if codes[id_] == code]
+                    if len(ids) > 1:
+                        found = self._read_group(code, ids, address, length)
+                        answers.update({places[id_]: reply for id_, reply in found.items()})
+        return answers
+
+    def knows_best(self, id: int) -> bool:
+        """Whether a servo knows the best question of its protocol to several; open as long as it does not answer."""
+        return self._group_code(id) in self.protocol(id).group_reads[:1]
+
+    def _group_code(self, id: int) -> int | None:
+        """By which question it is asked with others; None: alone."""
+        if id not in self.group_codes:
+            protocol = self.protocol(id)
+            best, *others = protocol.group_reads
+            if any(self._read_group(best, [id], protocol.id_place, 1) for _ in range(_LOOKS)):
+                self.group_codes[id] = best
+            else:
+                try:
+                    self._ping_once(id)
+                except (BusTimeout, CorruptPacket):
+                    return None
+                self.group_codes[id] = others[0] if others else None
+        return self.group_codes[id]
+
+    def _read_group(self, code: int, ids: Sequence[int], address: int, length: int) -> dict[int, Reply]:
+        """One question to several; the answers that came, by id."""
+        protocol = self.protocol(ids[0])
+        room = self._same_room(protocol, ids, address, length)
+        if room is None:
+            return {}
+        first, count = room
+        frame, number, size = protocol.group_question(code, ids, first, count)
+        skipped = address - first
+        shared = code == Instruction.FAST_SYNC_READ
+        debt = ([BROADCAST], len(ids) * (count + 4)) if shared else (ids, count)
+        try:
+            heard, sampled = self._gather(protocol, frame, number, size)
+        except BaseException:
+            self._note_answers((), *debt)
+            raise
+        found = {
+            id_: Reply(error, data[skipped : skipped + length], sampled)
+            for id_, (error, data) in protocol.group_answers(code, heard, ids, count).items()
+        }
+        missing = [id_ for id_ in ids if id_ not in found]
+        self._note_answers(found, debt[0] if shared and missing else missing, debt[1])
+        return found
 
     def _note_retry(self, id: int) -> None:  # noqa: B027  # not every line counts
         """A question to servo `id` is about to be repeated."""

@@ -30,9 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from axbridge.bus.base import Bus, Reply
-from axbridge.bus.protocols.dynamixel import FIRST
 from axbridge.bus.protocols.packet import BROADCAST
-from axbridge.bus.protocols.protocol import Protocol
+from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.stats import CycleTimes
 from axbridge.bus.watchdogs import Watchdogs
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError

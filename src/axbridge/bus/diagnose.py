@@ -20,8 +20,7 @@ from axbridge.bus.handshake import (
     name_of,
     profile_for,
 )
-from axbridge.bus.protocols.dynamixel import SECOND
-from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.scan import BAUDS, FoundServo, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import goals_time, percentile, wire_time

@@ -10,10 +10,9 @@ from typing import Any
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_reads, read_register, read_start, unmute
 from axbridge.bus.protocols import v2
-from axbridge.bus.protocols.dynamixel import FIRST, SECOND
-from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.protocols.packet import byte_seconds
-from axbridge.bus.protocols.protocol import Protocol
+from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile

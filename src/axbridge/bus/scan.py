@@ -10,8 +10,9 @@ from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_reads, read_star
 from axbridge.bus.handshake import START, who
 from axbridge.bus.port import REPLY_DELAY
 from axbridge.bus.protocols import v2
-from axbridge.bus.protocols.dynamixel import FIRST, SECOND
+from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.packet import BROADCAST, byte_seconds
+from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.bus.serial import SerialBus
 from axbridge.config.instructions import Instruction, Version

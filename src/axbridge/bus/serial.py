@@ -23,12 +23,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from axbridge.bus.adapter import find_port
-from axbridge.bus.base import Reply
-from axbridge.bus.group_reads import SHORTEST_BLOCK, GroupReadingBus
+from axbridge.bus.base import SHORTEST_BLOCK, Bus, Reply
 from axbridge.bus.port import REPLY_DELAY, Port
-from axbridge.bus.protocols.dynamixel import FIRST
 from axbridge.bus.protocols.packet import BROADCAST, Packet, byte_seconds
-from axbridge.bus.protocols.protocol import Protocol
+from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.protocols.v1 import SUM_OK, encode
 from axbridge.bus.stats import LineStats, ServoStats
 from axbridge.clock import WallClock
@@ -155,7 +153,7 @@ class _Question:
         return Reply(code, params[self.begin : self.end], sampled)
 
 
-class SerialBus(GroupReadingBus):
+class SerialBus(Bus):
     """Servos on a serial port.
 
     Args:
@@ -275,33 +273,7 @@ class SerialBus(GroupReadingBus):
                 return Reply(reply.error, b"", reply.time)
         return super()._ping_once(id)
 
-    def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
-        """See `Bus.read_many`; no retries: a missing servo costs one wait."""
-        with self.turn, self.turn.lock:
-            if not self.protocols:
-                return self._read_in_turn(requests)
-            known = self._read_together(requests)
-            alone = iter(self._read_in_turn([one for place, one in enumerate(requests) if place not in known]))
-            return [known[place] if place in known else next(alone) for place in range(len(requests))]
-
-    def _read_once(self, id: int, address: int, length: int) -> Reply:
-        (answer,) = self._read_in_turn([(id, address, length)])
-        if isinstance(answer, BusError):
-            raise answer
-        return answer
-
-    def _read_in_turn(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
-        answers: list[Reply | BusError] = []
-        while (done := len(answers)) < len(requests):
-            answers += self._read_plainly(requests[done:])
-            if done == len(answers):
-                try:
-                    answers.append(self._read_carefully(*requests[done]))
-                except (BusTimeout, CorruptPacket) as error:
-                    answers.append(error)
-        return answers
-
-    def _read_plainly(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
+    def _read_ahead(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         """Answers to the first of these questions, up to one that asks for care.
 
         The next servo is asked as soon as an answer is known to be whole. As little Python as possible runs between the
@@ -342,7 +314,7 @@ class SerialBus(GroupReadingBus):
                 self._late.add(waiting.id, waiting.count)
             if isinstance(failure, PortError) or not isinstance(failure, OSError):
                 raise
-            waiting = None  # the port is lost, or its buffer is full: `_read_carefully` finds out which
+            waiting = None  # the port is lost, or its buffer is full: `_read_once` finds out which
         finally:
             last.again = clock() + TWIN_WINDOW
             for question, asked, whole in heard:
@@ -397,9 +369,8 @@ class SerialBus(GroupReadingBus):
 
     def _made(self, protocol: Protocol, id: int, address: int, count: int, skipped: int, length: int) -> _Question:
         """The READ of these registers, of which `length` bytes after the first `skipped` are wanted."""
-        plain = protocol.plain_read((id, address, count))
-        frame = plain.frame if plain else protocol.read_frame(id, address, count)
-        head, size = (plain.head, plain.size) if plain else (b"", 0)
+        frame, head = protocol.read_frame(id, address, count), protocol.answer_head(id, count)
+        size = protocol.longest(count) if head else 0
         sending = len(frame) * self._byte
         return _Question(
             id, count, skipped, skipped + length, frame, head, size, sending, sending + size * self._byte,
@@ -434,7 +405,7 @@ class SerialBus(GroupReadingBus):
 
     # -- one transaction ----------------------------------------------------------------------------------------------
 
-    def _read_carefully(self, id: int, address: int, length: int) -> Reply:
+    def _read_once(self, id: int, address: int, length: int) -> Reply:
         question = self._question((id, address, length), time.monotonic())
         if question is None:
             known = self._questions[self.protocol(id)][id, address, length]

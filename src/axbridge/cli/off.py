@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 from axbridge.bus.handshake import Expected, ExpectedBus, name_of
-from axbridge.bus.protocols.dynamixel import FIRST
 from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.scan import has_feetech, scan
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, HARDWARE, app, report

@@ -17,8 +17,7 @@ from axbridge.bus import commission
 from axbridge.bus.commission import read_register, write_blindly, write_register
 from axbridge.bus.handshake import counting, is_shared, profile_for, who
 from axbridge.bus.protocols import v2
-from axbridge.bus.protocols.dynamixel import SECOND
-from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.scan import ping_all
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, HARDWARE, app, report

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from axbridge.bus.base import Reply
-from axbridge.bus.group_reads import SHORTEST_BLOCK, GroupReadingBus
+from axbridge.bus.base import SHORTEST_BLOCK, Bus, Reply
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
+from axbridge.errors import BusTimeout, CorruptPacket, PortError
 from axbridge.virtual.line import Line
 from axbridge.virtual.servo import VirtualServo
 from axbridge.virtual.world import World
@@ -19,7 +18,7 @@ from axbridge.virtual.world import World
 _GRACE = 0.003  # s beyond the reply's own length: the longest return delay is 0.8 ms, interrupts 0.3 ms
 
 
-class VirtualBus(GroupReadingBus):
+class VirtualBus(Bus):
     """One line of a `World`; a transaction moves the world by the time it takes on the wire.
 
     Args:
@@ -52,22 +51,12 @@ class VirtualBus(GroupReadingBus):
         """Let go of the line; the world stays."""
         self._line = None
 
-    def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
-        """See `Bus.read_many`. Where the line can tell in advance how the reads go, the world moves once for all."""
-        if self.protocols and (known := self._read_together(requests)):
-            asked_alone = iter(self.read_many([one for place, one in enumerate(requests) if place not in known]))
-            return [known[place] if place in known else next(asked_alone) for place in range(len(requests))]
-        answers: list[Reply | BusError] = []
-        while (done := len(answers)) < len(requests):
-            answers += self._read_ahead(requests[done:]) or super().read_many(requests[done : done + 1])
-        return answers
-
     def _rest(self, seconds: float) -> None:
         if self._line is not None and self._line.timing == "wire":
             super()._rest(seconds)
 
     def _read_ahead(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply]:
-        """Answers to the first of these questions: as many as are plain and come before the firmware's next look."""
+        """As many as are plain and come before the firmware's next look: the world moves once for all."""
         line, world = self._line, self._world
         if line is None:
             return []

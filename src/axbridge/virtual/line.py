@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from axbridge.bus.protocols import v2
-from axbridge.bus.protocols.dynamixel import SECOND
+from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
 from axbridge.bus.protocols.v1 import OVERHEAD
 from axbridge.config.instructions import Instruction

@@ -1,12 +1,241 @@
-"""All protocols that axbridge speaks, as profiles name them."""
+"""All protocols that axbridge speaks, as profiles name them: ROBOTIS' two, and Feetech's.
+
+Sources of Feetech's registers: their memory tables of SMS/STS and SCSCL; LeRobot's `motors/feetech`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
-from axbridge.bus.protocols.dynamixel import FIRST, SECOND
-from axbridge.bus.protocols.feetech import SCS, STS
-from axbridge.bus.protocols.protocol import Protocol
-from axbridge.config.instructions import Version
+from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.packet import BROADCAST, Packet
+from axbridge.bus.protocols.protocol import FIRST, Protocol, Refusals, Span
+from axbridge.config.instructions import Instruction, Version
+from axbridge.config.registers import ENDLESS_GOALS, NAMES, X_BLOCKS, FeetechAddress, XAddress
+from axbridge.errors import FeetechError, HardwareError, ServoFlags, StatusError
 
+_X_PRESENT = int(XAddress.PRESENT_PWM), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.PRESENT_PWM
+_X_GOAL = struct.Struct("<Ii")  # Profile Velocity, Goal Position
+_X_GOAL_SIZES = dict(ENDLESS_GOALS.values())  # by address
+_TORQUE, _PRESENT = int(FeetechAddress.TORQUE_ENABLE), int(FeetechAddress.PRESENT_POSITION)
+_END = FeetechAddress.PRESENT_TEMPERATURE + 1
+_LIMIT = 48  # Torque Limit of STS and SMS; there SCS have their lock
+_VELOCITY, _TIME = (int(FeetechAddress.GOAL_VELOCITY), 2), (int(FeetechAddress.GOAL_TIME), 2)
+_STEPS = int(FeetechAddress.GOAL_POSITION), 2  # a way, not a place
+_ENDLESS = {1: _VELOCITY, 2: _TIME, 3: _STEPS}  # by Operating Mode; 0 follows a position. Goal Time is the duty in 2
+_SIGNS = {_VELOCITY[0]: 15, _TIME[0]: 10}
+
+
+class _Second(Protocol):
+    """The X series, and MX servos with other firmware."""
+
+    name: Version = 2
+    title = "Protocol 2.0"
+    version: Literal[1, 2] = 2
+    max_id = v2.MAX_ID
+    address_size = 2
+    refusals = Refusals(
+        StatusError.RESULT, StatusError.INSTRUCTION, StatusError.RANGE, StatusError.LENGTH, StatusError.LENGTH,
+        StatusError.ACCESS, goal=StatusError.LIMIT,
+    )  # fmt: skip
+    resets: Mapping[bytes, tuple[str, ...]] = {b"\xff": (), b"\x01": ("id",), b"\x02": ("id", "baud_rate")}
+    reboots_all = True
+    gaps = False
+    ping_length = 3
+    ping_slots = True
+    group_reads = int(Instruction.FAST_SYNC_READ), int(Instruction.SYNC_READ)
+    names = NAMES[2]
+    usual_profile = "xl430-w250"
+    model_place = int(XAddress.MODEL_NUMBER)
+    firmware_place = int(XAddress.FIRMWARE_VERSION)
+    id_place = int(XAddress.ID)
+    torque_enable = int(XAddress.TORQUE_ENABLE)
+    torque_limit = int(XAddress.GOAL_PWM)
+    full_torque = 885
+    goal = int(XAddress.PROFILE_VELOCITY)
+    goal_position = int(XAddress.GOAL_POSITION), 4
+    present_position = int(XAddress.PRESENT_POSITION), 4
+    goal_wakes = False
+    identity = 0, XAddress.PROTOCOL_TYPE + 1
+    usual = with_limit = with_torque = _X_PRESENT
+    sample = (  # the load is the duty
+        ("position", "<i4", 8), ("speed", "<i4", 4), ("load", "<i2", 0), ("voltage", "<u2", 20),
+        ("temperature", "u1", 22),
+    )  # fmt: skip
+    sign_bits: Mapping[str, int] = {}
+    alarm: Span | None = (int(XAddress.HARDWARE_ERROR_STATUS), 1)
+    alert = v2.ALERT
+    alarms: type[ServoFlags] = HardwareError
+    refusing = v2.NUMBER
+    shuts_down = 0
+    read_errors = tuple(number | alert for number in range(8) for alert in (0, v2.ALERT))
+    watchdog: int | None = int(XAddress.BUS_WATCHDOG)
+    revival = "reboot {id}"
+    mode = int(XAddress.OPERATING_MODE), 1
+    whole = int(XAddress.GOAL_VELOCITY), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.GOAL_VELOCITY
+    unlike = _X_PRESENT
+    park_speed, park_near = 48, 23
+
+    encode = staticmethod(v2.encode)
+    encode_status = staticmethod(v2.encode_status)
+    read_params = staticmethod(v2.read_params)
+    write_params = staticmethod(v2.write_params)
+    sync_write_params = staticmethod(v2.sync_write_params)
+    decoder = staticmethod(v2.Decoder)
+    find_answer = staticmethod(v2.find_answer)
+
+    def blocks(self, packet: Packet) -> list[tuple[int, Mapping[int, bytes]]] | None:
+        params = packet.params
+        if packet.code == Instruction.SYNC_WRITE:
+            return [(int.from_bytes(params[:2], "little"), v2.sync_write_blocks(params))]
+        if packet.code == Instruction.BULK_WRITE:
+            return [(address, {id_: data}) for id_, address, data in v2.bulk_write_blocks(params)]
+        return None
+
+    def reads(self, packet: Packet) -> list[tuple[int, int, int]]:
+        params = packet.params
+        if packet.code in {Instruction.BULK_READ, Instruction.FAST_BULK_READ}:
+            return v2.bulk_read_requests(params)
+        address, length = (int.from_bytes(params[place : place + 2], "little") for place in (0, 2))
+        return [(id_, address, length) for id_ in params[4:]]
+
+    def answer_head(self, id: int, length: int) -> bytes:  # noqa: ARG002 - it is stuffed
+        return b""
+
+    def longest(self, length: int) -> int:
+        return length + length // 3 + v2.OVERHEAD + 1  # stuffing; the error byte
+
+    def is_answer(self, packet: Packet) -> bool:
+        return packet.status
+
+    def read_room(self, address: int, length: int) -> tuple[int, int]:
+        around = ((begin, end) for begin, end in X_BLOCKS if begin <= address and address + length <= end)
+        return next(around, (address, address + length))
+
+    def error(self, byte: int) -> ServoFlags | StatusError:
+        return StatusError(byte)
+
+    def garbled(self, error: int) -> bool:
+        return error & v2.NUMBER == StatusError.CRC
+
+    def group_question(self, code: int, ids: Sequence[int], address: int, length: int) -> tuple[bytes, int, int]:
+        frame = v2.encode(BROADCAST, code, v2.sync_read_params(address, length, ids))
+        if code == Instruction.FAST_SYNC_READ:
+            return frame, 1, self.longest(len(ids) * (length + 4))
+        return frame, len(ids), len(ids) * self.longest(length)
+
+    def group_answers(self, code: int, heard: bytes, ids: Sequence[int], length: int) -> dict[int, tuple[int, bytes]]:
+        if code != Instruction.FAST_SYNC_READ:
+            return super().group_answers(code, heard, ids, length)
+        found: dict[int, tuple[int, bytes]] = {}
+        for packet in v2.Decoder().feed(heard):
+            blocks = v2.fast_blocks(packet, [length] * len(ids)) if packet.status and packet.id == BROADCAST else []
+            if [block.id for block in blocks] == list(ids[: len(blocks)]):
+                found |= {block.id: (block.error, block.data) for block in blocks}
+        return found
+
+    def exchange_bytes(self, count: int) -> tuple[int, int, int]:
+        return 14 + 9 * count, 14 + count + 8 + 27 * count, 1  # by fast sync read
+
+    def goal_bytes(self, position: int, speed: int) -> bytes:
+        return _X_GOAL.pack(speed, position)
+
+    def endless_goal(self, mode: bytes) -> Span | None:
+        return ENDLESS_GOALS.get(mode[0])
+
+    def endless_bytes(self, address: int, value: int) -> bytes:
+        return value.to_bytes(_X_GOAL_SIZES[address], "little", signed=True)
+
+
+class _Sts(Protocol):
+    """STS and SMS: packets of Protocol 1.0, registers of their own, and a SYNC READ."""
+
+    name: Version = "sts"
+    title = "Feetech STS"
+    refusals = Refusals()  # it says nothing of an instruction, only of itself
+    group_reads: tuple[int, ...] = (int(Instruction.SYNC_READ),)
+    ping_slots = True
+    full_level = 1
+    names = NAMES["sts"]
+    usual_profile = "sts3215"
+    model_place = int(FeetechAddress.MODEL_NUMBER)
+    firmware_place = int(FeetechAddress.FIRMWARE_VERSION)
+    id_place = int(FeetechAddress.ID)
+    torque_enable = _TORQUE
+    lock: int | None = 55
+    torque_limit = _LIMIT
+    full_torque = 1000
+    goal = int(FeetechAddress.GOAL_POSITION)
+    goal_position = int(FeetechAddress.GOAL_POSITION), 2
+    present_position = _PRESENT, 2
+    goal_wakes = False  # nothing is known of it: a goal may, and need not
+    identity = 0, _TORQUE
+    usual = _PRESENT, _END - _PRESENT
+    with_limit = _LIMIT, _END - _LIMIT
+    with_torque = _TORQUE, _END - _TORQUE
+    sign_bits: Mapping[str, int] = {"position": 15, "speed": 15, "load": 10}
+    alarms: type[ServoFlags] = FeetechError
+    read_errors = tuple(range(0x40))
+    refusing = 0
+    shuts_down = int(FeetechError.OVERHEATING | FeetechError.OVERCURRENT | FeetechError.OVERLOAD)
+    revival = "torque {id} on"
+    mode = 33, 1
+    whole = 0, _END
+    unlike = _PRESENT, _END - _PRESENT
+    park_speed, park_near = 751, 23
+    _goal = struct.Struct("<HHH")  # Goal Position, Goal Time, Goal Velocity
+    room = 73  # bytes that all of them have
+
+    def reads(self, packet: Packet) -> list[tuple[int, int, int]]:
+        return [(id_, *packet.params[:2]) for id_ in packet.params[2:]]  # address, length, id, id, ...
+
+    def exchange_bytes(self, count: int) -> tuple[int, int, int]:
+        return 8 + 7 * count, 8 + 15 * count, count  # by sync read
+
+    def goal_bytes(self, position: int, speed: int) -> bytes:
+        return self._goal.pack(_magnitude(position, 15), 0, speed)
+
+    def endless_goal(self, mode: bytes) -> Span | None:
+        return _ENDLESS.get(mode[0])
+
+    def endless_bytes(self, address: int, value: int) -> bytes:
+        return self.word(_magnitude(value, _SIGNS[address]))
+
+
+class _Scs(_Sts):
+    """SCS: big-endian, and no SYNC READ."""
+
+    name: Version = "scs"
+    title = "Feetech SCS"
+    group_reads: tuple[int, ...] = ()
+    ping_slots = False
+    byteorder: Literal["little", "big"] = "big"
+    names = NAMES["scs"]
+    usual_profile = "scs0009"
+    lock: int | None = 48
+    torque_limit = int(FeetechAddress.MAX_TORQUE)  # while the lock is 1 it is no more than a word in RAM
+    with_limit = torque_limit, _END - torque_limit
+    sample = tuple((name, form.replace("<", ">"), place) for name, form, place in FIRST.sample)
+    mode = int(FeetechAddress.MIN_POSITION_LIMIT), 4
+    park_speed, park_near = 225, 7
+    _goal = struct.Struct(">HHH")
+    room = FeetechAddress.MOVING + 1
+
+    def exchange_bytes(self, count: int) -> tuple[int, int, int]:
+        return 8 + 7 * count, 22 * count, count
+
+    def endless_goal(self, mode: bytes) -> Span | None:
+        return None if any(mode) else _TIME  # both position limits 0: a wheel
+
+
+def _magnitude(value: int, sign: int) -> int:
+    """A signed number as a magnitude below the bit that is its sign."""
+    return abs(value) | (value < 0) << sign
+
+
+SECOND: Protocol = _Second()
+STS: Protocol = _Sts()
+SCS: Protocol = _Scs()
 PROTOCOLS: Mapping[Version, Protocol] = {one.name: one for one in (FIRST, SECOND, STS, SCS)}

@@ -6,31 +6,19 @@ protocol what to send, not which one it is.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from axbridge.bus.protocols import v1
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
 from axbridge.config.instructions import Instruction, Version
-from axbridge.config.registers import Names
+from axbridge.config.registers import CALIBRATION, EEPROM_END, NAMES, PRESENT, TABLE_SIZE, Address
 from axbridge.errors import ErrorFlag, ServoFlags, StatusError
 
 Span = tuple[int, int]  # registers: from where on, bytes
 _ALARMS = 0x7F
-
-
-class PlainRead(NamedTuple):
-    """A READ whose answer is known by its head, its length and its sum (see `axbridge.bus.protocols.v1.SUM_OK`).
-
-    Attributes:
-        frame: The question.
-        head: First bytes of the answer.
-        size: Bytes of the answer.
-    """
-
-    frame: bytes
-    head: bytes
-    size: int
+_RANGE, _INSTRUCTION = int(ErrorFlag.RANGE), int(ErrorFlag.INSTRUCTION)
 
 
 class Refusals(NamedTuple):
@@ -57,8 +45,8 @@ class Refusals(NamedTuple):
     goal: int = 0
 
 
-class Protocol(ABC):
-    """One of them; instruction codes are the same in all (`axbridge.config.instructions`).
+class Protocol:
+    """Protocol 1.0 of AX and MX servos; of the others, what differs. Instructions have the same codes in all.
 
     Attributes:
         name: As profiles give it.
@@ -95,112 +83,122 @@ class Protocol(ABC):
         alert: See `alarm`.
         alarms: What is wrong, as flags.
         read_errors: Error bytes that an answer with data may have.
+        refusing: Bits of an error byte that say that a write was not carried out.
         shuts_down: Of an error byte: what a servo takes its torque back for, as it comes from the factory.
         revival: What `axbridge servo` is to do with a servo that has shut itself down; `id` is its number.
         watchdog: Register that stops a servo to which nobody speaks, in units of 20 ms; None: it has none.
         mode: What tells whether a servo follows positions; see `endless_goal`.
         whole, unlike: Registers in which two servos with one id differ: many, and those that surely do.
         park_speed, park_near: Counts: 11 rpm, about 2 degrees.
+        room: Bytes from the first register on that one READ may ask for.
     """
 
-    name: Version
-    title: str
-    version: Literal[1, 2]
-    max_id: int
+    name: Version = 1
+    title = "Protocol 1.0"
+    version: Literal[1, 2] = 1
+    max_id = v1.MAX_ID
     longest_packet = 143  # receive buffer of a servo (RX-64 manual p. 37; assumed for all)
     address_size = 1
-    refusals = Refusals()
+    refusals = Refusals(
+        _INSTRUCTION, _INSTRUCTION, _RANGE, _RANGE, short=_INSTRUCTION, access=_RANGE, damaged=int(ErrorFlag.CHECKSUM),
+        goal=int(ErrorFlag.ANGLE_LIMIT),
+    )  # fmt: skip
     resets: Mapping[bytes, tuple[str, ...]] = {b"": ()}
     reboots_all = False
     gaps = True
-    ping_length: int
+    ping_length = 0
     ping_slots = False
     group_reads: tuple[int, ...] = ()
     byteorder: Literal["little", "big"] = "little"
-    names: Names
+    names = NAMES[1]
     full_level = 2
-    usual_profile: str
-    model_place: int
-    firmware_place: int
-    id_place: int
-    torque_enable: int
+    usual_profile = "ax-12a"
+    model_place = int(Address.MODEL_NUMBER)
+    firmware_place = int(Address.FIRMWARE_VERSION)
+    id_place = int(Address.ID)
+    torque_enable = int(Address.TORQUE_ENABLE)
     lock: int | None = None
-    torque_limit: int
-    full_torque: int
-    goal: int
-    goal_position: Span
-    present_position: Span
-    goal_wakes: bool
-    identity: Span
-    usual: Span
-    with_limit: Span
-    with_torque: Span
-    sample: tuple[tuple[str, str, int], ...]
-    sign_bits: Mapping[str, int] = {}
+    torque_limit = int(Address.TORQUE_LIMIT)
+    full_torque = 1023
+    goal = int(Address.GOAL_POSITION)
+    goal_position: Span = (int(Address.GOAL_POSITION), 2)
+    present_position: Span = (int(Address.PRESENT_POSITION), 2)
+    goal_wakes = True
+    identity: Span = (0, EEPROM_END)
+    usual: Span = (int(Address.PRESENT_POSITION), PRESENT.size)
+    with_limit: Span = (int(Address.TORQUE_LIMIT), PRESENT.size + 2)
+    with_torque: Span = (int(Address.TORQUE_ENABLE), PRESENT.size + 12)
+    sample: tuple[tuple[str, str, int], ...] = (
+        ("position", "<u2", 0), ("speed", "<u2", 2), ("load", "<u2", 4), ("voltage", "u1", 6), ("temperature", "u1", 7),
+    )  # fmt: skip
+    sign_bits: Mapping[str, int] = {"speed": 10, "load": 10}
     alarm: Span | None = None
     alert = 0
     alarms: type[ServoFlags] = ErrorFlag
-    read_errors: Sequence[int]
-    shuts_down = 0
-    revival: str
+    read_errors = tuple(byte for byte in range(0x80) if not byte & ErrorFlag.CHECKSUM)
+    refusing = int(ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION)
+    shuts_down = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)
+    revival = "write {id} torque_limit 1023"
     watchdog: int | None = None
-    mode: Span
-    whole: Span
-    unlike: Span
-    park_speed: int
-    park_near: int
+    mode: Span = (int(Address.CW_ANGLE_LIMIT), 4)
+    whole: Span = (0, TABLE_SIZE)
+    unlike: Span = (CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION)
+    park_speed, park_near = 100, 6
+    room = TABLE_SIZE
+    _goal = struct.Struct("<HH")
 
     # -- packets ------------------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def encode(self, id: int, code: int, params: bytes = b"") -> bytes:
         """Instruction packet.
 
         Raises:
             UsageError: an id that no servo can have, or too many parameters.
         """
+        return v1.encode(id, code, params)
 
-    @abstractmethod
     def encode_status(self, id: int, code: int, params: bytes = b"") -> bytes:
         """Status packet, whose code is its error byte."""
+        return v1.encode(id, code, params)
 
-    @abstractmethod
     def read_params(self, address: int, length: int) -> bytes:
         """Parameters of a READ."""
+        return bytes((address, length))
 
-    @abstractmethod
     def write_params(self, address: int, data: bytes) -> bytes:
         """Parameters of a WRITE or REG_WRITE."""
+        return bytes((address,)) + data
 
-    @abstractmethod
     def sync_write_params(self, address: int, data: Mapping[int, bytes]) -> bytes:
         """Parameters of a SYNC_WRITE of equally long `data` per id.
 
         Raises:
             UsageError: no data, or data of different lengths.
         """
+        return v1.sync_write_params(address, data)
 
-    @abstractmethod
     def blocks(self, packet: Packet) -> list[tuple[int, Mapping[int, bytes]]] | None:
         """Addresses, and the data for each id there, of a write to several servos; None for any other packet."""
+        params = packet.params
+        return [(params[0], v1.sync_write_blocks(params))] if packet.code == Instruction.SYNC_WRITE and params else None
 
-    @abstractmethod
     def reads(self, packet: Packet) -> list[tuple[int, int, int]]:
         """``(id, address, length)`` of a read of several servos, in the order asked; none if malformed."""
+        listed = (packet.params[place : place + 3] for place in range(1, len(packet.params) - 2, 3))
+        return [(id_, address, length) for length, id_, address in listed]  # 0, length, id, address, length, ...
 
-    @abstractmethod
     def longest(self, length: int) -> int:
         """Bytes on the line of an answer with so many parameter bytes, at most."""
+        return length + v1.OVERHEAD
 
-    @abstractmethod
     def decoder(self) -> ByteStream:
         """What finds packets in a stream of bytes."""
+        return v1.Decoder()
 
-    @abstractmethod
     def is_answer(self, packet: Packet) -> bool:
         """Whether a packet comes from a servo."""
+        return packet.id != BROADCAST
 
-    @abstractmethod
     def find_answer(self, heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
         """Look for the status packet of servo `id` with `length` parameter bytes.
 
@@ -212,40 +210,47 @@ class Protocol(ABC):
             echo: Whether the adapter returns what is sent; then no answer comes before that.
             refusable: Whether an error without parameters may be the answer (not while an old acknowledgement is owed).
         """
+        refusable = refusable and bool(self.refusing)
+        return v1.find_answer(heard, frame, id, length, echo=echo, refusable=refusable)
 
-    def plain_read(self, request: tuple[int, int, int]) -> PlainRead | None:  # noqa: ARG002
-        """The READ of ``(id, address, length)``, where its answer is plain to see; else None."""
-        return None
+    def answer_head(self, id: int, length: int) -> bytes:
+        """First bytes of an answer that is known by head, length and sum (`v1.SUM_OK`); empty: it is looked for."""
+        return v1.HEADER + bytes((id, length + 2))
 
-    def read_room(self, address: int, length: int) -> tuple[int, int]:
+    def read_room(self, address: int, length: int) -> tuple[int, int]:  # noqa: ARG002 - it has no gaps
         """Begin and end of the registers around these that one READ may ask for."""
-        return address, address + length
+        return 0, self.room
 
-    @abstractmethod
     def error(self, byte: int) -> ServoFlags | StatusError:
         """What an error byte says; has `describe`."""
+        return self.alarms(byte)
 
-    @abstractmethod
     def garbled(self, error: int) -> bool:
         """Whether an error byte says that the question came damaged: then it is no answer."""
+        return bool(error & (self.refusals.damaged or 0))
 
-    @abstractmethod
     def refused(self, error: int) -> bool:
         """Whether an error byte says that a write was not carried out."""
+        return bool(error & self.refusing)
 
     # -- several servos at once ---------------------------------------------------------------------------------------
 
     def group_question(self, code: int, ids: Sequence[int], address: int, length: int) -> tuple[bytes, int, int]:
         """Ask `ids` at once, by an instruction of `group_reads`: frame, how many answers, and all their bytes."""
-        raise NotImplementedError
+        frame = v1.encode(BROADCAST, code, bytes((address, length, *ids)))
+        return frame, len(ids), len(ids) * self.longest(length)
 
-    def group_answers(self, code: int, heard: bytes, ids: Sequence[int], length: int) -> dict[int, tuple[int, bytes]]:
+    def group_answers(self, code: int, heard: bytes, ids: Sequence[int], length: int) -> dict[int, tuple[int, bytes]]:  # noqa: ARG002 - one form
         """Error byte and data by id, of those that answered."""
-        raise NotImplementedError
+        return {
+            one.id: (one.code, one.params)
+            for one in self.decoder().feed(heard)
+            if self.is_answer(one) and one.intact and one.id in ids and len(one.params) == length
+        }
 
-    @abstractmethod
     def exchange_bytes(self, count: int) -> tuple[int, int, int]:
         """Bytes of the goals of so many servos, bytes of reading them, and how often a servo begins to speak."""
+        return 8 + 5 * count, 22 * count, count
 
     @property
     def asks(self) -> bool:
@@ -259,13 +264,13 @@ class Protocol(ABC):
 
     # -- registers ----------------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def goal_bytes(self, position: int, speed: int) -> bytes:
         """A goal and its speed limit, for `goal`."""
+        return self._goal.pack(position, speed)
 
-    @abstractmethod
     def endless_goal(self, mode: bytes) -> Span | None:
         """By the bytes of `mode`: the goal of a servo that follows no position; 0 there lets it stand. Else None."""
+        return None if any(mode) else (int(Address.MOVING_SPEED), 2)  # both angle limits 0: a wheel
 
     def endless_bytes(self, address: int, value: int) -> bytes:
         """The signed goal at `address` of a servo that follows no position."""
@@ -296,3 +301,6 @@ class Protocol(ABC):
     def limp_frame(self) -> bytes:
         """Torque off, for all at once."""
         return self.write_frame(BROADCAST, self.torque_enable, b"\0")
+
+
+FIRST = Protocol()

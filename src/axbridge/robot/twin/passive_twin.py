@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.cycle import RawState, rows_of
-from axbridge.bus.protocols.feetech import SCS, STS
-from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.protocols.known import PROTOCOLS, SCS, STS
 from axbridge.config.instructions import Version
 from axbridge.config.registers import Address, XAddress
 from axbridge.config.rig import Rig
