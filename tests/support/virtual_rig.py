@@ -78,8 +78,8 @@ class Wire:
 class Host:
     """Speaks to one servo of a world in its own protocol, register by register."""
 
-    def __init__(self, world, id=1):
-        self.world, self.wire, self.id = world, Wire(world), id
+    def __init__(self, world, id=1, patience=0.01):
+        self.world, self.wire, self.id = world, Wire(world, patience), id
         self.servo = world.servos[f"s{id}"]
         self._protocol = PROTOCOLS[self.servo.profile.protocol]
 

@@ -3,7 +3,6 @@
 import pytest
 
 from axbridge.bus.base import Reply
-from axbridge.bus.protocols.v1 import sync_write_blocks, sync_write_params
 from axbridge.virtual.bus import VirtualBus
 from axbridge.virtual.world import World
 from tests.support.virtual_rig import make_rig, make_world
@@ -97,17 +96,3 @@ def test_the_same_with_motors(model):
         return World(make_rig(IDS, return_delay_time=250).with_model(model), seed=2)
 
     compare(make)
-
-
-def test_a_block_of_a_sync_write_is_found_by_id():
-    blocks = {3: b"\1\2", 250: b"\3\4", 7: b"\5\6"}
-    assert sync_write_blocks(sync_write_params(30, blocks)) == blocks
-
-
-def test_of_two_blocks_for_one_id_the_first_counts():
-    assert sync_write_blocks(bytes.fromhex("1e 01 03 aa 03 bb")) == {3: b"\xaa"}
-
-
-@pytest.mark.parametrize("params", ["", "1e", "1e 00", "1e 02 03", "1e 02 03 aa", "1e 01 03 aa 04"])
-def test_blocks_whose_lengths_do_not_fit_are_none(params):
-    assert sync_write_blocks(bytes.fromhex(params)) == {}

@@ -16,13 +16,6 @@ def test_a_transaction_takes_the_time_of_its_bytes_and_the_servos_delay():
     assert 242e-6 - 1e-9 <= world.now() <= 242e-6 + 260e-6
 
 
-def test_return_delay_counts():
-    slow, fast = make_world(return_delay_time=250), make_world(return_delay_time=0)
-    for world in (slow, fast):
-        VirtualBus(world).ping(1)
-    assert slow.now() - fast.now() == pytest.approx(250 * 3.16e-6, abs=300e-6)
-
-
 def test_without_timing_nothing_takes_time():
     world = make_world(timing="none")
     with VirtualBus(world) as bus:

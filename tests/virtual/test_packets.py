@@ -1,0 +1,198 @@
+"""What virtual servos answer, byte for byte, alone and several at once, in the protocol of each family."""
+
+import numpy as np
+import pytest
+
+from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.packet import BROADCAST
+from axbridge.bus.protocols.v1 import encode
+from axbridge.config.instructions import Instruction
+from tests.support.virtual_rig import Host, Wire, make_world
+
+OK_0, OK_1, PING_0, PING_1 = "FF FF 00 02 00 FD", "FF FF 01 02 00 FC", "FF FF 00 02 01 FC", "FF FF 01 02 01 FB"
+GOLDEN = {  # profile, id: by what it shows, questions and answers
+    ("ax-12a", 1): {
+        "ping": [(PING_1, OK_1)],
+        "temperature": [("FF FF 01 04 02 2B 01 CC", "FF FF 01 03 00 1E DD")],
+        "a new id counts after the answer": [("FF FF 01 04 03 03 00 F4", OK_1), (PING_1, ""), (PING_0, OK_0)],
+        "action without a registered instruction": [("FF FF 01 02 05 F7", "FF FF 01 02 40 BC")],
+        "a registered goal, and an action for all": [("FF FF 01 05 04 1E F4 01 E2", OK_1), ("FF FF FE 02 05 FA", "")],
+        "no reboot": [("FF FF 01 02 08 F4", "FF FF 01 02 40 BC")],
+        "no bulk read": [("FF FF FE 09 92 00 02 01 1E 02 02 24 1D", "")],
+        "unknown instruction": [("FF FF 01 02 7F 7D", "FF FF 01 02 40 BC"), ("FF FF FE 02 7F 80", "")],
+        "bad checksum for the own id": [("FF FF 01 02 01 00", "FF FF 01 02 10 EC")],
+        "bad checksum for all or another": [("FF FF FE 02 01 00", ""), ("FF FF 02 02 01 00", "")],
+        "too few parameters": [(encode(1, code, b"\x1e").hex(), "FF FF 01 02 40 BC") for code in (2, 3, 4)],
+        "a read past the table has no data": [(encode(1, 2, b"\x31\x02").hex(), encode(1, 8).hex())],
+        "several registers in one write": [
+            (encode(1, 3, b"\x1e\xf4\x01\xff\x03").hex(), OK_1),
+            (encode(1, 2, b"\x1e\x04").hex(), encode(1, 0, b"\xf4\x01\xff\x03").hex()),
+        ],
+    },
+    ("ax-12a", 5): {"a broadcast ping is answered with the own id": [("FF FF FE 02 01 FE", "FF FF 05 02 00 F8")]},
+    ("ax-12a", 7): {"an id by broadcast is taken in silence": [("FF FF FE 04 03 03 01 F6", ""), (PING_1, OK_1)]},
+    ("ax-12a", 0): {
+        "set baud 1": [("FF FF 00 04 03 04 01 F3", OK_0)],
+        "another baud": [(encode(0, 3, b"\x04\x03").hex(), OK_0), (PING_0, "")],
+        "return delay 2": [("FF FF 00 04 03 05 02 F1", OK_0)],
+        "angle limit": [("FF FF 00 05 03 08 FF 01 EF", OK_0)],
+        "temperature limit": [("FF FF 00 04 03 0B 50 9D", OK_0)],
+        "max torque": [("FF FF 00 05 03 0E FF 01 E9", OK_0)],
+        "alarms": [("FF FF 00 05 03 11 04 04 DE", OK_0)],
+        "lock": [("FF FF 00 04 03 2F 01 C8", OK_0)],
+        "a factory reset answers with the old id": [("FF FF 00 02 06 F7", OK_0), (PING_1, OK_1)],
+        "status return level 0 is acknowledged, then silent": [
+            ("FF FF 00 04 03 10 00 E8", OK_0),
+            ("FF FF 00 04 02 2B 01 CD", ""),
+            ("FF FF 00 04 03 19 01 DE", ""),
+            (PING_0, OK_0),
+        ],
+    },
+    ("ax-12", 0): {
+        "voltage limits": [("FF FF 00 05 03 0C 64 AA DD", OK_0)],
+        "punch while locked": [("FF FF 00 04 03 2F 01 C8", OK_0), ("FF FF 00 05 03 30 40 00 87", "FF FF 00 02 08 F5")],
+    },
+    ("mx-28", 1): {"reboot": [("FF FF 01 02 08 F4", OK_1)]},
+    ("xl330-m288", 1): {
+        "ping tells model and firmware": [("FF FF FD 00 01 03 00 01 19 4E", v2.encode_status(1, 0, b"\xb0\x04\x34").hex())],
+        "a damaged packet": [("FF FF FD 00 01 03 00 01 19 4F", "")],
+        "unknown instruction": [(v2.encode(1, 0x77).hex(), v2.encode_status(1, 2).hex())],
+        "no register": [(v2.encode(1, 2, v2.read_params(14, 2)).hex(), v2.encode_status(1, 7).hex())],
+        "past the table": [(v2.encode(1, 2, v2.read_params(220, 20)).hex(), v2.encode_status(1, 7).hex())],
+        "gaps between registers read 0": [
+            (v2.encode(1, 2, v2.read_params(64, 5)).hex(), v2.encode_status(1, 0, b"\0\0\0\0\2").hex())
+        ],
+    },
+    ("sts3215", 1): {
+        "ping": [(PING_1, OK_1)],
+        "model 777": [("FF FF 01 04 02 03 02 F3", "FF FF 01 04 00 09 03 EE")],
+        "position 2048": [("FF FF 01 04 02 38 02 BE", "FF FF 01 04 00 00 08 F2")],
+        "goal 1000": [("FF FF 01 05 03 2A E8 03 E1", OK_1)],
+        "silence": [("FF FF 01 02 7F 7D", ""), ("FF FF 01 02 01 00", "")],
+    },
+    ("scs0009", 1): {
+        "words are big-endian: model 1284": [("FF FF 01 04 02 03 02 F3", "FF FF 01 04 00 05 04 F1")],
+        "position 512": [("FF FF 01 04 02 38 02 BE", "FF FF 01 04 00 02 00 F8")],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("profile", "id_", "exchanges"),
+    [pytest.param(*who, one, id=f"{who[0]}, {name}") for who, all_ in GOLDEN.items() for name, one in all_.items()],
+)
+def test_golden_packets(profile, id_, exchanges):
+    wire = Wire(make_world((id_,), profile), patience=0.03)
+    for request, reply in exchanges:
+        wire.expect(request, reply)
+        wire.wait(0.2)
+
+
+@pytest.mark.parametrize(
+    ("profile", "level", "reads", "writes"),
+    [
+        *(("ax-12a", 0, False, False), ("ax-12a", 1, True, False)),
+        *(("xl330-m288", 0, False, False), ("xl330-m288", 1, True, False), ("xl330-m288", 2, True, True)),
+        *(("sts3215", 0, True, False), ("sts3215", 1, True, True)),
+    ],
+)
+def test_status_return_level_says_what_is_answered(profile, level, reads, writes):
+    host = Host(make_world(profile=profile, return_delay_time=0))
+    host.write("status_return_level", level)
+    assert host.ask(Instruction.PING)
+    at = host.servo.profile.registers["torque_enable"]
+    assert (host.write("torque_enable", 1) is not None) is writes
+    assert bool(host.ask(Instruction.READ, host.servo.protocol.read_params(at.address, 1))) is reads
+    assert host.servo.table["torque_enable"] == 1
+
+
+def test_the_answer_begins_after_the_return_delay():
+    for units, expected in ((0, 50e-6), (250, 550e-6)):
+        world = make_world(profile="xl330-m288", return_delay_time=units)
+        line = world.lines["main"]
+        line.send(v2.encode(1, Instruction.PING), 0.0)
+        asked = line.host_free
+        world.sleep_until(0.02)
+        (answer,) = line.collect(0.02)
+        assert answer.due - asked == pytest.approx(expected + line.seconds(14))
+
+
+# -- several at once -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("profile", "ids", "code", "params", "answers"),
+    [
+        ("mx-28", (1, 2), Instruction.BULK_READ, "00 02 02 24 01 01 2b", {2: "0008", 1: "1e"}),
+        ("mx-28", (1, 2), Instruction.BULK_READ, "00 02 09 24 02 01 24", {}),  # 1 waits for 9
+        ("xl330-m288", (1, 2, 3), Instruction.SYNC_READ, "8400 0400 03 01", {3: "00080000", 1: "00080000"}),
+        ("xl330-m288", (1, 2), Instruction.SYNC_READ, "8400 0400 01 09 02", {1: "00080000"}),
+        ("xl330-m288", (1, 2), Instruction.BULK_READ, "02 0700 0100 01 9000 0200", {2: "02", 1: "3200"}),
+        ("sts3215", (1, 2, 3), 0x82, "38 02 03 01", {3: "0008", 1: "0008"}),
+        ("scs0009", (1, 2), 0x82, "38 02 01 02", {}),
+        ("sts3215", (2, 1, 9), Instruction.PING, "", {1: "", 2: "", 9: ""}),
+        ("sts3250", (2, 1, 9), Instruction.PING, "", {1: "", 2: "", 9: ""}),
+        ("scs0009", (2, 1, 9), Instruction.PING, "", {}),
+    ],
+)
+def test_a_question_to_several_is_answered_in_its_order_until_one_is_missing(profile, ids, code, params, answers):
+    host = Host(make_world(ids, profile, return_delay_time=0), ids[0])
+    heard = [packet for packet in host.ask(code, bytes.fromhex(params), BROADCAST) if packet.intact]
+    assert [(packet.id, packet.params) for packet in heard] == [(id_, bytes.fromhex(a)) for id_, a in answers.items()]
+
+
+def test_a_broadcast_ping_of_protocol_2_is_answered_by_id_with_gaps():
+    world = make_world((7, 2, 4), "xl330-m288", return_delay_time=0)
+    line = world.lines["main"]
+    line.send(v2.encode(BROADCAST, Instruction.PING), world.now())
+    asked = line.host_free
+    world.sleep_until(asked + 0.1)
+    answers = line.collect(asked + 0.1)
+    assert [v2.Decoder().feed(answer.data)[0].id for answer in answers] == [2, 4, 7]
+    byte = line.seconds(1)
+    gaps = np.diff([asked, *(answer.due for answer in answers)]) - 14 * byte - 50e-6
+    assert gaps == pytest.approx([2 * 3 * byte, 3 * byte, 2 * 3 * byte])
+
+
+@pytest.mark.parametrize("timing", ["wire", "none"])
+def test_a_fast_read_is_one_packet_of_all_until_one_is_missing(timing):
+    host = Host(make_world((1, 2, 3), "xl330-m288", timing, return_delay_time=0))
+    (answer,) = host.ask(Instruction.FAST_SYNC_READ, v2.sync_read_params(132, 4, (3, 1)), id=BROADCAST)
+    assert v2.fast_blocks(answer, [4, 4]) == [(3, 0, b"\0\x08\0\0"), (1, 0, b"\0\x08\0\0")]
+    (answer,) = host.ask(Instruction.FAST_BULK_READ, v2.bulk_read_params([(2, 7, 1), (1, 144, 2)]), id=BROADCAST)
+    assert v2.fast_blocks(answer, [1, 2]) == [(2, 0, b"\2"), (1, 0, b"\x32\0")]
+    heard = host.wire(v2.encode(BROADCAST, Instruction.FAST_SYNC_READ, v2.sync_read_params(132, 4, (1, 9, 2))))
+    whole = v2.encode_fast_status([v2.Block(id_, 0, b"\0\x08\0\0") for id_ in (1, 9, 2)])
+    assert heard == whole[: 8 + 8]
+
+
+@pytest.mark.parametrize(
+    ("profile", "ids", "packet", "held"),
+    [
+        (
+            "ax-12a",
+            (0, 1, 2, 3),
+            "FF FF FE 18 83 1E 04 00 10 00 50 01 01 20 02 60 03 02 30 00 70 01 03 20 02 80 03 12",
+            {"goal_position": [0x10, 0x220, 0x30, 0x220], "moving_speed": [0x150, 0x360, 0x170, 0x380]},
+        ),
+        (
+            "xl330-m288",
+            (1, 2),
+            v2.encode(BROADCAST, Instruction.SYNC_WRITE, v2.sync_write_params(65, {1: b"\1", 2: b"\1"})).hex(),
+            {"led": [1, 1]},
+        ),
+        (
+            "xl330-m288",
+            (1, 2),
+            v2.encode(
+                BROADCAST, Instruction.BULK_WRITE, v2.bulk_write_params([(1, 65, b"\1"), (2, 84, b"\xf4\1")])
+            ).hex(),
+            {"led": [1, 0], "position_p_gain": [400, 500]},
+        ),
+    ],
+)
+def test_sync_and_bulk_writes_reach_each_servo_in_silence(profile, ids, packet, held):
+    wire = Wire(make_world(ids, profile, return_delay_time=0))
+    wire.expect(packet, "")
+    servos = wire.world.servos.values()
+    assert {name: [servo.table[name] for servo in servos] for name in held} == held
