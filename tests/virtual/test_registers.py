@@ -125,7 +125,7 @@ SCRIPTS = {
     },
     "ax-12": {
         "voltage limits go up to 25 V": "min_voltage_limit=100, max_voltage_limit=250",
-        "Lock of 2006 leaves only 24 to 35": "lock=1, punch=64 RANGE, torque_limit=500",
+        "Lock of 2006 leaves only 24 to 35": "lock=1, lock=1, punch=64 RANGE, torque_limit=500",
         "a shutdown of 2006 takes Torque Enable, and only that gives it back": "shutdown=0x24, goal_position=600,"
         " fault overload:1, wait 0.05, PING OVERLOAD, torque_enable?0, goal_position=500 OVERLOAD, torque_limit=1000 OVERLOAD,"
         " torque_enable?0, torque_enable=1 OVERLOAD, wait 0.05, PING, TORQUE~1",
