@@ -23,8 +23,7 @@ from axbridge.comparison.comparison import compare
 from axbridge.comparison.page import table_text
 from axbridge.comparison.png import draw
 from axbridge.comparison.simulate import simulate
-from axbridge.comparison.walk_html import knee_panels, power_panels, walk_headline, walk_table, zmp_panels
-from axbridge.comparison.walks import sides_of
+from axbridge.comparison.walks import knee_panels, power_panels, sides_of, walk_headline, walk_table, zmp_panels
 from axbridge.config.rig import Rig
 from axbridge.recording.stored import open_recording
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.comparison import compare, following
-from axbridge.comparison.html import write_html
+from axbridge.comparison.html import worst_seconds, write_html
 from axbridge.comparison.page import table_text
-from axbridge.comparison.png import FIGURES, _brief, write_png
-from axbridge.comparison.tables import deviation_table, panels_of, response_tables
+from axbridge.comparison.png import write_png
+from axbridge.comparison.tables import beside_table, deviation_table, errors_beside, panels_of, response_tables
 from axbridge.errors import RecordingError
 from axbridge.recording.recording import Event, Recording, Track
 from tests.comparison.test_metrics import recording
@@ -73,19 +73,6 @@ def strides(count, lag=0.0):
     return Recording(Path("s.mcap"), {"a": Track.of("a", time, position=position, command=goal)}, events)
 
 
-def test_figures_beside_a_picture_are_no_more_than_fit():
-    few = compare(strides(2), strides(2, 0.02))
-    assert [row[0] for row in _brief(few, few.pairs[0]).rows][:2] == [
-        "step 0: delay, ms",
-        "step 0: rise time 10-90 %, ms",
-    ]
-    many = compare(strides(20), strides(20, 0.02))
-    crowded = _brief(many, many.pairs[0])
-    assert crowded.rows[0][0] == "step 0"
-    assert crowded.rows[-1] == ("and 9 more", "")
-    assert len(crowded.rows) == FIGURES + 1
-
-
 @pytest.mark.slow
 def test_many_servos_fit_into_one_picture(tmp_path):
     tracks = {f"joint_{i}": recording().tracks["a"] for i in range(14)}
@@ -124,3 +111,34 @@ def test_a_report_that_cannot_be_written_leaves_what_was_there(comparison, tmp_p
         with pytest.raises(RecordingError, match="folder"):
             write(comparison, tmp_path)
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_the_worst_seconds_come_first():
+    time = np.arange(0, 9, 0.01)
+    off = np.select([time < 5, time < 6], [0.0, 3.0], 1.0)
+    still, other = (Track.of("knee", time, position=position) for position in (0 * time, np.radians(off)))
+    sides = [Recording(Path("x.mcap"), {"knee": track}) for track in (still, other)]
+    first, second, *_ = worst_seconds(compare(*sides, same_clock=True))
+    assert (first.servo, first.start, first.rmse) == ("knee", 5.0, pytest.approx(3.0))
+    assert second.rmse == pytest.approx(1.0)
+
+
+def test_a_model_stands_beside_a_perfect_servo_and_a_lag_while_it_is_driven():
+    time = np.arange(0, 20, 0.02)
+    goal = np.floor(time / 2) % 2 * 0.5
+    late = np.interp(time - 0.1, time, goal)
+    driven = np.where(time < 18, 1.0, 0.0)
+
+    def side(position):
+        track = Track.of("knee", time, position=position, command=goal, torque_enabled=driven)
+        return Recording(Path("x.mcap"), {"knee": track})
+
+    model = side(np.where(time < 18, late, late + 1.0) + np.radians(0.5))
+    found = compare(side(late), model, labels=("real", "model"), same_clock=True)
+    errors = perfect, lag, beside = errors_beside(found)["knee"]
+    assert perfect.rmse == pytest.approx(np.degrees(0.5) * np.sqrt(0.1 / 2), rel=0.2)
+    assert lag.rmse < 0.5
+    assert (beside.mae, beside.rmse) == (pytest.approx(0.5), pytest.approx(0.5))
+    table = beside_table({"knee": errors}, found)
+    assert table.header == ("servo", "perfect servo", "delay and lag", "model")
+    assert table.rows[0][-1] == "0.50 / 0.50"

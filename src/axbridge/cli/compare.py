@@ -20,8 +20,7 @@ from axbridge.comparison.lag import check_repeat
 from axbridge.comparison.page import table_text
 from axbridge.comparison.png import write_png
 from axbridge.comparison.simulate import simulate, visible
-from axbridge.comparison.walk_html import walk_headline, walk_table
-from axbridge.comparison.walks import WalkSide, document, is_walk, sides_of
+from axbridge.comparison.walks import WalkSide, document, is_walk, sides_of, walk_headline, walk_table
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.file_reading import printable

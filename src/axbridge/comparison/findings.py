@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
 
-from axbridge.arrays import FloatArray
 from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.metrics import best_shift, deviation, resample
 from axbridge.comparison.side_by_side import HOLE, ComparedSegment, Pair
@@ -18,8 +16,6 @@ from axbridge.recording.sample_quality import GAP
 AGREES = 0.5  # degrees of RMSE: about two counts of an AX-12
 LATE = 0.005  # s: less than a control cycle is no latency
 FALLS = (0.02, 0.05)  # a fall is off by more than this, s, and by this share of it
-RISES = (0.01, 0.05)  # likewise a step's rise time
-RESTS = 1.0  # degrees between two places of rest that friction explains
 _SUBJECTS = {
     "recorded": "the recording",
     "simulated": "the simulation",
@@ -28,66 +24,10 @@ _SUBJECTS = {
 }
 
 
-@dataclass(frozen=True)
-class Findings:
-    """How one servo's motions differ; None = there is none of that kind, or it is not known."""
-
-    rmse: float  # of all, degrees
-    worst: float  # largest error, degrees
-    shift: float | None = None  # how much later the other is, s
-    aligned: float | None = None  # RMSE with the shift taken out, degrees
-    falls: float | None = None  # how much later the other has fallen, s: the median
-    falling: float | None = None  # how long the reference falls, s: the median
-    # how much further from hanging down the other comes to rest after a fall, degrees: the median; None where an arm
-    # swings past the bottom
-    hangs: float | None = None
-    never: str = ""  # which side does not fall all the way where the other one does: `reference`, `other`, or neither
-    step_shift: float | None = None  # how much later the other is in the steps alone, s
-    steps: float | None = None  # RMSE in the steps, degrees
-    steps_aligned: float | None = None  # RMSE in the steps with `step_shift` taken out, degrees
-    rises: float | None = None  # how much longer the other takes to rise, s: the median
-    rising: float | None = None  # how long the reference takes, s: the median
-    # steps and falls that are left out, as samples are missing in them: name and longest gap, s
-    unjudged: tuple[tuple[str, float], ...] = ()
-
-
-def findings_of(comparison: Comparison, pair: Pair) -> Findings:
-    """Measure how one servo's motions differ."""
-    measured = [part for part in pair.parts if part.kind in {"fall", "step"} and part.results is not None]
-    unjudged = _with_gaps(pair, measured) if measured else {}
-    falls = [part for part in measured if part.kind == "fall" and part not in unjudged]
-    times = [tuple(map(float, part.results)) for part in falls if part.results is not None]
-    both = [(a, b) for a, b in times if math.isfinite(a) and math.isfinite(b)]
-    ends = {(math.isfinite(a), math.isfinite(b)) for a, b in times}
-    never = "other" if ends == {(True, False)} else "reference" if ends == {(False, True)} else ""
-    steps = [part for part in measured if part.kind == "step" and part not in unjudged]
-    rises = [tuple(result.rise for result in part.results) for part in steps if part.results is not None]
-    rises = [(a, b) for a, b in rises if math.isfinite(a) and math.isfinite(b)]
-    shift, plain, aligned = _within(comparison, pair, steps) if steps else (None, None, None)
-    return Findings(
-        pair.plain.rmse,
-        pair.plain.worst,
-        pair.shift,
-        None if pair.aligned is None else pair.aligned.rmse,
-        falls=_median(b - a for a, b in both),
-        falling=_median(a for a, _ in both),
-        hangs=_median(_hangs(pair, part) for part in falls),
-        never=never,
-        step_shift=shift,
-        steps=plain,
-        steps_aligned=aligned,
-        rises=_median(b - a for a, b in rises),
-        rising=_median(a for a, _ in rises),
-        unjudged=tuple((part.name, gap) for part, gap in unjudged.items()),
-    )
-
-
 def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
     """The comparison in a sentence or two; of many servos, the worst's."""
     pair = comparison.pairs[0]
-    first, second = (_SUBJECTS.get(label, f"the {label}" if " " in label else label) for label in comparison.labels)
-    modelled = comparison.other.metadata.get("backend") == "sim"
-    text = _sentence(findings_of(comparison, pair), first, second, modelled=modelled)
+    text = _sentence(comparison, pair)
     if len(comparison.pairs) > 1:
         usual = median(pair.plain.rmse for pair in comparison.pairs)
         half = f"Half of the {len(comparison.pairs)} servos are within {usual:.1f}° (RMSE)."
@@ -100,66 +40,70 @@ def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
     return f"{text} RMSE: {comparison.labels[1]} {one:.2f}°, {beside.labels[1]} {other:.2f}°."
 
 
-def _sentence(found: Findings, reference: str, other: str, *, modelled: bool) -> str:
-    text = _judged(found, reference, other, modelled=modelled)
-    gaps = ", ".join(f"'{name}' ({gap:.2f} s)" for name, gap in found.unjudged)
+def _sentence(comparison: Comparison, pair: Pair) -> str:
+    """Falls first, then steps; what neither tells, the errors over all do."""
+    first, second = (_SUBJECTS.get(label, f"the {label}" if " " in label else label) for label in comparison.labels)
+    measured = [part for part in pair.parts if part.kind in {"fall", "step"} and part.results is not None]
+    unjudged = _with_gaps(pair, measured) if measured else {}
+    falls, steps = ([one for one in measured if one.kind == kind and one not in unjudged] for kind in ("fall", "step"))
+    said = (_fall(comparison, falls, first, second), _step(comparison, pair, steps, second) if steps else "")
+    text = "; ".join(filter(None, said)) + "." if any(said) else _over_all(pair, first, second)
+    gaps = ", ".join(f"'{part.name}' ({gap:.2f} s)" for part, gap in unjudged.items())
     return f"{text} Not judged, as samples are missing: {gaps}." if gaps else text
 
 
-def _judged(found: Findings, reference: str, other: str, *, modelled: bool) -> str:
-    """Falls first, then steps; what neither tells, the errors over all do."""
-    fall = _fall(found, reference, other, modelled=modelled)
-    step = _step(found, reference, other)
-    if fall or step:
-        return "; ".join(part for part in (fall, step) if part) + "."
-    if found.rmse < AGREES:
-        return f"{other} agrees with {reference} to {found.rmse:.2f}°."
-    late = found.shift is not None and abs(found.shift) >= LATE
-    if late and found.shift is not None and found.aligned is not None and found.aligned <= found.rmse / 2:
+def _over_all(pair: Pair, reference: str, other: str) -> str:
+    rmse, shift = pair.plain.rmse, pair.shift
+    if rmse < AGREES:
+        return f"{other} agrees with {reference} to {rmse:.2f}°."
+    if shift is not None and abs(shift) >= LATE and pair.aligned is not None and pair.aligned.rmse <= rmse / 2:
         return (
-            f"{other} is {_ms(found.shift)} {_when(found.shift)} than {reference}; they agree to {found.aligned:.1f}° "
-            f"once that is taken out."
+            f"{other} is {_ms(shift)} {_when(shift)} than {reference}; they agree to {pair.aligned.rmse:.1f}° once "
+            "that is taken out."
         )
-    return f"{other} is {found.rmse:.1f}° from {reference} (RMSE), and {found.worst:.0f}° at worst."
+    return f"{other} is {rmse:.1f}° from {reference} (RMSE), and {pair.plain.worst:.0f}° at worst."
 
 
-def _fall(found: Findings, reference: str, other: str, *, modelled: bool) -> str:
-    if found.never == "other":
-        return f"{other} does not fall all the way, {reference} does" + (_blame("high") if modelled else "")
-    if found.never == "reference":
-        return f"{other} falls all the way, {reference} does not" + (_blame("low") if modelled else "")
-    if found.falls is None or found.falling is None:
+def _fall(comparison: Comparison, falls: Sequence[ComparedSegment], reference: str, other: str) -> str:
+    """Which side falls earlier; a model is blamed for it, a servo never."""
+    modelled = comparison.other.metadata.get("backend") == "sim"
+    times = [tuple(map(float, part.results)) for part in falls if part.results is not None]
+    ends = {(math.isfinite(a), math.isfinite(b)) for a, b in times}
+    if ends == {(True, False)}:
+        blame = ": its friction is too high" if modelled else ""
+        return f"{other} does not fall all the way, {reference} does{blame}"
+    if ends == {(False, True)}:
+        return f"{other} falls all the way, {reference} does not" + (": its friction is too low" if modelled else "")
+    both = [(a, b) for a, b in times if math.isfinite(a) and math.isfinite(b)]
+    late = median(b - a for a, b in both) if both else 0.0
+    if not both or abs(late) <= max(FALLS[0], FALLS[1] * median(a for a, _ in both)):
         return ""
-    if abs(found.falls) <= max(FALLS[0], FALLS[1] * found.falling):
-        return ""
-    early = found.falls < 0
-    how = f"too {'early' if early else 'late'}" if modelled else f"{_when(found.falls)} than {reference}"
-    text = f"{other} falls {_ms(found.falls)} {how}"
     if not modelled:
-        return text
-    # an arm that rests higher is held by more friction; one that rests as high is only slower
-    rests = found.hangs is not None and (found.hangs < -RESTS if early else found.hangs > RESTS)
-    return text + _blame("low" if early else "high", certain=rests)
+        return f"{other} falls {_ms(late)} {_when(late)} than {reference}"
+    how, wrong = ("early", "low") if late < 0 else ("late", "high")
+    return f"{other} falls {_ms(late)} too {how}: its friction or its rotor inertia is too {wrong}"
 
 
-def _blame(which: str, *, certain: bool = True) -> str:
-    return f": its friction {'' if certain else 'or its rotor inertia '}is too {which}"
-
-
-def _step(found: Findings, reference: str, other: str) -> str:
-    if found.steps is None:
+def _step(comparison: Comparison, pair: Pair, steps: Sequence[ComparedSegment], other: str) -> str:
+    """How far apart the steps alone are, as they are and with the best shift taken out."""
+    both = pair.motions
+    inside = np.zeros(len(both.time), dtype=bool)
+    for part in steps:
+        inside |= (both.time >= part.start) & (both.time < part.end)
+    reference = np.where(inside, both.reference, np.nan)
+    plain = deviation(reference, both.other)
+    if not plain.samples:
         return ""
-    shift, aligned = found.step_shift, found.steps_aligned
-    if found.steps < AGREES:
-        return f"steps agree to {found.steps:.1f}°"
-    if shift is not None and aligned is not None and abs(shift) >= LATE and aligned <= found.steps / 2:
-        if shift < 0:
-            return f"steps agree to {aligned:.1f}° once {_ms(shift)} of latency, which {other} lacks, are taken out"
-        return f"steps agree to {aligned:.1f}° once {_ms(shift)} of latency are taken out"
-    slower, usual = found.rises or 0.0, found.rising or 0.0
-    if abs(slower) > max(RISES[0], RISES[1] * usual):
-        return f"{other} takes {_ms(slower)} {'less' if slower < 0 else 'more'} than {reference} for a step"
-    return f"steps are {found.steps:.1f}° apart"
+    if plain.rmse < AGREES:
+        return f"steps agree to {plain.rmse:.1f}°"
+    shift = best_shift(both.time, reference, both.other, comparison.limit)
+    if shift is not None and abs(shift) >= LATE:
+        track = comparison.other[pair.other_name]
+        aligned = deviation(reference, resample(track.time, track.position, both.other_time + shift)).rmse
+        if aligned <= plain.rmse / 2:
+            lacks = f", which {other} lacks," if shift < 0 else ""
+            return f"steps agree to {aligned:.1f}° once {_ms(shift)} of latency{lacks} are taken out"
+    return f"steps are {plain.rmse:.1f}° apart"
 
 
 def _with_gaps(pair: Pair, parts: Sequence[ComparedSegment]) -> dict[ComparedSegment, float]:
@@ -170,48 +114,6 @@ def _with_gaps(pair: Pair, parts: Sequence[ComparedSegment]) -> dict[ComparedSeg
     long = max(HOLE, GAP * float(np.median(spaces))) if len(spaces) else math.inf
     reach = {part: spaces[(time[1:] > part.start) & (time[:-1] < part.end)].max(initial=0.0) for part in parts}
     return {part: float(gap) for part, gap in reach.items() if gap > long}
-
-
-def _within(
-    comparison: Comparison, pair: Pair, parts: Sequence[ComparedSegment]
-) -> tuple[float | None, float | None, float | None]:
-    """In some parts alone: how much later the other is, s, and the RMSE as it is and with that taken out, degrees."""
-    both = pair.motions
-    inside = np.zeros(len(both.time), dtype=bool)
-    for part in parts:
-        inside |= (both.time >= part.start) & (both.time < part.end)
-    reference = np.where(inside, both.reference, np.nan)
-    plain = deviation(reference, both.other)
-    if not plain.samples:
-        return None, None, None
-    shift = best_shift(both.time, reference, both.other, comparison.limit)
-    if shift is None:
-        return None, plain.rmse, None
-    track = comparison.other[pair.other_name]
-    moved: FloatArray = resample(track.time, track.position, both.other_time + shift)
-    return shift, plain.rmse, deviation(reference, moved).rmse
-
-
-def _hangs(pair: Pair, part: ComparedSegment) -> float:
-    """How much further from hanging down the other ends a fall, degrees.
-
-    NaN where an arm swings past the bottom: its momentum has brought it there, and that says nothing of friction.
-    """
-    both = pair.motions
-    inside = np.flatnonzero((both.time >= part.start) & (both.time < part.end))
-    for side in (both.reference[inside], both.other[inside]):
-        above = side * np.sign(side[:1])
-        if (above < -math.radians(RESTS)).any():
-            return math.nan
-    last = inside[-max(3, len(inside) // 10) :]
-    a, b = (np.abs(side[last]) for side in (both.reference, both.other))
-    known = ~np.isnan(a) & ~np.isnan(b)
-    return math.degrees(float(np.mean((b - a)[known]))) if known.any() else math.nan
-
-
-def _median(values: Iterable[float]) -> float | None:
-    known = [value for value in values if not math.isnan(value)]
-    return median(known) if known else None
 
 
 def _ms(seconds: float) -> str:

@@ -1,17 +1,19 @@
-"""The report of a comparison as one self-contained page: its figures, curves, worst seconds, regimes, provenance."""
+"""The report of a comparison as one self-contained page: its figures, curves, worst seconds, provenance."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from axbridge.comparison.comparison import Comparison, lacks, shift_text
 from axbridge.comparison.findings import headline
 from axbridge.comparison.metrics import Deviation
-from axbridge.comparison.page import Table, table_html, write_page
+from axbridge.comparison.page import table_html, write_page
 from axbridge.comparison.plots import POINTS, fewer, figure_html, numbers
-from axbridge.comparison.regimes import Stretch, errors_by_regime, worst_seconds, worst_segments
 from axbridge.comparison.tables import (
     acts_table,
     beside_table,
@@ -23,14 +25,22 @@ from axbridge.comparison.tables import (
     response_tables,
     title_of,
 )
-from axbridge.comparison.walk_html import walk_headline, walk_parts
-from axbridge.comparison.walks import WalkSide
+from axbridge.comparison.walks import WalkSide, walk_headline, walk_parts
 
 _ROOM = 200_000  # bytes for all curves of a page, which stays small enough for a mail
 _FEWEST = 200  # samples of one line
 _BYTES = 8 / 3  # of a number: two, in base64
 DETAILED = 6  # servos, the worst, of which all quantities are drawn; of the others position and error
-_MARGIN = 0.5  # s that are shown before and after one of the worst seconds
+_SECONDS = 9  # of the worst that are named
+_MARGIN = 0.5  # s that are shown before and after one of them
+
+
+class WorstSecond(NamedTuple):
+    """A second of a servo's motion."""
+
+    servo: str  # its name
+    start: float  # s, on the comparison's clock
+    rmse: float  # degrees
 
 
 def write_html(
@@ -58,12 +68,10 @@ def write_html(
     names = {pair.name: f"servo-{index}" for index, pair in enumerate(comparison.pairs)}
     of = "" if beside is None else f" of {beside.labels[1]}"
     parts.append(f"<h2>The worst seconds{escape(of)}</h2>")
-    parts.append(_stretches_html(seconds, names))
-    if segments := worst_segments(comparison if beside is None else beside):
-        parts.append(f"<h2>The worst segments{escape(of)}</h2>{_stretches_html(segments, names)}")
+    parts.append(_seconds_html(seconds, names))
     if walks:
         parts += [*walk_parts(walks), "<h2>All joints, worst first</h2>"]
-    whole = [(one.start, one.end) for one in seconds]
+    whole = [(one.start, one.start + 1.0) for one in seconds]
     drawn = [
         panels_of(comparison, pair, beside=beside, everything=index < DETAILED)
         for index, pair in enumerate(comparison.pairs)
@@ -85,7 +93,6 @@ def write_html(
         parts += [table_html(table) for table in response_tables(comparison, pair)]
     if (table := beside_table(beaten, *judged)) is not None:
         parts.append(table_html(table))
-    parts += _regimes_html(comparison, beside)
     if parameters := parameter_table(comparison, *two):
         body = table_html(parameters, words=True)
         summary = f"Model parameters of {escape(comparison.pairs[0].name)}"
@@ -113,39 +120,32 @@ def _large_figures(comparison: Comparison, beside: Comparison | None, beaten: Ma
     return f'<div class="figures">{between.join(boxes)}</div><p class="lead">{escape(lead)}</p>'
 
 
-def _stretches_html(stretches: Sequence[Stretch], names: Mapping[str, str]) -> str:
-    """The worst seconds or segments, each a button that shows it in all curves; `names` are the figures of servos."""
+def worst_seconds(comparison: Comparison) -> list[WorstSecond]:
+    """The seconds with the largest errors of all servos, the worst first."""
+    found: list[WorstSecond] = []
+    for pair in comparison.pairs:
+        motions = pair.motions
+        squares = np.degrees(motions.other - motions.reference) ** 2
+        known = ~np.isnan(squares)
+        number = np.floor(motions.time[known]).astype(int)
+        first = int(number.min())
+        counts, sums = np.bincount(number - first), np.bincount(number - first, squares[known])
+        found += [
+            WorstSecond(pair.name, float(first + k), float(np.sqrt(sums[k] / counts[k])))
+            for k in np.flatnonzero(counts).tolist()
+        ]
+    return sorted(found, key=lambda second: -second.rmse)[:_SECONDS]
+
+
+def _seconds_html(seconds: Sequence[WorstSecond], names: Mapping[str, str]) -> str:
+    """The worst seconds, each a button that shows it in all curves; `names` are the figures of servos."""
     items = "</li>".join(
         f'<li><button data-axis="time" data-figure="{names[one.servo]}" data-from="{one.start - _MARGIN:g}" '
-        f'data-to="{one.end + _MARGIN:g}"><b>{one.rmse:.2f}°</b> {escape(f"{one.servo} {one.name}".strip())}, '
-        f"{one.start:g} to {one.end:g} s</button>"
-        for one in (one._replace(start=round(one.start, 2), end=round(one.end, 2)) for one in stretches)
+        f'data-to="{one.start + 1 + _MARGIN:g}"><b>{one.rmse:.2f}°</b> {escape(one.servo)}, '
+        f"{one.start:g} to {one.start + 1:g} s</button>"
+        for one in seconds
     )
-    back = '<button data-axis="time">show all of it</button>'
-    return f'<ol class="worst">{items}</ol>{back}'
-
-
-def _regimes_html(comparison: Comparison, beside: Comparison | None) -> list[str]:
-    """Errors by regime, of both candidates where there are two."""
-    sides = [comparison] if beside is None else [comparison, beside]
-    found: list[Mapping[str, tuple[str, ...]]] = [
-        {
-            one.regime: (f"{one.seconds:.1f}", f"{one.rmse:.2f}", f"{one.worst:.2f}", f"{one.servo}, {one.at:.2f} s")
-            for one in errors_by_regime(side)
-        }
-        for side in sides
-    ]
-    if not found[0]:
-        return []
-    if beside is None:
-        header: tuple[str, ...] = ("regime", "s in all", "RMSE °", "worst °", "that was")
-        rows = tuple((regime, *cells) for regime, cells in found[0].items())
-    else:
-        header = ("regime", "s in all", *(f"{side.labels[1]}, RMSE °" for side in sides))
-        rows = tuple(
-            (regime, cells[0], cells[1], found[1].get(regime, ("-", "-"))[1]) for regime, cells in found[0].items()
-        )
-    return [table_html(Table("Errors by regime", header, rows))]
+    return f'<ol class="worst">{items}</ol><button data-axis="time">show all of it</button>'
 
 
 def _alignment(comparison: Comparison) -> str:

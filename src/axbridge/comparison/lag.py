@@ -36,11 +36,6 @@ class Lag:
     offset: float  # how far the joint is off at rest, rad
     ramped: bool  # whether goals are taken to lie on lines from one to the next
 
-    @property
-    def total(self) -> float:
-        """Delay and lag together, s; of lines, only that is known."""
-        return self.delay + self.lag
-
 
 def baselines(recording: Recording) -> dict[str, tuple[Deviation, Deviation]]:
     """The baselines of each joint that had goals, with delays and lags as suit this recording."""

@@ -14,12 +14,10 @@ from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.findings import headline
 from axbridge.comparison.page import Table
 from axbridge.comparison.plots import COLOURS, Panel, fewer
-from axbridge.comparison.side_by_side import Pair
-from axbridge.comparison.tables import acts_table, deviation_table, figure_rows, panels_of, title_of
+from axbridge.comparison.tables import acts_table, deviation_table, panels_of, title_of
 from axbridge.files import replacing, writing
 
 SMALL = 12  # at most so many servos in one picture
-FIGURES = 11  # at most so many rows of figures beside one
 LETTERS = 150  # of a line across the picture
 _PER_INCH = 11.0  # letters above a panel
 _ROWS = 2  # of names of marks there
@@ -54,46 +52,17 @@ def _one(figure: Any, comparison: Comparison, beside: Comparison | None) -> None
     legend(figure, above, (0.99, 0.89))
     words = figure.add_subplot(grid[:, 1])
     words.axis("off")
-    if beside is None:
-        _write(words, comparison, pair)
-    else:
-        _rows(words, acts_table((comparison, beside)), 1.0)
+    figures = deviation_table(comparison)
+    alone = Table(figures.title, ("", ""), tuple(zip(figures.header[1:], figures.rows[0][1:], strict=True)))
+    _write(words, alone if beside is None else acts_table((comparison, beside)))
 
 
-def _write(axes: Any, comparison: Comparison, pair: Pair) -> None:
+def _write(axes: Any, table: Table) -> None:
     """The figures, as a column of text at the right."""
-    deviation = deviation_table(comparison)
-    y = 1.0
-    if response := _brief(comparison, pair):
-        y = _rows(axes, response, y)
-        y -= 0.035
-    rows = tuple((name, value) for name, value in zip(deviation.header[1:], deviation.rows[0][1:], strict=True))
-    _rows(axes, Table(deviation.title, ("", ""), rows), y)
-
-
-def _brief(comparison: Comparison, pair: Pair) -> Table | None:
-    """What there is room for: figures of a motion or two; of more, the error of each; the page has them all."""
-    measured = [part for part in pair.parts if part.results is not None]
-    alike = len({part.kind for part in measured}) < len(measured)
-    figures = tuple(
-        (f"{part.name}: {name}" if alike else name, *cells) for part in measured for name, *cells in figure_rows(part)
-    )
-    if figures and len(figures) <= FIGURES:
-        return Table("", ("", *comparison.labels), figures)
-    errors = tuple((part.name, f"{part.deviation.rmse:.2f}") for part in measured if part.deviation.samples)
-    if not measured or not errors:
-        return None
-    left = len(errors) - FIGURES
-    more = ((f"and {left} more", ""),) if left > 0 else ()
-    return Table("", ("", "RMSE °"), errors[:FIGURES] + more)
-
-
-def _rows(axes: Any, table: Table, y: float) -> float:
     columns = len(table.header) - 1
     places = [0.0, *np.linspace(1.0, 1.0 - 0.26 * (columns - 1), columns)[::-1]]
-    if table.title:
-        axes.text(0, y, table.title, fontsize=10.5, fontweight="bold", color=COLOURS["ink"], va="top")
-        y -= 0.055
+    axes.text(0, 1.0, table.title, fontsize=10.5, fontweight="bold", color=COLOURS["ink"], va="top")
+    y = 0.945
     for index, row in enumerate((table.header, *table.rows)):
         if not any(row):
             continue
@@ -103,7 +72,6 @@ def _rows(axes: Any, table: Table, y: float) -> float:
                 color=COLOURS["faint"] if index == 0 or place == 0 else COLOURS["ink"],
             )  # fmt: skip
         y -= 0.048
-    return y
 
 
 def _many(figure: Any, comparison: Comparison) -> None:

@@ -1,7 +1,7 @@
 """Walks side by side: what Lima et al. 2009 and 2008 show of one, worked out from two or three recordings.
 
-Knee angles, the zero-moment point, power and energy of each step, and how far each joint lags behind its goals. All of
-it comes from what servos report; where a simulation measured more, that is taken. Times count from the walk's start.
+Knee angles, the zero-moment point, power and energy of a step. All of it comes from what servos report; where a
+simulation measured more, that is taken. Times count from the walk's start.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,16 +19,19 @@ from axbridge.arrays import FloatArray
 from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.current_draw import drawn
 from axbridge.comparison.footing import Footing, Standing, footing, measured_zmp, standing_robot
-from axbridge.comparison.lag import Lag, lags
 from axbridge.comparison.metrics import deviation, resample
+from axbridge.comparison.page import Table, table_html
+from axbridge.comparison.plots import Curve, Panel, fewer, figure_html
 from axbridge.comparison.side_by_side import shared_periods, walk_span
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
-from axbridge.recording.recording import Recording, Segment
+from axbridge.recording.recording import Recording
 
 _GRID = 0.02  # s
 _KNEE = "knee"
 _STILL = 2.0  # degrees: a knee that moves less has no share
 _FEWEST = 0.5  # of the walk that a simulation must have measured to be taken at its word
+_POINTS = 1000  # of a line
+_TIME = "time from the walk's start, s"
 
 
 class Power(NamedTuple):
@@ -36,10 +39,7 @@ class Power(NamedTuple):
 
     time: FloatArray  # of the reference, s from the walk's start, (n,)
     watt: FloatArray  # the mean of the 20 ms from then on, (n,)
-    joules: FloatArray  # of each step, (steps,)
-    # instead of both where no motor model is known: load times voltage, the mean over all servos, V, (n,); empty
-    # where the model is known
-    volts: FloatArray
+    step: float  # energy of a step, the mean of all, J
 
 
 class Zmp(NamedTuple):
@@ -80,7 +80,6 @@ class WalkSide:
     # times of the reference and of this walk, s from their starts, (2, n), at which both got the same goals; between
     # them lie straight lines. None where both have one clock.
     beat: FloatArray | None = None
-    leader: WalkSide | None = None  # the walk whose clock it has; None where it has its own
 
     @cached_property
     def span(self) -> tuple[float, float]:
@@ -102,31 +101,20 @@ class WalkSide:
         return time if self.beat is None else np.interp(time, self.beat[1], self.beat[0])
 
     @cached_property
-    def steps(self) -> list[tuple[float, float]]:
-        """When each step began and ended, s from the walk's start; of a walk without a gait its parts."""
-        if self.leader is not None:
-            return self.leader.steps
+    def steps(self) -> FloatArray:
+        """When each step began, and when the last one ended, s from the walk's start; without a gait its parts'."""
         begin, end = self.span
-        gait = self.recording.metadata.get("gait")
+        gait, cycles = self.recording.metadata.get("gait"), self.recording.cycles
         if isinstance(gait, dict) and {"steps", "period"} <= gait.keys():
             count, length = int(gait["steps"]) + 1, float(gait["period"]) / 2  # one more closes the feet
-            planned, real = self._periods()
-            first = max(0.0, (planned[-1] - count * length) / 2)
-            edges = np.interp(first + length * np.arange(count + 1), planned, real).tolist()
-            return list(pairwise(edges))
-        parts: Sequence[Segment] = [part for part in self.recording.segments if part.start >= begin]
-        return [(part.start - begin, min(part.end, end) - begin) for part in parts] or [(0.0, end - begin)]
-
-    def _periods(self) -> tuple[FloatArray, FloatArray]:
-        """When the walk's control periods should have ended and when they did, s from its start, (n,) each."""
-        begin, end = self.span
-        cycles = self.recording.cycles
-        if not {"time", "requested_ms"} <= set(cycles):
-            return np.array([0.0, end - begin]), np.array([0.0, end - begin])
-        at = np.asarray(cycles["time"]) - begin
-        walking = (at > 1e-6) & (at < end - begin + 1e-6)
-        asked = np.asarray(cycles["requested_ms"])[walking] / 1e3
-        return np.concatenate(([0.0], np.cumsum(asked))), np.concatenate(([0.0], at[walking]))
+            planned, edges = end - begin, length * np.arange(count + 1.0)
+            if {"time", "requested_ms"} <= set(cycles):  # periods may have come late
+                walking = (cycles["time"] > begin + 1e-6) & (cycles["time"] < end + 1e-6)
+                planned = float(np.sum(cycles["requested_ms"][walking])) / 1e3 or planned
+            edges += max(0.0, (planned - count * length) / 2)
+            return edges * ((end - begin) / planned)
+        starts = [part.start - begin for part in self.recording.segments if part.start >= begin]
+        return np.array([*(starts or [0.0]), end - begin])
 
     def at(self, servo: str, column: str, times: FloatArray) -> FloatArray:
         """A column of a servo at times (n,) of the reference, s from the walk's start."""
@@ -134,38 +122,15 @@ class WalkSide:
         return resample(track.time, getattr(track, column), self.own(times) + self.span[0])
 
     @cached_property
-    def power(self) -> Power:
-        """See `Power`."""
-        at = self.grid + self.span[0]
+    def power(self) -> Power | None:
+        """What it drew; None where no motor model is known."""
         found = drawn(self.recording)
         if found is None:
-            volts = [resample(track.time, track.load * track.voltage, at) for track in self.recording.values()]
-            mean = np.abs(np.nan_to_num(volts)).sum(axis=0) / max(1, len(self.recording))
-            return Power(self.shared(self.grid), np.full(len(at), np.nan), np.zeros(0), mean)
-        watt = found.mean(at, _GRID)
-        joules = np.array([
-            float(watt[(self.grid >= start) & (self.grid < end)].sum() * _GRID) for start, end in self.steps
-        ])  # fmt: skip
-        return Power(self.shared(self.grid), watt, joules, np.zeros(0))
-
-    @cached_property
-    def lags(self) -> dict[str, Lag]:
-        """Delay and first-order lag of each joint behind its goals in the walk; empty where none are recorded."""
-        parts = {name: track.between(*self.span) for name, track in self.recording.items()}
-        try:
-            return lags(replace(self.recording, tracks=parts))
-        except RecordingError:  # nothing got a goal
-            return {}
-
-    @property
-    def lean(self) -> tuple[FloatArray, FloatArray] | None:
-        """Times (n,) of the reference, s, and roll and pitch by an inertial unit, rad, (n, 2); None without one."""
-        cycles = self.recording.cycles
-        if not {"imu_roll", "imu_pitch"} <= set(cycles) or np.isnan(cycles["imu_roll"]).all():
             return None
-        at = cycles["time"] - self.span[0]
-        walking = (at >= 0) & (at < self.span[1] - self.span[0])
-        return self.shared(at[walking]), np.stack([cycles[name][walking] for name in ("imu_roll", "imu_pitch")], axis=1)
+        watt = found.mean(self.grid + self.span[0], _GRID)
+        stepping = (self.grid >= self.steps[0]) & (self.grid < self.steps[-1])
+        joules = float(watt[stepping].sum() * _GRID)
+        return Power(self.shared(self.grid), watt, joules / (len(self.steps) - 1))
 
     @cached_property
     def robot(self) -> Standing | None:
@@ -187,14 +152,9 @@ class WalkSide:
 
     @cached_property
     def zmp(self) -> Zmp | None:
-        """Where the floor's push acted: measured where a simulation did, else by the model; None where neither is."""
-        return self._measured or self.modelled_zmp
-
-    @property
-    def modelled_zmp(self) -> Zmp | None:
-        """The same from the joints' angles alone."""
-        if self.footing is None:
-            return None
+        """Where the floor's push acted: measured where a simulation did, else from the joints' angles, else None."""
+        if self._measured is not None or self.footing is None:
+            return self._measured
         unknown = np.full_like(self.footing.zmp, np.nan)
         return Zmp(self.shared(self.grid), self.footing.zmp, unknown, self.footing.margin, measured=False)
 
@@ -232,7 +192,7 @@ def _beside(reference: WalkSide, other: WalkSide) -> WalkSide:
     """The other walk on the reference's clock."""
     found = shared_periods(reference.recording, other.recording)
     if found is None:
-        return replace(other, leader=reference) if np.allclose(reference.span, other.span) else other
+        return other
     return replace(other, beat=found - [[reference.span[0]], [other.span[0]]])
 
 
@@ -268,17 +228,13 @@ def document(sides: Sequence[WalkSide]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for side in sides:
         power, zmp = side.power, side.zmp
-        facts: dict[str, Any] = {"steps": len(side.steps)}
-        if side.lags:
-            facts["lag_s"] = {name: one.total for name, one in side.lags.items()}
-        if len(power.joules):
+        facts: dict[str, Any] = {"steps": len(side.steps) - 1}
+        if power is not None:
             facts |= {
                 "mean_power_w": float(power.watt.mean()),
                 "energy_j": float(power.watt.sum() * _GRID),
-                "energy_per_step_j": power.joules.tolist(),
+                "energy_of_a_step_j": power.step,
             }
-        else:
-            facts["mean_load_v"] = float(power.volts.mean())
         if zmp is not None:
             facts["zmp"] = {"measured": zmp.measured, "median_margin_m": float(np.nanmedian(zmp.margin))}
         if side is not reference:
@@ -291,3 +247,152 @@ def document(sides: Sequence[WalkSide]) -> dict[str, Any]:
                 facts["zmp"] |= {"rms_ahead_m": ahead, "rms_left_m": left}
         found[side.label] = facts
     return found
+
+
+def walk_headline(sides: Sequence[WalkSide]) -> str:
+    """How near knees and power of the others are to those of the first walk, in a sentence; empty of one walk."""
+    if len(sides) < 2:
+        return ""
+    said = []
+    for side in sides[1:]:
+        found = knees(sides[0], side)
+        parts = []
+        if found:
+            worst = max(found, key=lambda knee: knee.rmse)
+            share = f" ({worst.share:.0%} of their travel)" if math.isfinite(worst.share) else ""
+            parts.append(f"knees within {worst.rmse:.1f}° of each other{share}")
+        one, other = sides[0].power, side.power
+        if one is not None and other is not None and one.watt.any():
+            more = float(other.watt.mean() / one.watt.mean() - 1)
+            parts.append(f"power {abs(more):.0%} {'less' if more < 0 else 'more'}")
+        if parts:
+            said.append(f"{side.label} beside {sides[0].label}: {', '.join(parts)}.")
+    return " ".join(said)
+
+
+def walk_table(sides: Sequence[WalkSide]) -> Table:
+    """The walks' figures, a column each."""
+    named = "steps" if "gait" in sides[0].recording.metadata else "parts"
+    rows = [
+        (named, *(str(len(side.steps) - 1) for side in sides)),
+        ("it lasted, s", *(f"{side.span[1] - side.span[0]:.1f}" for side in sides)),
+    ]
+    reference, apart = sides[0], [{knee.name: knee for knee in knees(sides[0], side)} for side in sides[1:]]
+    for name in knee_names(reference) if apart else ():
+        cells = [found[name].text if name in found else "-" for found in apart]
+        rows.append((f"{name}: RMSE, ° (of its reach)", "", *cells))
+    powers = [side.power for side in sides]
+    if any(powers):
+        rows.append(("mean power, W", *("-" if one is None else f"{one.watt.mean():.2f}" for one in powers)))
+        rows.append(("energy of a step, J, mean", *("-" if one is None else f"{one.step:.2f}" for one in powers)))
+    points = [side.zmp for side in sides]
+    if any(points):
+        rows.append(("ZMP", *("-" if point is None else _origin(point) for point in points)))
+        rows.append(("its margin, cm, median", *(_margin(point) for point in points)))
+        if apart:
+            rows.append(
+                ("ZMP against the first, cm, ahead / left", "", *(_apart(points[0], one) for one in points[1:]))
+            )
+    return Table("The walk", ("", *(side.label for side in sides)), tuple(rows))
+
+
+def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
+    """The HTML of it."""
+    parts = [table_html(walk_table(sides))]
+    if panels := knee_panels(sides):
+        parts.append("<h2>Knee angles</h2>" + _figure(panels, "walk-knees"))
+    if panels := zmp_panels(sides):
+        words = (
+            "As seen from the middle between the feet. What no simulation measured is worked out from the joints' "
+            "recorded angles, as if the foot that stands lay flat on the floor."
+        )
+        drawn = _figure(panels, "walk-zmp")
+        parts.append(f'<h2>Zero-moment point</h2>{drawn}<p class="lead">{escape(words)}</p>')
+    if panels := power_panels(sides):
+        words = (
+            "Electrical power U·i of all servos, by their motor models, from the goals they were sent and the load, "
+            "voltage, position and speed that they reported."
+        )
+        parts.append(f'<h2>Power</h2>{_figure(panels, "walk-power")}<p class="lead">{words}</p>')
+    return parts
+
+
+def _figure(panels: Sequence[Panel], name: str) -> str:
+    return figure_html(fewer(panels, _POINTS), name, axis="walk")
+
+
+def knee_panels(sides: Sequence[WalkSide]) -> list[Panel]:
+    """Both knees, one below the other."""
+    reference = sides[0]
+    panels = []
+    for name in knee_names(reference):
+        grid = reference.grid
+        goal = np.degrees(reference.at(name, "command", grid))
+        lines = [] if np.isnan(goal).all() else [Curve(grid, goal, "goal", "command", width=4.0)]
+        lines += [
+            Curve(grid, np.degrees(side.at(name, "position", grid)), side.label, side.colour)
+            for side in sides
+            if name in side.recording
+        ]
+        panels.append(Panel(tuple(lines), _TIME, f"{name}, °", share=1.8, marks=_marks(sides)))
+    return panels
+
+
+def _marks(sides: Sequence[WalkSide]) -> tuple[tuple[float, str], ...]:
+    """Where steps begin."""
+    return tuple((start, f"{number}") for number, start in enumerate(sides[0].steps[:-1].tolist(), 1))
+
+
+def zmp_panels(sides: Sequence[WalkSide]) -> list[Panel]:
+    """The zero-moment point to the left and ahead; none where nothing tells."""
+    found = [(side, side.zmp) for side in sides if side.zmp is not None]
+    if not found:
+        return []
+    planned = next((point for _, point in found if not np.isnan(point.planned).all()), None)
+    panels = []
+    for title, axis in (("ZMP to the left, cm", 1), ("ZMP ahead, cm", 0)):
+        lines = [] if planned is None else [
+            Curve(planned.time, 100 * planned.planned[:, axis], "planned", "command", width=4.0)
+        ]  # fmt: skip
+        lines += [
+            Curve(point.time, 100 * point.place[:, axis], _named(side, point), side.colour, width=1.3)
+            for side, point in found
+        ]
+        panels.append(Panel(tuple(lines), _TIME, title, share=1.5, marks=_marks(sides)))
+    return panels
+
+
+def _named(side: WalkSide, point: Zmp) -> str:
+    return f"{side.label} ({_origin(point)})"
+
+
+def _origin(point: Zmp) -> str:
+    return "measured" if point.measured else "by its joints"
+
+
+def power_panels(sides: Sequence[WalkSide]) -> list[Panel]:
+    """Power over time; none where no motor model is known."""
+    lines = tuple(
+        Curve(side.power.time, _smooth(side.power.watt), side.label, side.colour)
+        for side in sides
+        if side.power is not None
+    )
+    return [Panel(lines, _TIME, "electrical power, W", share=2.0, marks=_marks(sides))] if lines else []
+
+
+def _smooth(values: FloatArray) -> FloatArray:
+    """The mean over five samples; a servo's load flickers."""
+    padded = np.pad(values, 2, mode="edge")
+    found: FloatArray = np.convolve(padded, np.full(5, 0.2), mode="valid")
+    return found
+
+
+def _margin(point: Zmp | None) -> str:
+    return "-" if point is None else f"{100 * float(np.nanmedian(point.margin)):.1f}"
+
+
+def _apart(one: Zmp | None, other: Zmp | None) -> str:
+    if one is None or other is None:
+        return "-"
+    ahead, left = zmp_apart(one, other)
+    return f"{100 * ahead:.1f} / {100 * left:.1f}"
