@@ -4,8 +4,8 @@ import pytest
 from dynamixel_sdk import COMM_SUCCESS, PacketHandler
 
 from axbridge.bus import port as port_module
-from axbridge.bus.adapter import Adapter, find_port, identify_adapter
 from axbridge.bus.port import Port, check_sdk
+from axbridge.bus.port_name import Adapter, find_port, identify_adapter
 from axbridge.errors import PortError
 from tests.support.pty_line import PtyLine
 

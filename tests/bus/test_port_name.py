@@ -200,7 +200,6 @@ def test_the_loop_goes_on_and_starts_again_from_the_present_position(line, cycle
     line.replug()
     _, events = run(cycle, lambda result: len(result.states) == 2)
     assert [kind for kind, _ in events] == ["port back", *["returned", "without power"] * 2]
-    assert cycle.bus.stats.reopened == 1
     run(cycle, lambda _: written(line, 1, 30))
     assert written(line, 1, 30)[0] == line.present(1)  # the first goal after it
     assert written(line, 1, 34)[0] < 300  # with little torque

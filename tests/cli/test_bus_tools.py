@@ -11,8 +11,8 @@ import pytest
 
 import axbridge
 from axbridge import BusError
-from axbridge.bus.adapter import Adapter
 from axbridge.bus.diagnose import diagnose
+from axbridge.bus.port_name import Adapter
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import run as run_arguments

@@ -131,7 +131,7 @@ def test_without_a_port_the_only_adapter_is_taken_and_none_or_two_are_an_error(
     verb, there, capsys, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("axbridge.bus.adapter.connected", lambda: there)
+    monkeypatch.setattr("axbridge.bus.port_name.connected", lambda: there)
     assert run(verb) == HARDWARE
     err = capsys.readouterr().err
     assert ("several adapters are connected" if there else "no USB serial adapter is connected") in err

@@ -1,39 +1,32 @@
-"""What every `Bus` does, whatever it is made of: `axbridge.testing.check_bus` on each kind there is."""
+"""What every `Bus` does, whatever it is made of: `axbridge.testing.check_bus` on each kind there is, in each protocol."""
 
 import pytest
 
-from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import SerialBus
-from axbridge.config.profile import FirmwareProfile
 from axbridge.testing import check_bus
-from axbridge.virtual.background import serving
 from axbridge.virtual.bus import VirtualBus
-from tests.support.robot_files import write_comb, write_feetech_comb
+from tests.support.pty_line import PtyLine
 from tests.support.virtual_rig import make_world
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+PROFILES = ["ax-12a", "xl330-m288", "sts3215", "scs0009"]
 
 
-@pytest.mark.parametrize("timing", ["wire", "none"])
-def test_the_bus_in_process(timing):
-    assert len(check_bus(lambda: VirtualBus(make_world(timing=timing)))) >= 14
+@pytest.mark.parametrize(("profile", "timing"), [*((profile, "wire") for profile in PROFILES), ("ax-12a", "none")])
+def test_the_bus_in_process(profile, timing):
+    assert len(check_bus(lambda: VirtualBus(make_world((1, 2), profile, timing)))) >= 13
 
 
-@pytest.mark.parametrize("profile", ["sts3215", "scs0009"])
-def test_the_bus_of_feetech_servos(profile, tmp_path):
-    def speaking(bus):
-        for id_ in (1, 2, 252):
-            bus.speak(id_, PROTOCOLS[FirmwareProfile.load(profile).protocol])
+@pytest.mark.slow
+@pytest.mark.real_time
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_serial_bus_on_a_pseudo_terminal(profile):
+    def opened():
+        bus = SerialBus(line.port)
+        bus.speak(1, line[1].protocol)
         return bus
 
-    check_bus(lambda: speaking(VirtualBus(make_world((1, 2), profile, volts=6.5))))
-    with serving(write_feetech_comb(tmp_path, 2, profile)) as port:
-        check_bus(lambda: speaking(SerialBus(port)))
-
-
-def test_the_serial_bus_on_the_served_pseudo_terminal(tmp_path):
-    with serving(write_comb(tmp_path, count=2)) as port:
-        check_bus(lambda: SerialBus(port))
+    with PtyLine({1: profile, 2: profile}) as line:
+        check_bus(opened)
 
 
 @pytest.mark.hardware
@@ -57,11 +50,13 @@ class _Stubborn(VirtualBus):
         return super().write(id, address, data, **options)
 
 
-def test_a_bus_that_writes_what_has_arrived_is_told_so():
-    with pytest.raises(AssertionError, match="a write is sent again only when it has not arrived"):
-        check_bus(lambda: _Stubborn(make_world()))
-
-
-def test_a_bus_that_breaks_the_contract_is_told_which_promise():
-    with pytest.raises(AssertionError, match="a read returns exactly the bytes asked for"):
-        check_bus(lambda: _Forgetful(make_world()))
+@pytest.mark.parametrize(
+    ("kind", "promise"),
+    [
+        (_Stubborn, "a write is sent again only when it has not arrived"),
+        (_Forgetful, "a read returns exactly the bytes asked for"),
+    ],
+)
+def test_a_bus_that_breaks_the_contract_is_told_which_promise(kind, promise):
+    with pytest.raises(AssertionError, match=promise):
+        check_bus(lambda: kind(make_world()))

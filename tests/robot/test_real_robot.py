@@ -58,9 +58,9 @@ def test_a_twin_is_told_what_is_sent_in_any_way(port):
         bus, twin = robot._connection.backend.buses["main"], robot.simulation.world.servos["shoulder"].table
         bus.write(1, Address.LED, b"\1")
         assert twin["led"] == 1
-        bus.reg_write(1, Address.GOAL_POSITION, b"\x08\x02")
+        bus.instruct(1, Instruction.REG_WRITE, bytes((Address.GOAL_POSITION, 8, 2)))
         before = twin["goal_position"]
-        bus.action()
+        bus.instruct(BROADCAST, Instruction.ACTION)
         assert (before != 520, twin["goal_position"]) == (True, 520)
         bus.sync_write(Address.LED, {1: b"\0"})
         assert twin["led"] == 0

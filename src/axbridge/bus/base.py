@@ -125,7 +125,7 @@ class Bus(ABC):
         Raises:
             BusTimeout, CorruptPacket, PortError: as `_transfer`.
         """
-        return self._with_retries(id, lambda: self._ping_once(id))
+        return self._with_retries(lambda: self._ping_once(id))
 
     def read(self, id: int, address: int, length: int) -> Reply:
         """Read `length` bytes from `address` of servo `id`; repeated up to `retries` times.
@@ -135,7 +135,7 @@ class Bus(ABC):
         Raises:
             BusTimeout, CorruptPacket, PortError: as `_transfer`.
         """
-        return self._with_retries(id, lambda: self._read_once(id, address, length))
+        return self._with_retries(lambda: self._read_once(id, address, length))
 
     def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         """Read once each of `(id, address, length)`, in order; a servo that fails is an error in its place.
@@ -238,9 +238,7 @@ class Bus(ABC):
         worn = self._eeprom_bytes(id, address, len(data))
         deaf = worn * EEPROM_BYTE if deaf is None else deaf
         with self.turn, self.turn.lock:
-            for attempt in range(self.retries + 1):
-                if attempt:
-                    self._note_retry(id)
+            for _ in range(self.retries + 1):
                 self._note_eeprom(id, address, len(data))
                 awaited = answered and id != BROADCAST
                 reply = self._write_once(frame, id) if awaited else self._send(frame, id)
@@ -255,18 +253,12 @@ class Bus(ABC):
         held = f"holds {found.data.hex(' ') or 'nothing'} at address {address} after writing {data.hex(' ')}"
         raise ServoFault(id, protocol.error(found.error), "check register, value and lock", held)
 
-    def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
-        """Write that waits for `action`."""
-        self._note_eeprom(id, address, len(data))
-        return self._tell(id, Instruction.REG_WRITE, self.protocol(id).write_params(address, data), answered)
-
-    def action(self, id: int = BROADCAST, *, answered: bool = True) -> Reply | None:
-        """Execute the waiting writes, all at the same moment when broadcast."""
-        return self._tell(id, Instruction.ACTION, b"", answered)
-
     def instruct(self, id: int, code: int, params: bytes = b"", *, answered: bool = True) -> Reply | None:
         """Send any other instruction that is answered without data (factory reset, reboot, clear)."""
-        return self._tell(id, code, params, answered)
+        frame = self.protocol(id).encode(id, code, params)
+        if answered and id != BROADCAST and id not in self.silent:
+            return self._ask(frame, id, 0)
+        return self._send(frame, id)
 
     def sync_write(self, address: int, data: Mapping[int, bytes]) -> float:
         """Write equally long `data` per id in one packet; never answered.
@@ -294,13 +286,11 @@ class Bus(ABC):
         """
         self._transfer(protocol.limp_frame(), BROADCAST, None)
 
-    def _with_retries(self, id: int, ask: Callable[[], Reply]) -> Reply:
+    def _with_retries(self, ask: Callable[[], Reply]) -> Reply:
         """Ask again, and wait longer each time: these questions are rare, unlike those of a control cycle."""
         with self.turn, self.turn.lock:
             try:
                 for attempt in range(self.retries + 1):
-                    if attempt:
-                        self._note_retry(id)
                     self._patience = self.more_patience**attempt
                     try:
                         return ask()
@@ -315,7 +305,7 @@ class Bus(ABC):
         """From where on, and how many bytes, to ask these servos for, so that no older answer fits; None: not now."""
         return address, length
 
-    def _note_answers(self, heard: Iterable[int], missing: Iterable[int], count: int) -> None:  # noqa: B027  # as above
+    def _note_answers(self, heard: Iterable[int], missing: Iterable[int], count: int) -> None:  # noqa: B027  # not every line remembers
         """Servos have answered with `count` parameter bytes, or should have. A shared answer is that of id 254."""
 
     def _read_together(self, requests: Sequence[tuple[int, int, int]]) -> dict[int, Reply]:
@@ -379,9 +369,6 @@ class Bus(ABC):
         self._note_answers(found, debt[0] if shared and missing else missing, debt[1])
         return found
 
-    def _note_retry(self, id: int) -> None:  # noqa: B027  # not every line counts
-        """A question to servo `id` is about to be repeated."""
-
     def _eeprom_bytes(self, id: int, address: int, length: int) -> int:
         """How many of `length` bytes from `address` on are in the EEPROM."""
         return max(min(address + length, self.protocol(id).torque_enable) - address, 0)
@@ -438,12 +425,6 @@ class Bus(ABC):
         packet, time = self._transfer(frame, id, length)
         assert packet is not None  # a length was given
         return Reply(packet.code, packet.params, time)
-
-    def _tell(self, id: int, code: int, params: bytes, answered: bool) -> Reply | None:
-        frame = self.protocol(id).encode(id, code, params)
-        if answered and id != BROADCAST and id not in self.silent:
-            return self._ask(frame, id, 0)
-        return self._send(frame, id)
 
     def __enter__(self) -> Self:
         return self

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import select
 import socket
 import textwrap
@@ -14,13 +15,11 @@ import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
 
 import serial
 from dynamixel_sdk import PortHandler
 
-from axbridge.bus.adapter import Adapter, connected, identify_adapter, is_remote
-from axbridge.bus.port_name import line_behind, open_files
+from axbridge.bus.port_name import Adapter, connected, identify_adapter, is_remote, line_behind, open_files
 from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.errors import PortError
 from axbridge.files import fill_streams
@@ -30,7 +29,6 @@ OLDEST_SDK = (4, 0, 5)
 _WRITE_PATIENCE = 0.5  # s: a port that takes no byte for so long is lost
 _READ_SIZE = 4096
 _FINE = 0.003  # s: waits so short are worth more than a millisecond's accuracy
-_SCHEMES = {"socket", "rfc2217"}
 _MOST_COMMAND = 60  # characters of a command line that name a program well enough
 _FD_SETSIZE = 1024  # descriptors `select` can name
 
@@ -65,7 +63,6 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
     def __init__(self, name: str, baud: int) -> None:
         super().__init__(name)
         check_sdk(name)
-        self.name = name
         self.adapter: Adapter = identify_adapter(name)
         self.low_latency = False
         self.latency = self.adapter.latency
@@ -83,19 +80,13 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         if self.fd is None:
             self._send_slowly(frame)
             return
-        try:
-            sent = os.write(self.fd, frame)
-        except BlockingIOError:
-            sent = 0
-        except OSError as failure:
-            raise self._lost(failure) from failure
+        sent = 0
         while sent < len(frame):
-            if not select.select((), (self.fd,), (), _WRITE_PATIENCE)[1]:
-                raise self._lost("takes no more bytes")
             try:
                 sent += os.write(self.fd, frame[sent:])
             except BlockingIOError:
-                continue
+                if not select.select((), (self.fd,), (), _WRITE_PATIENCE)[1]:
+                    raise self._lost("takes no more bytes") from None
             except OSError as failure:
                 raise self._lost(failure) from failure
 
@@ -132,14 +123,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
     def returns(self, probe: bytes) -> bool:
         """Whether the adapter returns what is sent: `probe`, which must be a packet that nobody answers."""
         self.send(probe)
-        deadline = time.monotonic() + len(probe) * byte_seconds(self.baudrate) + self.latency
-        heard = b""
-        while probe not in heard:
-            chunk = self.receive(deadline)
-            if not chunk:
-                return False
-            heard += chunk
-        return True
+        return probe in self.listen(time.monotonic() + len(probe) * byte_seconds(self.baudrate) + self.latency)
 
     def _ready(self, wait: float) -> bool:
         if wait < _FINE and self.fd is not None and self.fd < _FD_SETSIZE:
@@ -160,7 +144,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
 
     def _send_slowly(self, frame: bytes) -> None:
         if self.ser is None:
-            raise PortError(self.name, "the port is closed")
+            raise PortError(self.port_name, "the port is closed")
         try:
             self.ser.write(frame)
         except (OSError, serial.SerialException) as failure:
@@ -168,7 +152,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
 
     def _receive_slowly(self, deadline: float) -> bytes:
         if self.ser is None:
-            raise PortError(self.name, "the port is closed")
+            raise PortError(self.port_name, "the port is closed")
         try:
             self.ser.timeout = max(deadline - time.monotonic(), 0)
             first = self.ser.read(1)
@@ -179,7 +163,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
     def _lost(self, why: OSError | str) -> PortError:
         self.close()
         text = why if isinstance(why, str) else (why.strerror or str(why))
-        return PortError(self.name, f"the port was lost: {text}", "check the USB cable and the adapter's power")
+        return PortError(self.port_name, f"the port was lost: {text}", "check the USB cable and the adapter's power")
 
     # -- dynamixel-sdk's side -----------------------------------------------------------------------------------------
 
@@ -214,7 +198,8 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
             self.fd, self.poller = self.ser.fileno(), poll
             self.poller.register(self.fd, select.POLLIN)
             if self.port_name.startswith("socket://"):
-                _send_at_once(self.fd)
+                with socket.socket(fileno=os.dup(self.fd)) as line:
+                    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # each frame at once
         with contextlib.suppress(OSError, serial.SerialException):
             self.ser.reset_input_buffer()
         return True
@@ -234,31 +219,15 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
     closePort = close  # noqa: N815
 
 
-def _send_at_once(fd: int) -> None:
-    with socket.socket(fileno=os.dup(fd)) as line:
-        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-def _is_complete(address: SplitResult) -> bool:
-    try:
-        return bool(address.hostname and address.port)
-    except ValueError:  # the port is no number
-        return False
-
-
-def _in_use(port: str) -> PortError:
+def _in_use(port: str) -> tuple[str, str]:
     """Name who keeps the port locked. A child of a program inherits its lock, and may outlive it."""
     holders = _holders(port)
     if os.getpid() in holders:
-        return PortError(port, "the port is in use by this program itself", "close the robot or bus that has it first")
+        return "the port is in use by this program itself", "close the robot or bus that has it first"
     if not holders:
-        return PortError(port, "the port is in use by another program", f"close it: `sudo fuser -v {port}` names it")
+        return "the port is in use by another program", f"close it: `sudo fuser -v {port}` names it"
     named = ", ".join(f"process {pid}: {command}" for pid, command in holders.items())
-    return PortError(
-        port,
-        f"the port is in use by {named}",
-        "end it where it was started, by Ctrl-C, so that it leaves its motors safe",
-    )
+    return f"the port is in use by {named}", "end it where it was started, by Ctrl-C, so that it leaves its motors safe"
 
 
 def _holders(port: str) -> dict[int, str]:
@@ -281,33 +250,26 @@ def _holders(port: str) -> dict[int, str]:
 
 
 def _explain(port: str, baud: int, failure: Exception) -> PortError:
-    code = getattr(failure, "errno", None)
-    text = str(failure)
+    code, text = getattr(failure, "errno", None), str(failure)
     if code in {errno.ENOENT, errno.ENXIO, errno.ENODEV} or "[Errno 2]" in text:
         others = f"there is {', '.join(found)}" if (found := connected()) else "no USB serial adapter is connected"
-        return PortError(port, "no such port", f"{others}; check the name and the cable")
-    if code in {errno.EACCES, errno.EPERM}:
-        return PortError(
-            port,
-            "no permission to open the port",
-            "run `sudo usermod -aG dialout $USER` and log in again, or use the rule of `axbridge doctor --udev-rule`",
-        )
-    if code in {errno.EBUSY, errno.EAGAIN, errno.EWOULDBLOCK} or "exclusively lock" in text:
-        return _in_use(port)
-    if code in {errno.ENOTTY, errno.EINVAL, errno.EISDIR, errno.ENOTDIR} or "Inappropriate ioctl" in text:
-        return PortError(
-            port,
-            "this is no serial line",
-            "give a serial device (/dev/ttyUSB0, /dev/ttyACM0) or a URL (socket://host:port)",
-        )
-    if isinstance(failure, ValueError) and "baud" in text.lower():
-        return PortError(
-            port, f"the driver cannot make {baud} baud", "choose a rate near 2000000/(n+1) that the adapter supports"
-        )
-    if is_remote(port):
-        address = urlsplit(port)
-        if address.scheme not in _SCHEMES or not _is_complete(address):
-            return PortError(port, "this is no address of a port", "write socket://HOST:PORT or rfc2217://HOST:PORT")
-        why = text.rpartition("] ")[2]
-        return PortError(port, f"cannot connect: {why}", "check host, port and that the remote serial server runs")
-    return PortError(port, f"cannot be opened: {text}", "check the path and the adapter")
+        problem, hint = "no such port", f"{others}; check the name and the cable"
+    elif code in {errno.EACCES, errno.EPERM}:
+        problem = "no permission to open the port"
+        hint = "run `sudo usermod -aG dialout $USER` and log in again, or use the rule of `axbridge doctor --udev-rule`"
+    elif code in {errno.EBUSY, errno.EAGAIN, errno.EWOULDBLOCK} or "exclusively lock" in text:
+        problem, hint = _in_use(port)
+    elif code in {errno.ENOTTY, errno.EINVAL, errno.EISDIR, errno.ENOTDIR} or "Inappropriate ioctl" in text:
+        problem = "this is no serial line"
+        hint = "give a serial device (/dev/ttyUSB0, /dev/ttyACM0) or a URL (socket://host:port)"
+    elif isinstance(failure, ValueError) and "baud" in text.lower():
+        problem = f"the driver cannot make {baud} baud"
+        hint = "choose a rate near 2000000/(n+1) that the adapter supports"
+    elif not is_remote(port):
+        problem, hint = f"cannot be opened: {text}", "check the path and the adapter"
+    elif re.match(r"(socket|rfc2217)://[^/]+:\d+", port):
+        problem = f"cannot connect: {text.rpartition('] ')[2]}"
+        hint = "check host, port and that the remote serial server runs"
+    else:
+        problem, hint = "this is no address of a port", "write socket://HOST:PORT or rfc2217://HOST:PORT"
+    return PortError(port, problem, hint)

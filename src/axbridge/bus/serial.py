@@ -19,12 +19,11 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from axbridge.bus.adapter import find_port
 from axbridge.bus.base import SHORTEST_BLOCK, Bus, Reply
 from axbridge.bus.port import REPLY_DELAY, Port
+from axbridge.bus.port_name import find_port
 from axbridge.bus.protocols.packet import BROADCAST, Packet, byte_seconds
 from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.protocols.v1 import SUM_OK, encode
@@ -45,60 +44,11 @@ _LONGEST_TAG = 24  # bytes a question may be lengthened by; at 1 Mbps that many 
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no servo answers a broadcast READ
 
 
-class _LateReplies:
-    """Who still owes a reply of which length.
-
-    Args:
-        window: How long a reply may still turn up after its question was given up, s, on a line that reorders replies.
-            One that keeps their order may hold them back for any time: nothing is forgotten until `heard`.
-
-    Attributes:
-        silent: Whether no question has been answered since the last one that was not.
-    """
-
-    def __init__(self, window: float) -> None:
-        self.silent = False
-        self._window = window
-        self._until: dict[tuple[int, int], float] = {}
-        self._last = 0.0
-
-    def __bool__(self) -> bool:
-        if self._until and not self.silent and time.monotonic() >= self._last:
-            self._until.clear()
-        return bool(self._until)
-
-    def add(self, id: int, length: int) -> None:
-        """Servo `id` may still send a reply with `length` parameter bytes."""
-        self._until[id, length] = self._last = time.monotonic() + self._window
-        self.silent = True
-
-    def heard(self) -> None:
-        """A later question was answered."""
-        self.silent = False
-
-    def owes(self, id: int, length: int) -> bool:
-        """Whether such a reply may still come."""
-        until = self._until.get((id, length))
-        if until is None:
-            return False
-        if self.silent or time.monotonic() < until:
-            return True
-        del self._until[id, length]
-        return False
-
-    def latest(self, id: int) -> float:
-        """When the last reply of servo `id` is past (`time.monotonic`), unless silent; 0.0 when it owes none."""
-        return max((until for (owing, _), until in self._until.items() if owing == id), default=0.0)
-
-    def forgive(self, id: int | None = None) -> None:
-        """Nothing can come from `id` any more; None: from nobody."""
-        self._until = {key: until for key, until in self._until.items() if id is not None and key[0] != id}
-
-
 @dataclass(slots=True, eq=False)
-class _Answered:
-    """A servo's answers of one length: until when the latest may come once more (`time.monotonic`)."""
+class _Answers:
+    """A servo's answers of one length: until when one may come late, and the latest once more (`time.monotonic`)."""
 
+    owed: float = 0.0  # 0: none is owed
     again: float = 0.0
 
 
@@ -107,14 +57,24 @@ class _Speaker:
     """What was heard of a servo: answers by parameter bytes, and the two lengths that came last."""
 
     counts: ServoStats
-    answered: dict[int, _Answered] = field(default_factory=lambda: defaultdict(_Answered))
-    last: _Answered | None = None
-    before: _Answered | None = None
+    answers: dict[int, _Answers] = field(default_factory=lambda: defaultdict(_Answers))
+    last: _Answers | None = None
+    before: _Answers | None = None
 
-    def spoke(self, answered: _Answered) -> None:
+    def spoke(self, answers: _Answers) -> None:
         """An answer of this length has come."""
-        if answered is not self.last:
-            self.before, self.last = self.last, answered
+        answers.again = time.monotonic() + TWIN_WINDOW
+        if answers is not self.last:
+            self.before, self.last = self.last, answers
+
+    def latest(self) -> float:
+        """When the last reply that it owes is past, unless the line is silent; 0.0 when it owes none."""
+        return max((one.owed for one in self.answers.values()), default=0.0)
+
+    def forgive(self) -> None:
+        """Nothing can come any more."""
+        for one in self.answers.values():
+            one.owed = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -128,7 +88,7 @@ class _Question:
         size: Bytes of the answer; 0: it has to be looked for.
         sending: Time of the frame on the line, s.
         least: Time of question and answer, s.
-        answered: What is known of such answers.
+        answers: What is known of such answers.
     """
 
     id: int
@@ -140,17 +100,8 @@ class _Question:
     size: int
     sending: float
     least: float
-    answered: _Answered
+    answers: _Answers
     speaker: _Speaker
-
-    @property
-    def held_back(self) -> bool:
-        """Whether a line that does so may still have such an answer."""
-        return self.answered is self.speaker.last or self.answered is self.speaker.before
-
-    def reply(self, code: int, params: bytes, sampled: float) -> Reply:
-        """What was wanted of the answer."""
-        return Reply(code, params[self.begin : self.end], sampled)
 
 
 class SerialBus(Bus):
@@ -185,7 +136,9 @@ class SerialBus(Bus):
         self.latency = self.port.latency
         if self.port.adapter.kind == "pty":
             self.more_patience = max(self.more_patience, _BUSY)
-        self._late = _LateReplies(_REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW)
+        self._window = _REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW
+        self._owed = 0.0  # when the last reply that anybody owes is past (`time.monotonic`); 0: nobody does
+        self._silent = False  # no question has been answered since the last one that was not: nothing is forgotten
         self._speakers: dict[int, _Speaker] = {}
         self._questions: dict[Protocol, dict[tuple[int, int, int], list[_Question]]] = defaultdict(dict)  # by request
         try:
@@ -225,8 +178,7 @@ class SerialBus(Bus):
             if self._ended:
                 raise PortError(self.port_name, "the port is closed")
             self.port.setupPort(self.baud)
-            self._late.forgive()
-            self.stats.reopened += 1
+            self._forgive()
             try:
                 self._start()
                 check()
@@ -247,21 +199,50 @@ class SerialBus(Bus):
             self.baud = baud
             self._byte = byte_seconds(baud)
             self._questions.clear()
-            self._late.forgive()
+            self._forgive()
             self.port.drain(_QUIET)
 
     def _start(self) -> None:
         self.port.drain(_QUIET)
         self.echo = any(self.port.returns(_ECHO_PROBE) for _ in range(2))
 
-    # -- questions ----------------------------------------------------------------------------------------------------
+    # -- late replies -------------------------------------------------------------------------------------------------
 
-    def _note_retry(self, id: int) -> None:
-        self.stats.of(id).retries += 1
+    def _owe(self, id: int, length: int) -> None:
+        """Servo `id` may still send a reply with `length` parameter bytes."""
+        self._speaker(id).answers[length].owed = self._owed = time.monotonic() + self._window
+        self._silent = True
+
+    def _owes(self, id: int, length: int) -> bool:
+        """Whether such a reply may still come."""
+        return self._is_owed(self._speaker(id).answers[length])
+
+    def _is_owed(self, answers: _Answers) -> bool:
+        if answers.owed and not self._silent and time.monotonic() >= answers.owed:
+            answers.owed = 0.0
+        return answers.owed > 0.0
+
+    def _nobody_owes(self) -> bool:
+        if self._owed and not self._silent and time.monotonic() >= self._owed:
+            self._forgive()
+        return not self._owed
+
+    def _forgive(self) -> None:
+        """Nothing can come from anybody any more."""
+        self._owed = 0.0
+        for speaker in self._speakers.values():
+            speaker.forgive()
+
+    def _may_come(self, speaker: _Speaker, answers: _Answers, due: float) -> bool:
+        """Whether an older answer of this length may come after `due`."""
+        held_back = self.stats.unasked and (answers is speaker.last or answers is speaker.before)
+        return held_back or answers.again > due or self._is_owed(answers)
+
+    # -- questions ----------------------------------------------------------------------------------------------------
 
     def _ping_once(self, id: int) -> Reply:
         protocol = self.protocol(id)
-        if self._late.owes(id, protocol.ping_length):
+        if self._owes(id, protocol.ping_length):
             if protocol.ping_length:  # its answer has data, which a READ does not tell
                 self._wait_out(id)
                 return super()._ping_once(id)
@@ -280,7 +261,7 @@ class SerialBus(Bus):
         two, when the processor has just woken up: the rest is done before and after.
         """
         fd = self.port.fd
-        questions = self._plain_questions(requests) if fd is not None and not self.echo and not self._late else []
+        questions = self._plain_questions(requests) if fd is not None and not self.echo and self._nobody_owes() else []
         answers: list[Reply | BusError] = []
         if fd is None or not questions:
             return answers
@@ -288,14 +269,14 @@ class SerialBus(Bus):
         wait = (self.latency * self._patience + REPLY_DELAY) * 1e3
         heard: list[tuple[_Question, float, bytes]] = []  # with when it was asked
         waiting, answer, now = None, b"", 0.0
-        last = _Answered()
+        last = _Answers()
         try:
             if poll(0):
                 self._clear()
             for question in questions:
                 now = clock()
                 last.again = now + TWIN_WINDOW
-                if now < question.answered.again:
+                if now < question.answers.again:
                     break  # the line is faster than was thought, or the same is asked twice: think again
                 waiting = question  # before it goes out: a signal may be handled as the call ends
                 write(fd, question.frame)
@@ -308,24 +289,26 @@ class SerialBus(Bus):
                 ):
                     break
                 heard.append((question, now, answer))
-                last, waiting = question.answered, None
+                last, waiting = question.answers, None
         except BaseException as failure:
             if waiting is not None:
-                self._late.add(waiting.id, waiting.count)
+                self._owe(waiting.id, waiting.count)
             if isinstance(failure, PortError) or not isinstance(failure, OSError):
                 raise
             waiting = None  # the port is lost, or its buffer is full: `_read_once` finds out which
         finally:
             last.again = clock() + TWIN_WINDOW
             for question, asked, whole in heard:
-                speaker, sampled = question.speaker, asked + question.sending
+                speaker = question.speaker
                 speaker.counts.asked += 1
-                speaker.counts.last_seen = sampled
-                if speaker.last is not question.answered:
-                    speaker.spoke(question.answered)
-                answers.append(Reply(whole[4], whole[5 + question.begin : 5 + question.end], sampled))
+                if speaker.last is not question.answers:
+                    speaker.before, speaker.last = speaker.last, question.answers
+                answers.append(Reply(whole[4], whole[5 + question.begin : 5 + question.end], asked + question.sending))
         if waiting is not None:
-            answers.append(self._answer_after(answer, now, waiting))
+            try:
+                answers.append(self._put(waiting, answer, now))
+            except (BusTimeout, CorruptPacket) as error:
+                answers.append(error)
         return answers
 
     def _plain_questions(self, requests: Sequence[tuple[int, int, int]]) -> list[_Question]:
@@ -338,7 +321,8 @@ class SerialBus(Bus):
                 known = self._questions[protocols.get(request[0], FIRST)]
             question: _Question | None
             for question in known.get(request, ()):
-                if question.answered.again <= due and not (unasked and question.held_back):
+                who = question.speaker
+                if question.answers.again <= due and not (unasked and question.answers in {who.last, who.before}):
                     break
             else:
                 question = self._question(request, due)
@@ -356,14 +340,11 @@ class SerialBus(Bus):
         id_, address, length = request
         protocol = self.protocol(id_)
         known = self._questions[protocol].setdefault(request, [])
-        begin, end = protocol.read_room(address, length)
-        for more in range(1 + min(_LONGEST_TAG, max(address - begin, end - address - length))):
-            if more == len(known):
-                first = address - more if address - begin >= more else address
-                known.append(self._made(protocol, id_, first, length + more, address - first, length))
-            question = known[more]
-            owed = self._late.owes(id_, question.count) or question.answered.again > due
-            if not owed and not (self.stats.unasked and question.held_back):
+        for number, (first, count) in enumerate(_rooms(protocol, address, length)):
+            if number == len(known):
+                known.append(self._made(protocol, id_, first, count, address - first, length))
+            question = known[number]
+            if not self._may_come(question.speaker, question.answers, due):
                 return question
         return None
 
@@ -371,10 +352,10 @@ class SerialBus(Bus):
         """The READ of these registers, of which `length` bytes after the first `skipped` are wanted."""
         frame, head = protocol.read_frame(id, address, count), protocol.answer_head(id, count)
         size = protocol.longest(count) if head else 0
-        sending = len(frame) * self._byte
+        sending, speaker = len(frame) * self._byte, self._speaker(id)
         return _Question(
             id, count, skipped, skipped + length, frame, head, size, sending, sending + size * self._byte,
-            self._speaker(id).answered[count], self._speaker(id),
+            speaker.answers[count], speaker,
         )  # fmt: skip
 
     def _speaker(self, id: int) -> _Speaker:
@@ -383,25 +364,22 @@ class SerialBus(Bus):
             self._speakers[id] = _Speaker(ServoStats() if id == BROADCAST else self.stats.of(id))
         return self._speakers[id]
 
-    def _answer_after(self, heard: bytes, asked: float, question: _Question) -> Reply | BusError:
-        """The answer to a READ that was sent when it was `asked`, of which `heard` has come."""
-        try:
-            with self._owing(question.id, question.count):
-                packet, sampled = self._await(heard, asked, question.frame, question.id, question.count)
-        except (BusTimeout, CorruptPacket) as error:
-            return error
-        return question.reply(packet.code, packet.params, sampled)
+    def _put(self, question: _Question, heard: bytes = b"", asked: float | None = None) -> Reply:
+        """The answer to a READ; see `_converse`."""
+        packet, sampled = self._converse(question.frame, question.id, question.count, heard, asked)
+        return Reply(packet.code, packet.params[question.begin : question.end], sampled)
 
     def _write_once(self, frame: bytes, id: int) -> Reply | None:
-        if id in self.silent or not self._late.owes(id, 0):
+        if id in self.silent or not self._owes(id, 0):
             return super()._write_once(frame, id)
         if super()._write_once(frame, id) is not None:
-            self._late.add(id, 0)  # this may have been an older acknowledgement
+            self._owe(id, 0)  # this may have been an older acknowledgement
         return None
 
-    def _tell(self, id: int, code: int, params: bytes, answered: bool) -> Reply | None:
+    def instruct(self, id: int, code: int, params: bytes = b"", *, answered: bool = True) -> Reply | None:
+        """See `Bus.instruct`."""
         self._wait_out(id)  # an old acknowledgement must not confirm this: it cannot be read back
-        return super()._tell(id, code, params, answered)
+        return super().instruct(id, code, params, answered=answered)
 
     # -- one transaction ----------------------------------------------------------------------------------------------
 
@@ -409,47 +387,30 @@ class SerialBus(Bus):
         question = self._question((id, address, length), time.monotonic())
         if question is None:
             known = self._questions[self.protocol(id)][id, address, length]
-            if all(self._late.owes(id, one.count) for one in known):
+            if all(self._is_owed(one.answers) for one in known):
                 self._wait_out(id)
-            free = (one for one in known if not self._late.owes(id, one.count))
-            question = min(free, key=lambda one: one.answered.again)
+            question = min((one for one in known if not self._is_owed(one.answers)), key=lambda one: one.answers.again)
             if len(known) == 1:  # nothing but time tells its answers apart
-                self.stats.overhear(self.port.listen(question.answered.again))
-        packet, sampled = self._converse(question.frame, id, question.count)
-        return question.reply(packet.code, packet.params, sampled)
+                self.stats.overhear(self.port.listen(question.answers.again))
+        return self._put(question)
 
     def _same_room(self, protocol: Protocol, ids: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
-        now, late = time.monotonic(), self._late
-        begin, end = protocol.read_room(address, length)
-        most = length + min(_LONGEST_TAG, max(address - begin, end - address - length))
-        for count in range(length, most + 1):
-            asked = [(id_, count) for id_ in ids] + [(BROADCAST, len(ids) * (count + 4))]
-            speakers = [(self._speaker(id_), self._speaker(id_).answered[size]) for id_, size in asked]
-            if not (
-                any(answered.again > now for _, answered in speakers)
-                or any(late.owes(*one) for one in asked)
-                or (self.stats.unasked and any(answered in {who.last, who.before} for who, answered in speakers))
-            ):
-                return address - (count - length) if address - begin >= count - length else address, count
+        now = time.monotonic()
+        for first, count in _rooms(protocol, address, length):
+            asked = [(self._speaker(id_), count) for id_ in ids]
+            asked.append((self._speaker(BROADCAST), len(ids) * (count + 4)))
+            if not any(self._may_come(who, who.answers[size], now) for who, size in asked):
+                return first, count
         return None
 
     def _note_answers(self, heard: Iterable[int], missing: Iterable[int], count: int) -> None:
-        now = self.clock.now()
         for id_ in heard:
-            self.stats.of(id_).asked += 1
-            self._note_answer(id_, count, now)
-            shared = self._speaker(BROADCAST)
-            shared.answered[count].again = time.monotonic() + TWIN_WINDOW
-            shared.spoke(shared.answered[count])
+            self._silent = False
+            for speaker in (self._speaker(id_), self._speaker(BROADCAST)):
+                speaker.counts.asked += 1
+                speaker.spoke(speaker.answers[count])
         for id_ in missing:
-            self._late.add(id_, count)
-
-    def _note_answer(self, id: int, count: int, sampled: float) -> None:
-        self._late.heard()
-        speaker = self._speaker(id)
-        speaker.counts.last_seen = sampled
-        speaker.answered[count].again = time.monotonic() + TWIN_WINDOW
-        speaker.spoke(speaker.answered[count])
+            self._owe(id_, count)
 
     def _gather(self, protocol: Protocol, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
         with self.turn, self.turn.lock:
@@ -473,57 +434,50 @@ class SerialBus(Bus):
                 self.port.send(frame)
                 now = self.clock.now() + len(frame) * self._byte
                 if id != BROADCAST and id not in self.silent:
-                    self._late.add(id, 0)  # a servo at status return level 2 will acknowledge all the same
+                    self._owe(id, 0)  # a servo at status return level 2 will acknowledge all the same
                 return None, now
             return self._converse(frame, id, length)
 
-    def _converse(self, frame: bytes, id: int, length: int) -> tuple[Packet, float]:
-        if not self.echo:  # with an echo, the answer comes behind the echo
-            self._clear()
-        with self._owing(id, length):
-            self.port.send(frame)
-            return self._await(b"", time.monotonic(), frame, id, length)
-
-    @contextmanager
-    def _owing(self, id: int, length: int) -> Iterator[None]:
-        """Remember that a servo owes an answer, where a question is neither answered nor given up: by a signal."""
-        try:
-            yield
-        except (BusTimeout, CorruptPacket):
-            raise  # `_await` has seen to it
-        except BaseException:
-            self._late.add(id, length)
-            self._late.add(id, 0)  # it may refuse, late
-            raise
-
-    def _await(self, heard: bytes, started: float, frame: bytes, id: int, length: int) -> tuple[Packet, float]:
-        """The answer to `frame`, sent at `started`, of which `heard` has come already."""
-        port, counts, protocol = self.port, self.stats.of(id), self.protocol(id)
+    def _converse(
+        self, frame: bytes, id: int, length: int, heard: bytes = b"", started: float | None = None
+    ) -> tuple[Packet, float]:
+        """Send a question, unless it was sent when it `started` and `heard` has come since; its answer."""
+        counts, protocol = self.stats.of(id), self.protocol(id)
         need = protocol.longest(length) + len(frame) * self.echo
         counts.asked += 1
-        sampled = started + len(frame) * self._byte
-        deadline = started + (len(frame) + need) * self._byte + REPLY_DELAY + self.latency * self._patience
-        damaged = False
-        while True:
-            refusable = not self._late.owes(id, 0)
-            found = protocol.find_answer(heard, frame, id, length, echo=self.echo, refusable=refusable)
-            self.echo = found.echo
-            if found.packet is not None:
-                self._account(found.rest, frame)
-                self._note_answer(id, length, sampled)
-                if protocol.garbled(found.packet.code):  # not an answer: the question was damaged on its way
-                    counts.corrupt += 1
-                    raise CorruptPacket(id, heard)
-                return found.packet, sampled
-            if found.damaged and not damaged:
-                damaged = True
-                deadline = min(deadline, time.monotonic() + _QUIET)
-            chunk = port.receive(deadline)
-            if not chunk:
-                break
-            heard += chunk
-        self._late.add(id, length)
-        self._late.add(id, 0)  # it may refuse, late
+        if started is None and not self.echo:  # with an echo, the answer comes behind the echo
+            self._clear()
+        answered = damaged = False
+        try:
+            if started is None:
+                self.port.send(frame)
+                started = time.monotonic()
+            sampled = started + len(frame) * self._byte
+            deadline = started + (len(frame) + need) * self._byte + REPLY_DELAY + self.latency * self._patience
+            while True:
+                refusable = not self._owes(id, 0)
+                found = protocol.find_answer(heard, frame, id, length, echo=self.echo, refusable=refusable)
+                self.echo = found.echo
+                if found.packet is not None:
+                    answered, self._silent = True, False
+                    self._account(found.rest, frame)
+                    speaker = self._speaker(id)
+                    speaker.spoke(speaker.answers[length])
+                    if protocol.garbled(found.packet.code):  # not an answer: the question was damaged on its way
+                        counts.corrupt += 1
+                        raise CorruptPacket(id, heard)
+                    return found.packet, sampled
+                if found.damaged and not damaged:
+                    damaged = True
+                    deadline = min(deadline, time.monotonic() + _QUIET)
+                chunk = self.port.receive(deadline)
+                if not chunk:
+                    break
+                heard += chunk
+        finally:
+            if not answered:  # in time, or before a signal
+                self._owe(id, length)
+                self._owe(id, 0)  # it may refuse, late
         if self._account(heard, frame) or damaged:
             counts.corrupt += 1
             raise CorruptPacket(id, heard)
@@ -541,10 +495,18 @@ class SerialBus(Bus):
 
     def _wait_out(self, id: int) -> None:
         """Wait until no late reply of servo `id` can come any more."""
-        if self._late.silent and self._late.latest(id):
+        speaker = self._speaker(id)
+        if self._silent and speaker.latest():
             protocol = self.protocol(id)
             self._converse(protocol.encode(id, Instruction.PING, b""), id, protocol.ping_length)
-        until = self._late.latest(id)
+        until = speaker.latest()
         while time.monotonic() < until:
             self.port.receive(until)
-        self._late.forgive(id)
+        speaker.forgive()
+
+
+def _rooms(protocol: Protocol, address: int, length: int) -> Iterator[tuple[int, int]]:
+    """From where on, and how many bytes, one may ask for to get these: more in front each time, or behind."""
+    begin, end = protocol.read_room(address, length)
+    for more in range(1 + min(_LONGEST_TAG, max(address - begin, end - address - length))):
+        yield (address - more if address - begin >= more else address), length + more

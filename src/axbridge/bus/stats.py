@@ -24,16 +24,12 @@ class ServoStats:
         timeouts: Answers that did not come in time.
         corrupt: Answers that came damaged.
         late: Answers that came after their time, or once more, and were thrown away.
-        retries: Questions asked again.
-        last_seen: Time of the latest good answer, s on the bus's clock; None = never.
     """
 
     asked: int = 0
     timeouts: int = 0
     corrupt: int = 0
     late: int = 0
-    retries: int = 0
-    last_seen: float | None = None
 
     @property
     def loss(self) -> float:
@@ -48,12 +44,10 @@ class LineStats:
     Attributes:
         servos: Per id.
         junk: Bytes that belonged to no packet.
-        reopened: Times a lost port came back.
     """
 
     servos: dict[int, ServoStats] = field(default_factory=dict)
     junk: int = 0
-    reopened: int = 0
     unasked = False  # no counter: whether a whole reply has ever come that nobody waited for
 
     def of(self, id: int) -> ServoStats:

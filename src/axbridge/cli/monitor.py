@@ -206,14 +206,14 @@ def _line_of(cycle: Cycle) -> SerialBus:
 
 def _caption(cycle: Cycle, result: CycleResult) -> str:
     times, bus = cycle.times.as_dict(), _line_of(cycle)
-    asked, lost, damaged, late, again = (
+    asked, lost, damaged, late = (
         sum(getattr(line, name) for line in bus.stats.servos.values())
-        for name in ("asked", "timeouts", "corrupt", "late", "retries")
+        for name in ("asked", "timeouts", "corrupt", "late")
     )
     return (
         f"{bus.port_name}: {times['rate']:.0f} Hz, reading takes {1e3 * times['p50']:.2f} ms "
         f"(p99 {1e3 * times['p99']:.2f} ms), {_wire_share(cycle, result):.0%} wire\n"
-        f"{asked} asked, {lost} lost, {damaged} damaged, {late} late, {again} asked again, {bus.stats.junk} stray bytes"
+        f"{asked} asked, {lost} lost, {damaged} damaged, {late} late, {bus.stats.junk} stray bytes"
     )
 
 

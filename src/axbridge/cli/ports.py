@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from serial.tools import list_ports
 
-from axbridge.bus.adapter import connected
+from axbridge.bus.port_name import connected
 from axbridge.cli.app import DONE, HARDWARE, app, report
 from axbridge.cli.options import JsonOption, lined_up
 

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Literal
 
-from axbridge.bus.adapter import find_port
 from axbridge.bus.base import Bus
+from axbridge.bus.port_name import find_port
 from axbridge.bus.serial import SerialBus
 from axbridge.clock import Clock, WallClock
 from axbridge.config.rig import Rig

@@ -7,8 +7,9 @@
 >>> kept[0]
 'a servo that is there answers a ping'
 
-`check_bus` needs one AX or MX servo at status return level 2. It switches its LED and leaves everything else as it was;
-it moves nothing. No test framework is needed: a broken promise is an `AssertionError` that says which one.
+`check_bus` needs one servo that answers writes, and a bus that knows its protocol. It switches the servo's LED (of a
+Feetech servo, its acceleration) and puts it back; it moves nothing. No test framework is needed: a broken promise is an
+`AssertionError` that says which one.
 """
 
 from axbridge.testing.bus_contract import check_bus

@@ -30,6 +30,8 @@ def check_bus(make_bus: Callable[[], Bus], *, id: int = 1, absent: int = 252) ->
 
     def run(check: Callable[[Bus, int, int], None]) -> None:
         with closing(make_bus()) as bus:
+            for other in (absent, BROADCAST):  # all in one protocol
+                bus.speak(other, bus.protocol(id))
             check(bus, id, absent)
 
     return kept(globals(), ("bus", "id", "absent"), run)
@@ -80,16 +82,6 @@ def _nobody_answers_a_broadcast(bus: Bus, id: int, absent: int) -> None:
     assert bus.read(id, _spare(bus, id), 1).data == before, "the servo has taken its part of the sync write"
 
 
-def _a_registered_write_waits_for_its_action(bus: Bus, id: int, absent: int) -> None:
-    before = bus.read(id, _spare(bus, id), 1).data
-    other = b"\x00" if before == b"\x01" else b"\x01"
-    bus.reg_write(id, _spare(bus, id), other)
-    assert bus.read(id, _spare(bus, id), 1).data == before, "nothing happens before the action"
-    bus.action()
-    assert bus.read(id, _spare(bus, id), 1).data == other, "the action has carried it out"
-    bus.write(id, _spare(bus, id), before)
-
-
 class _Losses:
     """Loses the next transactions of a bus, by plan: the question ("question") or the answer ("answer")."""
 
@@ -97,6 +89,7 @@ class _Losses:
         self._plan = list(plan)
         self._inside = False
         self.asked = self.writes = 0
+        self._find = bus.protocol(BROADCAST).decoder().feed
         for name in ("_transfer", "_read_once"):  # all that a bus asks goes through one of them
             setattr(bus, name, self._losing(getattr(bus, name)))
 
@@ -106,7 +99,8 @@ class _Losses:
                 return ask(*question)
             id_: int = question[0] if isinstance(question[0], int) else question[1]
             self.asked += 1
-            self.writes += isinstance(question[0], bytes) and question[0][4] == Instruction.WRITE
+            if isinstance(question[0], bytes):
+                self.writes += self._find(question[0])[0].code == Instruction.WRITE
             fate = self._plan.pop(0) if self._plan else "ok"
             if fate == "question":
                 raise BusTimeout(id_)

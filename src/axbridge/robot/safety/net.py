@@ -336,7 +336,7 @@ class Safety:
         """``BAUD:NAME`` of each port that has no descriptor, for the guard that opens them by name."""
         ports = ((getattr(cycle.bus, "port", None), cycle) for cycle in self._real)
         return tuple(
-            (f"{port.baudrate}:{port.name}", cycle)
+            (f"{port.baudrate}:{port.port_name}", cycle)
             for port, cycle in ports
             if port is not None and port.ser is not None and port.fd is None and cycle.servos
         )
