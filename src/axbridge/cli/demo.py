@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, Any
 
 import typer
@@ -26,6 +27,7 @@ from axbridge.comparison.tables import acts_table
 from axbridge.comparison.walks import sides_of
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
+from axbridge.errors import AxBridgeError
 from axbridge.files import check_new, claimed
 from axbridge.fit import identify, write_params
 from axbridge.jit import COMPILED
@@ -34,11 +36,12 @@ from axbridge.motion.gait import Gait, can_walk
 from axbridge.motion.walking import WalkOutcome, walk
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
+from axbridge.recording.sample_logs import load
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 from axbridge.virtual.background import serving
 
-TAUGHT = (35.0, 65.0)  # degrees: the steps and falls that the model is identified from; the one to 90 it never sees
+SHOWN, TAUGHT = 90.0, 65.0  # degrees: the step and fall that is compared; the one that the model is identified from
 TRIES = 3  # of a recording with a gap: the virtual bus is silent while this computer is too busy
 TOO_BUSY = "this computer was too busy: {path} lacks {gap:.2f} s. Close other programs, and run it again"
 _FILES = ("sim.mcap", "identified.toml", "identified.mcap", "report.html", "report.png")
@@ -64,8 +67,8 @@ def demo(
     The servo steps to 90 degrees, then the arm falls. Without --port it is a virtual servo on a pseudo-terminal, driven
     by the code that drives real ones.
 
-    One model is the published one. The other is identified from this servo: from steps to 35 and 65 degrees, if the rig
-    has one servo and numba is installed.
+    One model is the published one. The other is identified from this servo: from a step to 65 degrees, if the rig has
+    one servo and numba is installed.
 
     A robot with legs, such as the rig bioloid, walks instead. It does so in the simulator;
     a page shows how its joints followed.
@@ -97,22 +100,29 @@ def _demo_arm(
     record = partial(_record, config.name, seed)
     alone = len(loaded.servos) == 1
     teaches = alone and COMPILED  # as plain Python a fit takes hours
-    first, *others = (out / path for path in _recordings(port))
-    kind = first.stem
-    files, taught = {kind: first, "sim": out / "sim.mcap"}, others if teaches else []
+    shown, taught = (out / path for path in _recordings(port))
+    kind = shown.stem
+    files = {kind: shown, "sim": out / "sim.mcap"}
     measured, published = _measured(loaded, config) if port is None else "servo", loaded.model_of(config).name
     # what moves behind the pseudo-terminal, which a recording of it names; a rig of real servos has none
     behind = served(loaded) if port is None else loaded
-    with progress(f"starting the {measured}", quiet=quiet) as show, hardware as device:
-        for path, angle in zip((files[kind], *taught), (90.0, *TAUGHT), strict=False):
-            for _ in range(TRIES if port is None else 1):
-                record(loaded, "real", path, angle, device, behind, show=show)
-                if not (gap := _gap(path, config.name)):
-                    break
-            if gap and port is None:
-                typer.echo(f"warning: {TOO_BUSY.format(path=path, gap=gap)}", err=True)
+    # on a new machine the servo's process compiles what it needs, and this one, meanwhile, what the fit does
+    fit_code = Thread(target=_compile, args=(served(loaded),), daemon=True)
+    with progress(f"starting the {measured}", quiet=quiet) as show:
+        if teaches:
+            fit_code.start()
+        with hardware as device:
+            if teaches:
+                fit_code.join()
+            for path, angle in ((shown, SHOWN), (taught, TAUGHT))[: 1 + teaches]:
+                for _ in range(TRIES if port is None else 1):
+                    record(loaded, "real", path, angle, device, behind, show=show)
+                    if not (gap := _gap(path, config.name)):
+                        break
+                if gap and port is None:
+                    typer.echo(f"warning: {TOO_BUSY.format(path=path, gap=gap)}", err=True)
     with progress(f"starting the simulator, {published}", quiet=quiet) as show:
-        record(loaded, "sim", files["sim"], 90.0, show=show)
+        record(loaded, "sim", files["sim"], SHOWN, show=show)
     real = open_recording(files[kind])
     before = compare(real, open_recording(files["sim"]), labels=(measured, published))
     after = None
@@ -121,7 +131,7 @@ def _demo_arm(
         with progress("identifying a model", quiet=quiet):
             write_params(_identified(loaded, taught, seed), files["model"])
         with progress("starting the simulator, identified model", quiet=quiet) as show:
-            record(loaded.with_model(str(files["model"])), "sim", files["identified"], 90.0, show=show)
+            record(loaded.with_model(str(files["model"])), "sim", files["identified"], SHOWN, show=show)
         after = compare(real, open_recording(files["identified"]), labels=(measured, "identified"))
     files |= {"report": out / "report.html", "picture": out / "report.png"}
     with progress("writing the report", quiet=quiet):
@@ -133,11 +143,17 @@ def _demo_arm(
     lines = [headline(before, after), "", table_text(acts_table(acts)), "", *_listed(files)]
     if alone and not COMPILED:
         lines += ["", "The third act, a model identified from recordings, needs numba: pip install numba"]
-    beside = f"--rig {rig} --model {files['model']}" if taught else files["sim"]
-    compared = f"axbridge compare {taught[0] if taught else files[kind]} {beside}"
+    beside = f"--rig {rig} --model {files['model']}" if teaches else files["sim"]
+    compared = f"axbridge compare {taught if teaches else files[kind]} {beside}"
     lines += _next([f"axbridge info {files[kind]}", compared, f"axbridge serve {rig} --link /tmp/arm"])
     more = {"identified": summary(after)} if after is not None else {}
     return "demo-1", {**summary(before), **more, "files": {name: str(path) for name, path in files.items()}}, lines
+
+
+def _compile(rig: Rig) -> None:
+    """What simulates a recording for a fit, unless this is done: by simulating one."""
+    with suppress(AxBridgeError):  # the fit will say so
+        simulate(load("xl330"), rig)
 
 
 def _listed(files: dict[str, Path]) -> list[str]:
@@ -150,9 +166,9 @@ def _next(commands: list[str]) -> list[str]:
 
 
 def _recordings(port: str | None) -> list[str]:
-    """Files of the servo's motions: the one that is compared, and those that the model is identified from."""
+    """Files of the servo's motions: the one that is compared, and the one that the model is identified from."""
     kind = "virtual" if port is None else "real"
-    return [f"{kind}.mcap", *(f"{kind}-{angle:.0f}.mcap" for angle in TAUGHT)]
+    return [f"{kind}.mcap", f"{kind}-{TAUGHT:.0f}.mcap"]
 
 
 def _record(
@@ -187,11 +203,10 @@ def _measured(rig: Rig, servo: ServoConfig) -> str:
     return f"virtual {'AX-12' if profile.units_name == 'ax' else profile.name.upper()}"
 
 
-def _identified(rig: Rig, taught: list[Path], seed: int) -> Any:
-    recordings = [open_recording(path) for path in taught]
+def _identified(rig: Rig, taught: Path, seed: int) -> Any:
     slopes = "cw_compliance_slope" in rig.profile_of(rig.servos[0]).registers
     model = MEASURED if slopes else "pendulum-servo"
-    return identify(recordings, rig, model, starts=STARTS, budget=BUDGET, seed=seed, richer=False)
+    return identify([taught], rig, model, starts=STARTS, budget=BUDGET, seed=seed, richer=False)
 
 
 _WALK_FILES = {"recording": "walk.mcap", "report": "report.html", "picture": "report.png"}

@@ -63,20 +63,22 @@ def progress(what: str, *, quiet: bool = False, steadily: bool = False) -> Itera
 @contextmanager
 def _lines(what: str, *, steadily: bool) -> Iterator[Show]:
     """Yields what says how far it is, a line every 10 s at most; `steadily`: a thread says so meanwhile, too."""
-    began = said = time.monotonic()
+    began = said = since = time.monotonic()
     latest: tuple[str, float | None] = what, None
+    first = 0.0  # the share at `since`: parts begin again at 0
 
     def say() -> None:
         nonlocal said
         said = time.monotonic()
         what, share = latest
-        passed = said - began
         done = "" if share is None else f" {share:.0%}"
-        left = f", about {passed * (1 - share) / share:.0f} s left" if share else ""
-        print(f"{printable(what)}{done}, {passed:.0f} s so far{left}", file=sys.stderr, flush=True)
+        left = f", about {(said - since) * (1 - share) / (share - first):.0f} s left" if share and share > first else ""
+        print(f"{printable(what)}{done}, {said - began:.0f} s so far{left}", file=sys.stderr, flush=True)
 
     def show(what: str, share: float | None = None, /) -> None:
-        nonlocal latest
+        nonlocal latest, since, first
+        if share is not None and (latest[1] is None or share < latest[1]):
+            since, first = time.monotonic(), share
         latest = what, share
         if time.monotonic() - said >= _EVERY:
             say()
