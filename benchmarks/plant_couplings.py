@@ -20,8 +20,8 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
+from axbridge.sim.engines.bullet.ahead import Book
 from axbridge.sim.engines.bullet.engine import BulletEngine
-from axbridge.sim.engines.bullet.implicit import Book
 from tests.support.humanoid import Humanoid
 from tests.support.one_joint import BV, FC, K_OMEGA, K_THETA, K, L, R, order, paper_servo, write_pendulum
 

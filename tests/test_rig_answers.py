@@ -13,7 +13,7 @@ from axbridge.motion.mirror import signs
 from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.recording import Recording
 from axbridge.robot.pose_check import impossible
-from axbridge.sim.body.effort import Body
+from axbridge.sim.body.inverse_dynamics import Body
 
 EYE = """<robot name="eye">
   <link name="base"/>

@@ -21,8 +21,7 @@ from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 from axbridge.servo.columns import Param, pack
-from axbridge.sim.body.link_paths import rooted_at
-from axbridge.sim.body.poses import posed
+from axbridge.sim.body.kinematics import posed, rooted_at
 from axbridge.sim.rollout import rollouts
 from tests.support.made_once import made_once
 

@@ -11,7 +11,7 @@ import pytest
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_tree
 from axbridge.motion.mtn import joints_of
-from axbridge.sim.body.poses import posed
+from axbridge.sim.body.kinematics import posed
 from tests.support.page_set import WALK_READY
 
 BIOLOID = Rig.load("bioloid")

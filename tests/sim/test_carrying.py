@@ -6,10 +6,8 @@ import pytest
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_tree
 from axbridge.motion.gait import JOINTS
-from axbridge.sim.body.carrying import Carrier, carried
-from axbridge.sim.body.effort import Body
-from axbridge.sim.body.inverse_dynamics import BaseMotion, wrenches
-from axbridge.sim.body.poses import posed
+from axbridge.sim.body.inverse_dynamics import BaseMotion, Body, Carrier, carried, wrenches
+from axbridge.sim.body.kinematics import posed
 
 BIOLOID = Rig.load("bioloid")
 TREE = read_tree(BIOLOID.urdf_path(), fixed_base=False)

@@ -12,7 +12,7 @@ from axbridge.errors import UsageError
 from axbridge.jit import as_tuple
 from axbridge.rotations import about, matrix
 from axbridge.sim.body.inverse_dynamics import BaseMotion, wrenches
-from axbridge.sim.body.poses import posed
+from axbridge.sim.body.kinematics import posed
 from axbridge.sim.engines.bullet.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
 
 AS_WRITTEN = '<mujoco><compiler discardvisual="true" fusestatic="false" balanceinertia="false"/></mujoco><link'

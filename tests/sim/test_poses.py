@@ -7,8 +7,7 @@ import pytest
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_tree
 from axbridge.rotations import matrix
-from axbridge.sim.body.link_paths import rooted_at
-from axbridge.sim.body.poses import posed
+from axbridge.sim.body.kinematics import posed, rooted_at
 
 AS_WRITTEN = '<mujoco><compiler discardvisual="true" fusestatic="false" balanceinertia="false"/></mujoco><link'
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from axbridge.sim.body.soles import inside
+from axbridge.sim.body.kinematics import inside
 
 SQUARE = np.array([(0, 0), (0.1, 0), (0.1, 0.06), (0, 0.06)])
 

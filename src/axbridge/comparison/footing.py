@@ -27,9 +27,7 @@ from axbridge.recording.recording import Recording
 from axbridge.recording.step_format import BASE
 from axbridge.rotations import matrix_of_roll_pitch_yaw
 from axbridge.sim.body.inverse_dynamics import BaseMotion, accelerated, wrenches
-from axbridge.sim.body.link_paths import rooted_at
-from axbridge.sim.body.poses import Posed, posed
-from axbridge.sim.body.soles import Sole, inside, soles_of
+from axbridge.sim.body.kinematics import Posed, Sole, inside, posed, rooted_at, soles_of
 
 _SMOOTH = 0.05  # s on either side from which speeds and accelerations are taken: rounding makes shorter ones worthless
 _LIFTED = 0.003  # m: between feet whose heights differ by less, the weight is taken to pass over bit by bit

@@ -35,8 +35,7 @@ from axbridge.config.urdf import Tree
 from axbridge.errors import RecordingError, RigError, UsageError
 from axbridge.recording.recording import Recording
 from axbridge.sim.body.inverse_dynamics import BaseMotion, wrenches
-from axbridge.sim.body.link_paths import rooted_at, way_to_base
-from axbridge.sim.body.poses import posed
+from axbridge.sim.body.kinematics import posed, rooted_at, way_to_base
 
 CARRIED = 4  # columns: inertia, kg·m²; torque a·sin(θ) + b·cos(θ) + c: a, b, c, N·m
 _BLOCK = 20_000  # samples at a time: memory

@@ -29,8 +29,8 @@ from axbridge.motion.planning import Bounds, check
 from axbridge.servo.columns import Param, pack
 from axbridge.servo.feed_forward import volts_per_radian
 from axbridge.servo.steady import SteadyServo
-from axbridge.sim.body.effort import Body
-from axbridge.sim.body.link_paths import way_to_base
+from axbridge.sim.body.inverse_dynamics import Body
+from axbridge.sim.body.kinematics import way_to_base
 from axbridge.units import RPM
 
 _STILL = 0.05  # rad/s: dry friction has its whole size from about twice this speed on

@@ -23,9 +23,8 @@ from axbridge.config.urdf import Tree
 from axbridge.errors import RigError, UsageError
 from axbridge.rotations import about
 from axbridge.servo.feed_forward import goal_offset
-from axbridge.sim.body.carrying import Carrier, carried
-from axbridge.sim.body.inverse_dynamics import BaseMotion, wrenches
-from axbridge.sim.body.poses import posed
+from axbridge.sim.body.inverse_dynamics import BaseMotion, Carrier, carried, wrenches
+from axbridge.sim.body.kinematics import posed
 
 SIDES = ("left", "right")
 _OTHER = {"left": "right", "right": "left"}

@@ -7,7 +7,7 @@ import numpy as np
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError
 from axbridge.motion.moves import Signs
-from axbridge.sim.body.poses import posed
+from axbridge.sim.body.kinematics import posed
 
 _SIDES = (("left", "right"), ("Left", "Right"), ("LEFT", "RIGHT"), ("l_", "r_"), ("L_", "R_"))
 _MIRROR = np.array([1.0, -1.0, 1.0])  # the robot's left is +y

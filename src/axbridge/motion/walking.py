@@ -27,7 +27,8 @@ from axbridge.robot.sensors import ImuSample
 from axbridge.robot.simulation import Simulation, hold_up
 from axbridge.robot.watch import Watch
 from axbridge.rotations import Vector, roll_pitch_yaw, turned
-from axbridge.sim.body.soles import Contact, inside, soles_of
+from axbridge.sim.body.kinematics import inside, soles_of
+from axbridge.sim.engine import Contact
 from axbridge.state import ServoState, StepReport
 
 _STANDS = 0.5  # N: pressed with less, a foot carries nothing

@@ -10,8 +10,7 @@ import numpy as np
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError
 from axbridge.robot.joint import Joint
-from axbridge.sim.body.poses import posed
-from axbridge.sim.body.soles import Sole, soles_of
+from axbridge.sim.body.kinematics import Sole, posed, soles_of
 
 _BEYOND = math.radians(10)  # a limp joint may hang a little beyond its soft limit; so far it cannot
 _INSIDE, _THICK = 0.008, 0.012  # m: so far within the edges of another foot's sole, and so near to it, is in that foot

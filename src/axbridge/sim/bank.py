@@ -28,11 +28,7 @@ _KEPT = 0.055  # s of past states
 
 
 class Motors(Protocol):
-    """What a servo's firmware needs of a bank.
-
-    Attributes:
-        state: (servos, len(State)), as of the latest step.
-    """
+    """What a servo's firmware needs of a bank; `state` is as of the latest step, (servos, len(State))."""
 
     state: FloatArray
 
@@ -47,17 +43,11 @@ class Motors(Protocol):
 
 
 class Bank(Motors, Protocol):
-    """The motors and joints of a rig, one row a dynamixel servo.
+    """The motors and joints of a rig, one row a dynamixel servo."""
 
-    Attributes:
-        supply: Volts of each bus, (buses,); writable.
-        time: s.
-        foresight: How long every command takes to act at least, s.
-    """
-
-    supply: FloatArray
-    time: float
-    foresight: float
+    supply: FloatArray  # volts of each bus, (buses,); writable
+    time: float  # s
+    foresight: float  # s: how long every command takes to act at least
 
     @property
     def behind(self) -> float:

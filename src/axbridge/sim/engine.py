@@ -19,47 +19,10 @@ from axbridge.config.rig import Rig
 from axbridge.config.urdf import JointFacts, Tree, read_tree
 from axbridge.errors import RigError
 from axbridge.rotations import LinkPose, Quaternion, Vector
-from axbridge.sim.body.soles import Contact
+from axbridge.sim.engines.ideal_joints import IdealJoint
 from axbridge.sim.substep import Drives
 
-UNLIMITED = 1e6  # N·m: most torque of an ideal motor that nothing limits
 _SUBSTEP = 1e-3  # s
-
-
-class IdealMotor(Protocol):
-    """A joint that the engine itself moves: a motor that holds a speed within a torque limit, a spring, a damper.
-
-    Units: rad, N·m, or m, N.
-
-    Attributes:
-        joint: Its joint.
-        stops: Lowest and highest position.
-        kinematic: Whether it moves nothing with a mass; then no torque decides where it goes.
-        stiffness: Of the spring, towards position 0.
-    """
-
-    joint: str
-    stops: tuple[float, float]
-    kinematic: bool
-    stiffness: float
-
-    @property
-    def damping(self) -> float:
-        """Of the damper, N·m·s/rad or N·s/m."""
-
-    @property
-    def row(self) -> tuple[float, float]:
-        """Speed that the motor is to reach, and the most torque it may use for it."""
-
-    @property
-    def user_torque(self) -> float:
-        """Torque laid on beside the motor."""
-
-    def attach(self, facts: JointFacts, *, weightless: bool) -> None:
-        """Learn of the joint what the URDF says, and whether it moves nothing with a mass."""
-
-    def sense(self, position: float, speed: float, torque: float, time: float) -> None:
-        """Learn what the joint did: the motor's torque in the physics step that ended at `time`, s."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +54,13 @@ class Scene:
     self_collision: bool = False
     base_height: float = 0.0
     joints: Sequence[str] = ()
-    ideal: Sequence[IdealMotor] = ()
+    ideal: Sequence[IdealJoint] = ()
     start: Mapping[str, float] = field(default_factory=dict)
     stops: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     gui: bool = False
 
     @classmethod
-    def of(cls, rig: Rig, ideal: Sequence[IdealMotor]) -> Scene:
+    def of(cls, rig: Rig, ideal: Sequence[IdealJoint]) -> Scene:
         """The world of a rig, its Dynamixels' joints first.
 
         Raises:
@@ -154,6 +117,20 @@ class LinkMotion(NamedTuple):
     turned: Quaternion
     speed: Vector
     spin: Vector
+
+
+class Contact(NamedTuple):
+    """A point at which a link touches what is not the robot, as of the engine's latest whole step.
+
+    Attributes:
+        link: Its name.
+        point: In the world, m.
+        force: What pushes the link there, pressure and friction, in the world, N.
+    """
+
+    link: str
+    point: Vector
+    force: Vector
 
 
 class Engine(Protocol):

@@ -26,7 +26,7 @@ A step of a lane goes like this:
    second order in h, though it is taken before the step is solved.
 5. *The motor* gives a line over the speed, torque - damping·ω, and the gear the most that dry friction can take up. It
    needs the load, because friction grows with what the gear passes on.
-6. *The step itself* (`one_body.spin`): damping is implicit and exact for a constant torque, friction at most stops the
+6. *The step itself* (`one_joint.spin`): damping is implicit and exact for a constant torque, friction at most stops the
    joint. `stopped` then ends it at the hard stops.
 7. *Backlash*, where a model has it: a rotor that is loose is stepped by itself, with the motor's torque, and the joint
    without; then they meet, or part. That is known only when both have moved.
@@ -52,8 +52,7 @@ from axbridge.servo.friction import Friction, budget_at
 from axbridge.servo.motor import Motor, end_current, fitted_weight, push, warmed
 from axbridge.servo.position_laws import Loop, felt, lagging, position_law, saturated
 from axbridge.servo.position_loop import follow_goal, loop_of
-from axbridge.sim.backlash import leaves, meeting
-from axbridge.sim.one_body import spin, stopped
+from axbridge.sim.one_joint import leaves, meeting, spin, stopped
 from axbridge.sim.runs import Regime, Runs
 
 _WIDTH = 16  # lanes

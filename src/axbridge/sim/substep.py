@@ -26,12 +26,11 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
 from axbridge.servo.columns import Joint, Param, Passive, State, friction_of, motor_of
-from axbridge.servo.friction import Friction, budget
-from axbridge.servo.motor import Motor, end_current, push, temperature_step, warmed
-from axbridge.servo.position_laws import Loop, asked
+from axbridge.servo.friction import budget
+from axbridge.servo.motor import end_current, push, temperature_step, warmed
+from axbridge.servo.position_laws import asked
 from axbridge.servo.position_loop import control, loop_of
-from axbridge.sim.backlash import rest
-from axbridge.sim.one_body import spin
+from axbridge.sim.one_joint import rest, spin
 
 NOISE = 4096  # entries of the noise table
 # Rows of the workspace. What acts on each joint: torque at rest, damping, armature, largest impulse of dry friction;
@@ -78,22 +77,6 @@ class Drives(NamedTuple):
     carrying: bool
 
 
-class DriveTrain(NamedTuple):
-    """What of a servo stays as it is within a step.
-
-    Attributes:
-        loop: With the registers in force.
-        motor: With the resistance of a winding as warm as it is.
-        friction: Dry friction.
-        viscous: N·m·s/rad.
-    """
-
-    loop: Loop
-    motor: Motor
-    friction: Friction
-    viscous: float
-
-
 @jit
 def gather(index: int, step: float, drives: Drives) -> None:
     """What acts on every joint in a substep: rows TORQUE, DAMPING, ARMATURE and LIMIT of the workspace.
@@ -121,10 +104,7 @@ def gather(index: int, step: float, drives: Drives) -> None:
             limit[j] += step * params[row, Param.OUTPUT]
             hiss = params[row, Param.NOISE] * noise[(index * 31 + row * 977) % NOISE]
             state[row, State.READING] = side[j] * angle + params[row, Param.OFFSET] + hiss
-            moving, drag, dry = drive_train(
-                side[j], drive_train_of(params[row], command[row], state[row, State.TEMPERATURE]), command[row],
-                joint[j], state[row, State.READING], state[row, State.VOLTAGE], step, pull[j], 0.0,
-            )  # fmt: skip
+            moving, drag, dry = _drive_train(side[j], params[row], command[row], state[row], joint[j], step, pull[j])
             if loose[j] != 0.0:
                 rotor[j], joint[j, Joint.ROTOR_SPEED] = spin(
                     joint[j, Joint.ROTOR_SPEED], params[row, Param.ARMATURE], moving, drag, dry, step
@@ -221,69 +201,37 @@ def workspace(joints: int) -> FloatArray:
 
 
 @jit
-def drive_train_of(params: FloatArray, command: FloatArray, temperature: float) -> DriveTrain:
-    """What of a servo stays as it is within a step.
+def _drive_train(
+    side: float, params: FloatArray, command: FloatArray, state: FloatArray, joint: FloatArray, step: float, load: float
+) -> tuple[float, float, float]:
+    """Loop, motor and gear of one servo over a step of `step` s under a load torque (joint side, N·m), by its rows.
 
-    Args:
-        params: Its row of `Param`.
-        command: Its row of `Command`.
-        temperature: Of the winding, degC.
-    """
-    above = temperature - params[Param.AMBIENT]
-    resistance = warmed(params[Param.RESISTANCE], params[Param.RESISTANCE_PER_KELVIN], above)
-    motor = motor_of(params, resistance)
-    return DriveTrain(loop_of(params, command), motor, friction_of(params), params[Param.VISCOUS])
-
-
-@jit
-def drive_train(
-    side: float, train: DriveTrain, command: FloatArray, joint: FloatArray, reading: float, supply: float, step: float,
-    load: float, blur: float,
-) -> tuple[float, float, float]:  # fmt: skip
-    """Loop, motor and gear of one servo over a step.
-
-    Args:
-        side: Servo angle over joint angle, 1 or -1.
-        train: From `drive_train_of`.
-        command: The servo's row of `Command`.
-        joint: The joint's row of `Joint`; RESISTANCE, LEFT and HELD are set, for `settle`.
-        reading: Position as the sensor has it, rad, servo side.
-        supply: V.
-        step: s.
-        load: Load torque, joint side, N·m.
-        blur: See `control`.
+    RESISTANCE, LEFT and HELD of the joint are set, for `_settle`.
 
     Returns:
         The motor's torque at zero speed, joint side, N·m; its damping, with viscous friction, N·m·s/rad; the largest
         impulse of dry friction, N·m·s.
     """
+    supply, above = state[State.VOLTAGE], state[State.TEMPERATURE] - params[Param.AMBIENT]
+    motor = motor_of(params, warmed(params[Param.RESISTANCE], params[Param.RESISTANCE_PER_KELVIN], above))
     angle, omega = side * joint[Joint.ANGLE], side * joint[Joint.SPEED]
-    control(command, joint, train.loop, train.motor, reading, angle, omega, supply, step, blur)
+    control(command, joint, loop_of(params, command), motor, state[State.READING], angle, omega, supply, step, 0.0)
     if joint[Joint.LOOSE] != 0.0:  # the loop sees the joint, the motor its rotor
         joint[Joint.VOLTS] -= joint[Joint.FEEDBACK] * omega
         joint[Joint.FEEDBACK] = 0.0
         omega, load = side * joint[Joint.ROTOR_SPEED], 0.0
     torque = drag = 0.0
     if joint[Joint.OPEN] == 0.0:
-        pushed = push(train.motor, joint[Joint.VOLTS], joint[Joint.FEEDBACK], omega, joint[Joint.CURRENT], supply, step)
+        pushed = push(motor, joint[Joint.VOLTS], joint[Joint.FEEDBACK], omega, joint[Joint.CURRENT], supply, step)
         torque, drag = side * pushed.torque, pushed.damping
         joint[Joint.RESISTANCE], joint[Joint.LEFT], joint[Joint.HELD] = pushed.resistance, pushed.left, pushed.held
-    dry = budget(train.friction, omega, torque - side * drag * omega, -load)
-    return torque, drag + train.viscous, step * dry
+    dry = budget(friction_of(params), omega, torque - side * drag * omega, -load)
+    return torque, drag + params[Param.VISCOUS], step * dry
 
 
 @jit
-def settle(joint: FloatArray, constant: float, mean: float) -> float:
-    """Bring the joint's CURRENT to the end of a substep of mean servo speed `mean` (rad/s).
-
-    Args:
-        joint: Its row of `Joint`, as `drive_train` left it.
-        constant: Of the motor, V·s/rad.
-        mean: rad/s, servo side.
-
-    Returns:
-        Mean voltage over the motor, V.
-    """
+def _settle(joint: FloatArray, constant: float, mean: float) -> float:
+    """Bring a joint's CURRENT to the end of a substep of mean servo speed `mean` (rad/s); the mean voltage, V."""
     if joint[Joint.OPEN] != 0.0:
         joint[Joint.CURRENT] = 0.0
         return 0.0
@@ -304,7 +252,7 @@ def _book(
 ) -> None:  # fmt: skip
     """Current, energy, heat and the public state after a substep of mean joint speed `mean`."""
     supply = state[State.VOLTAGE]
-    applied = settle(joint, params[Param.CONSTANT], side * mean)
+    applied = _settle(joint, params[Param.CONSTANT], side * mean)
     current = joint[Joint.CURRENT]
     state[State.READING] += side * mean * step  # the loop saw the position at the substep's start
     state[State.ANGLE] = side * joint[Joint.ANGLE]

@@ -16,8 +16,7 @@ from axbridge.config.rig import Rig
 from axbridge.rotations import Quaternion, matrix, of_axis
 from axbridge.servo.columns import Command
 from axbridge.sim.bank import ServoBank
-from axbridge.sim.body.poses import posed
-from axbridge.sim.body.soles import soles_of
+from axbridge.sim.body.kinematics import posed, soles_of
 from axbridge.sim.engine import Engine
 
 _ABOVE = 0.02  # m that the robot is held above the floor at first

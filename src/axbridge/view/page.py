@@ -34,7 +34,7 @@ from axbridge.robot.robot import Robot
 from axbridge.robot.simulation import hold_up
 from axbridge.robot.twin.residuals import REMEDIES
 from axbridge.rotations import LinkPose
-from axbridge.sim.body.soles import Contact
+from axbridge.sim.engine import Contact
 from axbridge.state import BusEvent, StepReport, StepTable
 from axbridge.view.actions import Actions, Desk, end_of_range
 from axbridge.view.description import described, page

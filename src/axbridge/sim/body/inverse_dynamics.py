@@ -1,16 +1,23 @@
-"""What each joint of a robot has to give along a motion. MuJoCo works it out, moment by moment."""
+"""What each joint of a robot has to give along a motion: in the air, bolted down, or standing on flat feet.
+
+MuJoCo works it out, moment by moment. A robot that stands is looked at from one of its feet, which does not move; the
+floor's push on the other foot is taken from there.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
+from axbridge.config.rig import Rig
 from axbridge.config.urdf import Tree
-from axbridge.errors import UsageError
-from axbridge.sim.body.poses import Posed, posed
+from axbridge.errors import RigError, UsageError
+from axbridge.sim.body.kinematics import Posed, Sole, posed, rooted_at, soles_of, way_to_base
 
 _NOTHING = 1e-14  # kg and kg·m², of a base without mass: MuJoCo wants some of what moves
 
@@ -92,7 +99,7 @@ def wrenches(
 @lru_cache(maxsize=16)
 def _model(tree: Tree) -> tuple[Any, IntArray]:
     """A MuJoCo model of a robot that floats without gravity, and the degree of freedom of each joint, (joints,)."""
-    from axbridge.sim.body.mujoco_tree import add_links, new_spec
+    from axbridge.sim.engines.mujoco.model import add_links, new_spec
 
     spec = new_spec()
     spec.option.gravity = np.zeros(3)
@@ -118,3 +125,138 @@ def cross(a: FloatArray, b: FloatArray) -> FloatArray:
     """Of rows (n, 3); `np.cross` takes several times as long."""
     found: FloatArray = a[:, [1, 2, 0]] * b[:, [2, 0, 1]] - a[:, [2, 0, 1]] * b[:, [1, 2, 0]]
     return found
+
+
+class Carrier(NamedTuple):
+    """A leg that may stand.
+
+    Attributes:
+        joints: Columns of its joints, the whole way from the base to the foot.
+        held: Where the zero-moment point is while it stands alone, m, (n, 2) or (1, 2), on the floor.
+    """
+
+    joints: list[int]
+    held: FloatArray
+
+
+class Carried(NamedTuple):
+    """What a robot on the floor has to give.
+
+    Attributes:
+        torque: N·m, (n, joints).
+        zmp: The zero-moment point, m, (n, 2).
+    """
+
+    torque: FloatArray
+    zmp: FloatArray
+
+
+def carried(
+    tree: Tree, taken: Wrenches, place: FloatArray, legs: tuple[Carrier, Carrier], floor: float = 0.0
+) -> Carried:
+    """Let a robot stand on the floor, on one leg or two.
+
+    All that moves takes a push of the floor. The legs share it by where the zero-moment point is between them.
+    """
+    force, moment = taken.force, taken.moment + cross(place, taken.force)  # of the floor, about the world's origin
+    zmp = np.column_stack((floor * force[:, 0] - moment[:, 1], floor * force[:, 1] + moment[:, 0]))
+    zmp /= np.maximum(force[:, 2:], 1e-3)
+    height = np.full(len(force), floor)
+    twist = moment - cross(np.column_stack((zmp, height)), force)
+    one, other = legs
+    apart = one.held - other.held
+    squared = np.maximum(np.sum(apart**2, axis=1), 1e-12)  # both may be held in the middle
+    share = np.clip(np.sum((zmp - other.held) * apart, axis=1) / squared, 0.0, 1.0)[:, None]
+    beside = zmp - other.held - share * apart
+    torque = taken.torque.copy()
+    links = tree.dof.tolist()
+    for leg, part in ((one, share), (other, 1 - share)):
+        under = np.column_stack((leg.held + beside, height))
+        for column in leg.joints:
+            link = links.index(column)
+            pushed = cross(under - taken.where.place[link], part * force) + part * twist
+            torque[:, column] -= np.sum(taken.where.axis[link] * pushed, axis=1)
+    return Carried(torque, zmp)
+
+
+class Effort(NamedTuple):
+    """What a motion takes at n moments.
+
+    Attributes:
+        torque: Of each joint of the tree, N·m, (n, joints).
+        zmp: Zero-moment point beside the middle of both soles, m, (n, 2); zeros where the robot is bolted down.
+        slip: How far the second foot has gone, x, y, z in m and its lean in two directions in rad, (n, 5); likewise.
+    """
+
+    torque: FloatArray
+    zmp: FloatArray
+    slip: FloatArray
+
+
+@dataclass(frozen=True)
+class Body:
+    """A robot that is bolted down, or stands on two feet.
+
+    Attributes:
+        tree: Its links; the first is what does not move.
+        gravity: In the frame of that link, m/s², (3,).
+        soles: None bolted down; two, the first one's link is the first of the tree.
+        home: Place and rotation of the second foot's link where it has to stay, (3,) and (3, 3).
+        room: How far the zero-moment point may go from the middle of both soles, m, (2,).
+    """
+
+    tree: Tree
+    gravity: FloatArray
+    soles: tuple[Sole, ...] = ()
+    home: tuple[FloatArray, FloatArray] = (np.zeros(3), np.eye(3))
+    room: tuple[float, float] = (math.inf, math.inf)
+
+    @classmethod
+    def of(cls, rig: Rig, positions: dict[str, float]) -> Body:
+        """The body of a rig."""
+        tree, world = rig.tree(), rig.world
+        assert world is not None  # else it had no tree
+        gravity = np.array(world.gravity)
+        if world.fixed_base:
+            return cls(tree, gravity)
+        feet = soles_of(rig, tree, positions)
+        if len(feet) != 2:
+            why = f"{len(feet)} links with a box for a sole stand on the floor in this pose"
+            raise RigError(rig.path, "world", why, "start from a pose on two feet, or let fixed_base = true")
+        names = [tree.links[sole.link] for sole in feet]
+        tree = rooted_at(tree, feet[0].link)
+        soles = tuple(sole._replace(link=tree.links.index(name)) for sole, name in zip(feet, names, strict=True))
+        home = posed(tree, tree.pose(positions)[None])
+        body = cls(tree, gravity, soles, (home.place[soles[1].link, 0], home.turn[soles[1].link, 0]))
+        corners = np.array(
+            [body._in_first(k, corner) for k, sole in enumerate(soles) for corner in (sole.low, sole.high)]
+        )
+        middle = body._centres().mean(axis=0)
+        reach = np.abs(corners - middle)
+        return replace(body, room=(float(reach[:, 0].min()), float(reach[:, 1].max())))
+
+    def effort(self, position: FloatArray, speed: FloatArray, acceleration: FloatArray) -> Effort:
+        """What a motion takes: its joints' angles (rad), speeds and accelerations, (n, joints) each."""
+        held = wrenches(self.tree, position, speed, acceleration, self.gravity)
+        if not self.soles:
+            return Effort(held.torque, np.zeros((len(position), 2)), np.zeros((len(position), 5)))
+        return self._on_feet(held)
+
+    def _on_feet(self, held: Wrenches) -> Effort:
+        """The first foot is held: the second one's push comes up its leg, and goes down the first."""
+        first, second = self._centres()
+        leg = [int(dof) for dof in self.tree.dof[way_to_base(self.tree, self.soles[1].link)] if dof >= 0]
+        legs = Carrier(leg, second[None]), Carrier([], first[None])
+        found = carried(self.tree, held, held.where.place[0], legs, float(self.soles[0].low[2]))
+        place, turn = held.where.place[self.soles[1].link], held.where.turn[self.soles[1].link]
+        turned = np.swapaxes(turn, -1, -2) @ self.home[1]
+        slip = np.column_stack((place - self.home[0], turned[:, 0, 2], turned[:, 1, 2]))
+        return Effort(found.torque, found.zmp - (first + second) / 2, slip)
+
+    def _centres(self) -> FloatArray:
+        """Of both soles, in the frame of the first foot, m, (2, 2)."""
+        return np.array([self._in_first(k, sole.middle) for k, sole in enumerate(self.soles)])
+
+    def _in_first(self, sole: int, point: FloatArray) -> FloatArray:
+        found = self.home[0] + self.home[1] @ point if sole else point
+        return np.array(found[:2])

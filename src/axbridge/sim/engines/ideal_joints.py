@@ -1,7 +1,7 @@
 """Joints without a Dynamixel: Webots' motor row, springs, dampers and static friction, in one world with the servos.
 
-A motor row tries to bring the joint to the commanded speed, by at most its torque limit. The engine moves the joint
-(`axbridge.sim.engine.IdealMotor`); here are its set-points. Source: Webots Reference Manual, Motor, Servo and
+A motor row tries to bring the joint to the commanded speed, by at most its torque limit. The engine moves the joint;
+here are its set-points. Source: Webots Reference Manual, Motor, Servo and
 JointParameters.
 """
 
@@ -15,7 +15,8 @@ from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import JointFacts
 from axbridge.servo.setpoints import Setpoints
 from axbridge.servo.velocity_pid import VelocityController
-from axbridge.sim.engine import UNLIMITED
+
+_UNLIMITED = 1e6  # N·m: most torque of a motor that nothing limits
 
 
 class IdealJoint:
@@ -54,7 +55,7 @@ class IdealJoint:
         self._gains_set = 0
 
     def attach(self, facts: JointFacts, *, weightless: bool) -> None:
-        """Learn of the joint; see `IdealMotor`. What the URDF says of its damping and friction adds to the rig's."""
+        """Learn what the URDF says: its damping and friction add to the rig's. A joint may move nothing with a mass."""
         self.type = "linear" if facts.linear else "rotational"
         self.kinematic = weightless
         self._own_damping += facts.damping
@@ -63,7 +64,7 @@ class IdealJoint:
             self.stops = facts.low, facts.high
 
     def sense(self, position: float, speed: float, torque: float, time: float) -> None:
-        """Learn what the joint did in the latest physics step."""
+        """Learn what the joint did in the physics step that ended at `time`, s; `torque` is the motor's."""
         self.position, self.speed, self.torque, self.time = position, speed, torque, time
 
     def command(self, setpoints: Setpoints) -> None:
@@ -98,7 +99,7 @@ class IdealJoint:
         """Speed target of the motor row, and the most torque it may use."""
         wanted = self._setpoints
         if self.kinematic:
-            return self._kinematic_speed, UNLIMITED
+            return self._kinematic_speed, _UNLIMITED
         if wanted is None or wanted.torque is not None or not self._drives(wanted):
             return 0.0, self.friction
         return self._controller.speed, max(self.friction, wanted.available_torque)

@@ -10,10 +10,8 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
 from axbridge.rotations import LinkPose
-from axbridge.sim.body.soles import Contact
-from axbridge.sim.engine import LinkMotion, substeps
-from axbridge.sim.engines.bullet.ahead import AheadEngine, System
-from axbridge.sim.engines.bullet.implicit import Book, settle_at, workspace
+from axbridge.sim.engine import Contact, LinkMotion, substeps
+from axbridge.sim.engines.bullet.ahead import AheadEngine, Book, System, settle_at, workspace
 
 _STANDARD_GRAVITY = 9.80665
 

@@ -25,13 +25,10 @@ from axbridge.arrays import FloatArray
 from axbridge.config.mesh import Mesh
 from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
 from axbridge.errors import RigError, SimulationDiverged, UsageError
-from axbridge.jit import as_tuple
+from axbridge.jit import as_tuple, jit
 from axbridge.rotations import LinkPose
-from axbridge.sim.body.soles import Contact
-from axbridge.sim.engine import LinkMotion, Scene, arrange, substeps
-from axbridge.sim.engines.bullet.ahead import AheadEngine, System
-from axbridge.sim.engines.bullet.implicit import Book, settle_at, workspace
-from axbridge.sim.engines.bullet.speeds import FIRM, ask, begin, share, survey, take_over
+from axbridge.sim.engine import Contact, LinkMotion, Scene, arrange, substeps
+from axbridge.sim.engines.bullet.ahead import AheadEngine, Book, System, forget, settle_at, workspace
 from axbridge.sim.engines.bullet.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
 
 
@@ -72,6 +69,18 @@ _SLOW = 0.1  # m/s: faster along an axis, a contact point is about to leave or t
 _ERP = 48.0  # 1/s: of the way that a joint is past its stop; Bullet's 0.2 a step throws it back in short steps
 _SUDDEN = 30.0  # rad/s: what a landing makes a light link's speed within a step
 _CALM = 0.01  # rad/s
+_FIRM = 1.0  # N·m·s: what a hard stop may take within a step
+# rad/s: how far off the prediction a joint is still held by its motor. More holds a landing, but a motor that holds its
+# speed whatever it takes tears feet loose from the floor: a servo gives way. So where contacts hold the robot, it is
+# little more than what the step before was off.
+_MARGIN, _LITTLE = 10.0, 0.3
+_JUMP = 0.2  # rad/s: changes of speed above this within a physics step count as collisions
+_NEAR = 0.02  # rad
+_GIVE = 0.3  # of a lead that is not due, a step
+_DIVERGED = 1e4  # rad/s
+_STILL = 0.5  # rad/s: where a robot stands every joint is slower
+_PAST = 0.005  # rad past a stop that ask for more sweeps
+_STRAIN = 1.0  # rad/s off the speed asked for, likewise
 
 
 class BulletEngine(AheadEngine):
@@ -224,15 +233,15 @@ class BulletEngine(AheadEngine):
         self._system = System(inertia, self._loads, self._book, self._work, self.resting)
         # A load that gravity and speed make goes on growing; one that contacts make jumps.
         smooth = self._surprise < _CALM and not rested and not self.resting
-        begin(self._book, self._loads, load, smooth, self.physics_step, self._work)
+        _begin(self._book, self._loads, load, smooth, self.physics_step, self._work)
         self._left = self._substeps
 
     def _finish(self) -> None:
         """Let Bullet do the step that was predicted, and take over what really happened."""
         dt, resting, before = self.physics_step, self.resting, self._speeds
-        ask(self._book, self._stops, before, dt, resting, self._surprise, self._asked, self._low, self._high)
+        _ask(self._book, self._stops, before, dt, resting, self._surprise, self._asked, self._low, self._high)
         applied = self._step(self._asked, self._low, self._high)
-        self._surprise = take_over(
+        self._surprise = _take_over(
             self._book, self._system.inertia, before, self._speeds, self._positions, applied, self._loads[1], dt,
             resting, self._asked,
         )  # fmt: skip
@@ -241,7 +250,7 @@ class BulletEngine(AheadEngine):
         """Advance one physics step at joint speeds `speed` as far as torques between `low` and `high` can hold them."""
         applied = np.empty(len(speed))
         near = 0.0 if self._touching else self.physics_step * _SUDDEN
-        share(speed, low, high, self._positions, self._stops, near, FIRM / self.physics_step, self._orders, applied)
+        _share(speed, low, high, self._positions, self._stops, near, _FIRM / self.physics_step, self._orders, applied)
         speeds, middle, reach = self._orders.tolist()
         if any(middle):
             bullet.setJointMotorControlArray(self.body, self.links, bullet.TORQUE_CONTROL, forces=middle, **self._on)
@@ -358,7 +367,7 @@ class BulletEngine(AheadEngine):
             positions, speeds, _, used = zip(*states, strict=True)
             # three times faster than to let numpy take tuples in
             self._row.pack_into(figures.data, 0, *positions, *speeds, *used)
-        worst, self._strained = survey(figures, asked, self._stops, applied)
+        worst, self._strained = _survey(figures, asked, self._stops, applied)
         if worst >= 0:
             raise SimulationDiverged(self.joints[worst], self._time)
 
@@ -409,3 +418,159 @@ def _on_disk(scene: Scene) -> Iterator[Path]:
         file = folder() / urdf.name
         file.write_text(text, encoding="utf-8")
         yield file
+
+
+# What the velocity motors are asked for, once a physics step, and what comes back: arithmetic only. Torque that Bullet
+# applied and the servo did not give is owed: what is left of the servo's momentum goes into the next substeps.
+
+
+@jit
+def _begin(book: FloatArray, load: FloatArray, fresh: FloatArray, smooth: bool, step: float, work: FloatArray) -> None:
+    """At the start of a physics step: take over the `fresh` load (n,), N·m, and begin to count what acts on the joints.
+
+    `load` and `work` are those of `System`. A load that is not `smooth` does not go on growing as it did.
+    """
+    n = book.shape[0]
+    for j in range(n):
+        load[1, j] = (fresh[j] - load[0, j]) / step if smooth else 0.0
+        load[0, j] = fresh[j]
+        book[j, Book.PUSH] = book[j, Book.DEBT]
+        book[j, Book.DAMP] = book[j, Book.CLOCK] = 0.0
+        book[j, Book.START] = book[j, Book.ANGLE]
+        book[j, Book.START_SPEED] = book[j, Book.SPEED]
+    forget(work)
+
+
+@jit
+def _ask(
+    book: FloatArray, stops: FloatArray, actual: FloatArray, step: float, resting: bool, missed: float,
+    asked: FloatArray, low: FloatArray, high: FloatArray,
+) -> None:  # fmt: skip
+    """At the end of a physics step: the speed to ask of Bullet, and the lowest and highest torque to be spent on it.
+
+    Without contact it is the mean speed of the step, so that Bullet's one-step rule for positions makes no error, and
+    the servos keep their own speed at its end. A contact leaves the joints at the speed it lets them have, so there
+    they get that of the end; see `_keep_pace`. Bullet starts from the middle of both torques, which is what is
+    expected. `actual` are Bullet's speeds at the start; `missed` is what `_take_over` said of the step before.
+    """
+    margin = min(_LITTLE + missed, _MARGIN) if resting else _MARGIN
+    for j in range(book.shape[0]):
+        end = book[j, Book.SPEED]
+        armature = book[j, Book.ARMATURE]
+        book[j, Book.FORETOLD] = end
+        if book[j, Book.PLAY] > 0.0:
+            # What passed on to a joint with backlash is known; below, what its rotor kept is taken off again.
+            book[j, Book.PUSH] += armature * (end - book[j, Book.START_SPEED])
+        if book[j, Book.PLAY] > 1.0:
+            book[j, Book.DAMP] = 0.0
+        asked[j] = end if resting else (book[j, Book.ANGLE] - book[j, Book.START]) / step
+        stiffness = armature + book[j, Book.DAMP]  # N·m·s for each rad/s that the joint is off the prediction
+        needed = book[j, Book.PUSH] - armature * (end - book[j, Book.START_SPEED])
+        reach = stiffness * (abs(asked[j] - actual[j]) + margin)
+        near = _NEAR + step * abs(actual[j])
+        angle = book[j, Book.START]
+        if angle > stops[j, 1] - near or angle < stops[j, 0] + near:
+            reach += _FIRM  # a hard stop gives way to nothing; Bullet's own reacts only once it is passed
+        low[j], high[j] = (needed - reach) / step, (needed + reach) / step
+
+
+@jit
+def _take_over(
+    book: FloatArray, inertia: FloatArray, before: FloatArray, actual: FloatArray, angles: FloatArray,
+    applied: FloatArray, growth: FloatArray, step: float, resting: bool, asked: FloatArray,
+) -> float:  # fmt: skip
+    """After a physics step: the joints' true state, and what is left over of the servos' momentum, into the book.
+
+    Args:
+        book: (n, len(Book)), changed in place.
+        inertia: (n, n), kg·m².
+        before: Speeds that Bullet had before the step, (n,), rad/s; `actual` and `angles` are of after it.
+        actual: See there.
+        angles: rad.
+        applied: Torques that Bullet applied, (n,), N·m.
+        growth: Of the load in this step, which Bullet does not see, N·m/s.
+        step: The physics step, s.
+        resting: As in `_ask`, as is `asked`.
+        asked: Speeds.
+
+    Returns:
+        By how much the joint that went least as asked missed its speed, rad/s.
+    """
+    n = book.shape[0]
+    worst = 0.0
+    for j in range(n):
+        missed = actual[j] - asked[j]
+        worst = max(worst, abs(missed))
+        ahead = book[j, Book.SPEED] - asked[j]
+        # A joint that was stopped by something does not gain what it was predicted to.
+        ahead *= max(0.0, 1.0 - abs(missed) / (abs(ahead) + 1e-12))
+        book[j, Book.SPEED] = actual[j] + ahead
+        _keep_pace(book[j], before[j], actual[j], step, resting)
+        book[j, Book.ANGLE] = angles[j] - book[j, Book.LEAD]
+        gained = book[j, Book.SPEED] - book[j, Book.START_SPEED]
+        book[j, Book.DEBT] = book[j, Book.PUSH] - book[j, Book.DAMP] * missed
+        book[j, Book.DEBT] -= book[j, Book.ARMATURE] * gained + step * (applied[j] + 0.5 * step * growth[j])
+    for j in range(n):
+        if not resting:
+            for k in range(n):
+                book[j, Book.DEBT] -= inertia[j, k] * (
+                    book[k, Book.SPEED] - book[k, Book.START_SPEED] - actual[k] + before[k]
+                )
+        # What a collision leaves over is let go: carried on, it keeps a robot on the floor trembling.
+        jump = (actual[j] - before[j]) / _JUMP
+        book[j, Book.DEBT] /= 1.0 + jump * jump
+        if book[j, Book.PLAY] > 1.0:
+            book[j, Book.DEBT] += book[j, Book.ARMATURE] * (book[j, Book.SPEED] - book[j, Book.FORETOLD])
+    return worst
+
+
+@jit
+def _keep_pace(row: FloatArray, before: float, actual: float, step: float, resting: bool) -> None:
+    """Keep LEAD, how far Bullet's position is ahead after a step, from the speeds before and after it.
+
+    Bullet moves a joint all step long at the speed of the step's end. Where it was asked for just that speed,
+    `resting`, positions are half a step ahead of speeds; taken as they are, a swing would lose height in each step.
+    Where it was asked for the mean speed they are not ahead. The change from one to the other takes some steps.
+    """
+    due = 0.0
+    if resting:
+        due = 0.5 * step * min(max(actual, -_MARGIN), _MARGIN)  # faster, a landing has thrown it
+        row[Book.LEAD] += due - 0.5 * step * min(max(before, -_MARGIN), _MARGIN)
+    row[Book.LEAD] += _GIVE * (due - row[Book.LEAD])
+
+
+@jit
+def _share(
+    speed: FloatArray, low: FloatArray, high: FloatArray, positions: FloatArray, stops: FloatArray, near: float,
+    firm: float, orders: FloatArray, applied: FloatArray,
+) -> None:  # fmt: skip
+    """What a step asks of each joint: a torque that is given, and a motor that adds what the speed needs.
+
+    `orders` (3, n) become speeds, torques given, and the most that a motor adds; `applied` the torques given. A landing
+    may take a joint to its stop and past it before the engine knows of either, so there, nearer than `near` (0 where
+    nothing can land), the motor may do what the stop would: `firm`, N·m or N.
+    """
+    for j in range(len(speed)):
+        orders[0, j] = speed[j]
+        orders[1, j] = applied[j] = 0.5 * (high[j] + low[j])
+        orders[2, j] = 0.5 * (high[j] - low[j])
+        if near > 0.0 and not stops[j, 0] + near <= positions[j] <= stops[j, 1] - near:
+            orders[2, j] += firm
+
+
+@jit
+def _survey(figures: FloatArray, asked: FloatArray, stops: FloatArray, applied: FloatArray) -> tuple[int, bool]:
+    """Look at positions, speeds and torques of the motors (3, n) after a step; `applied` gets the torques added.
+
+    Returns the joint whose motion left the finite range, or -1; and whether one moves, is past its stop or went far
+    from what was asked: a hard case to solve.
+    """
+    strained = False
+    for j in range(len(asked)):
+        position, speed = figures[0, j], figures[1, j]
+        if not abs(speed) < _DIVERGED:
+            return j, True
+        past = max(stops[j, 0] - position, position - stops[j, 1])
+        strained = strained or past > _PAST or abs(speed) > _STILL or abs(speed - asked[j]) > _STRAIN
+        applied[j] += figures[2, j]
+    return -1, strained

@@ -34,7 +34,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
-from axbridge.sim.engines.bullet.implicit import invert
+from axbridge.sim.engines.bullet.ahead import invert
 
 BASE = 13  # figures of the base's motion
 CONTACT = 4 + 3 * 5  # figures of a contact

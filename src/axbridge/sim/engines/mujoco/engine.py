@@ -16,26 +16,30 @@ import atexit
 import os
 import sys
 import threading
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
 
-from axbridge.arrays import FloatArray
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.errors import SimulationDiverged, UsageError
-from axbridge.jit import as_tuple
+from axbridge.jit import as_tuple, jit
 from axbridge.rotations import LinkPose
-from axbridge.servo.columns import Joint, Param
-from axbridge.sim.backlash import reached
-from axbridge.sim.body.soles import Contact
-from axbridge.sim.engine import LinkMotion, Scene, arrange, substeps
+from axbridge.servo.columns import Joint, Param, Passive
+from axbridge.servo.motor import fitted_weight
+from axbridge.sim.engine import Contact, LinkMotion, Scene, arrange, substeps
 from axbridge.sim.engines.mujoco.model import build_model
-from axbridge.sim.engines.mujoco.steps import ConstraintRows, Memory, aim, sum_up, tell
-from axbridge.sim.substep import ARMATURE, LIMIT, LOOSE, PULL, Drives, end_step, gather
+from axbridge.sim.one_joint import reached
+from axbridge.sim.substep import ARMATURE, DAMPING, LIMIT, LOOSE, PULL, TORQUE, Drives, end_step, gather
 
 _FINE, _COARSE = 1e-3, 1 / 240  # s, longest steps with a base that is bolted down, and with one that stands free
 _SANE = 1e9  # rad/s
 _FRAME = 1 / 60  # s, between two pictures of a window
 _FAREWELL = 5.0  # s that a window may take to be gone
+_GIVE = 0.003  # by this share of the 0.01 % that MuJoCo makes them give way do dry friction, motors and stops
+_RETURN = 1.0  # rad/s: how fast a joint that was pushed past a stop is brought back
+_SLACK = 5e-7  # rad: so far past a stop it is left, or it would press against its own friction there
+_LIGHTEST = 1e-15  # kg·m²
 
 
 class MujocoEngine:
@@ -88,11 +92,10 @@ class MujocoEngine:
         self._q, self._v, self._inertia = self.data.qpos, self.data.qvel, self.data.M
         self._applied, self._friction = self.data.qfrc_applied, self.model.dof_frictionloss
         self._armature, self._range = self.model.dof_armature, self.model.jnt_range
-        memory = Memory(
+        self._memory = as_tuple(_Memory(
             self._driven, self._ranges, self._diagonal, self._inertia, self._v, self._armature, self._friction,
             self._range, self._applied,
-        )  # fmt: skip
-        self._memory = as_tuple(memory)
+        ))  # fmt: skip
         self._q[self._qpos] = start
         self._weighed = False
         self._solve(self._still)
@@ -137,7 +140,7 @@ class MujocoEngine:
             gather(index, step, arrays)
             if not self._weighed:
                 self._weigh(drives.motor[ARMATURE])
-            tell(step, arrays, drives.motor[LIMIT] / step, self._memory)
+            _tell(step, arrays, drives.motor[LIMIT] / step, self._memory)
             friction = self._step()
             positions, speeds = self.state()
             if len(drives.playing):
@@ -214,7 +217,7 @@ class MujocoEngine:
         mujoco.mj_Euler(self.model, data)
         self._time += self.time_step
         spent = np.empty(len(self._driven))
-        squares = sum_up(data.nf, data.efc_id, data.efc_force, self._driven, self._v, self._held, spent)
+        squares = _sum_up(data.nf, data.efc_id, data.efc_force, self._driven, self._v, self._held, spent)
         if not squares < _SANE**2:  # also where one is no number
             raise SimulationDiverged(self._culprit(), self._time)
         if self._ideal:
@@ -252,8 +255,8 @@ class MujocoEngine:
         mujoco.mj_fwdPosition(model, data)
         mujoco.mj_fwdVelocity(model, data)
         if data.nf or data.nl:
-            rows = ConstraintRows(data.efc_id, data.efc_R, data.efc_D, data.efc_aref, data.efc_vel, data.efc_pos)
-            aim(self.time_step, data.nf, data.nl, targets, self._held, as_tuple(rows))
+            rows = _ConstraintRows(data.efc_id, data.efc_R, data.efc_D, data.efc_aref, data.efc_vel, data.efc_pos)
+            _aim(self.time_step, data.nf, data.nl, targets, self._held, as_tuple(rows))
         mujoco.mj_fwdAcceleration(model, data)
         mujoco.mj_fwdConstraint(model, data)
 
@@ -343,3 +346,87 @@ class _Window:
         self._viewer.close()
         for thread in self._drawing:
             thread.join(_FAREWELL)
+
+
+# What goes into MuJoCo in a step and what comes out, as kernels: with numpy these few sums take as long as MuJoCo
+# itself, because its arrays are short.
+
+
+class _Memory(NamedTuple):
+    """Where a robot's joints are in MuJoCo's arrays, and these arrays, which `_tell` changes from `armature` on."""
+
+    dof: IntArray  # degree of freedom of each driven joint, (n,)
+    joint: IntArray  # MuJoCo's number of it, (n,)
+    diagonal: IntArray  # its place in `inertia`, (n,)
+    inertia: FloatArray  # joint-space inertia, its sparse entries, kg·m²
+    speed: FloatArray  # of each degree of freedom, as are the others but the stops, rad/s
+    armature: FloatArray  # kg·m²
+    friction: FloatArray  # N·m
+    stops: FloatArray  # lower and upper one of each joint, (joints, 2), rad
+    torque: FloatArray  # applied, N·m
+
+
+class _ConstraintRows(NamedTuple):
+    """MuJoCo's constraint rows of a step, those of dry friction and motors first, then those of stops."""
+
+    of: IntArray  # what each is of; of friction the degree of freedom
+    give: FloatArray  # how far each gives way; `_aim` changes this and the next two
+    hold: FloatArray  # the inverse of that
+    wanted: FloatArray  # acceleration that each asks for
+    speed: FloatArray  # rad/s
+    way: FloatArray  # how far a joint is from its stop, rad
+
+
+@jit
+def _tell(step: float, drives: Drives, friction: FloatArray, memory: _Memory) -> None:
+    """Write what acts on the driven joints in a step of `step` s; `friction` is the most torque of the dry one, N·m.
+
+    The part of the damping that is taken implicitly goes into the armature: see the top of this file.
+    """
+    known, there = Drives(*drives), _Memory(*memory)
+    motor = known.motor
+    torque, damping, armature = motor[TORQUE], motor[DAMPING], motor[ARMATURE]
+    for j in range(len(there.dof)):
+        d, number, part = there.dof[j], there.joint[j], step * damping[j]
+        ratio = part / (there.inertia[there.diagonal[j]] - there.armature[d] + armature[j] + _LIGHTEST)
+        there.armature[d] = armature[j] + fitted_weight(ratio) * part
+        there.friction[d] = friction[j]
+        there.stops[number, 0], there.stops[number, 1] = known.passive[j, Passive.LOW], known.passive[j, Passive.HIGH]
+        there.torque[d] = torque[j] - damping[j] * there.speed[d]
+
+
+@jit
+def _aim(
+    step: float, rubbing: int, stopping: int, targets: FloatArray, held: FloatArray, rows: _ConstraintRows
+) -> None:
+    """Say what so many rows of friction and motors, and so many of stops, are to reach in a step of `step` s.
+
+    Friction brings each degree of freedom to its speed in `targets`, (nv,). It goes on holding what it `held` in the
+    step before, N·m. Else it would have to creep to know of its load, until a stop takes it.
+    """
+    known = _ConstraintRows(*rows)
+    of, give, hold, wanted, speed, way = known.of, known.give, known.hold, known.wanted, known.speed, known.way
+    for k in range(rubbing + stopping):
+        give[k] *= _GIVE
+        hold[k] /= _GIVE
+    for k in range(rubbing):
+        wanted[k] = (targets[of[k]] - speed[k]) / step + give[k] * held[of[k]]
+    for k in range(rubbing, rubbing + stopping):  # a joint ends the step at its stop at most
+        allowed = -way[k] if way[k] > 0.0 else min(max(-way[k] - _SLACK, 0.0), step * _RETURN)
+        wanted[k] = (allowed / step - speed[k]) / step
+
+
+@jit
+def _sum_up(
+    rubbing: int, of: IntArray, force: FloatArray, dof: IntArray, speed: FloatArray, held: FloatArray, spent: FloatArray
+) -> float:
+    """What friction and motors gave, into `held` (nv,) and `spent` (n,); the sum of all speeds' squares."""
+    squares = 0.0
+    for d in range(len(held)):
+        held[d] = 0.0
+        squares += speed[d] * speed[d]
+    for k in range(rubbing):
+        held[of[k]] = force[k]
+    for j in range(len(dof)):
+        spent[j] = held[dof[j]]
+    return squares

@@ -1,4 +1,6 @@
-"""Play between gear and output shaft: in it the rotor turns on its own, and the joint coasts against its own friction.
+"""One joint on its own: an implicit step, hard stops, and the play between gear and output shaft.
+
+In its play the rotor turns on its own, and the joint coasts against its own friction.
 
 Two bodies, seen at the output: the rotor (armature A, torque T of the motor less what the gear rubs away) and the joint
 (inertia J, torque G of gravity and all else, dry friction of at most F on its own side: that of the output shaft's
@@ -24,6 +26,56 @@ from __future__ import annotations
 from axbridge.arrays import FloatArray
 from axbridge.jit import jit
 from axbridge.servo.columns import Joint
+from axbridge.servo.motor import fitted_weight
+
+
+@jit
+def spin(
+    speed: float, inertia: float, torque: float, damping: float, friction: float, step: float
+) -> tuple[float, float]:
+    """A step of a body that turns on its own: a rotor in its play, or the one joint of a rollout with its rotor.
+
+    Args:
+        speed: At the start, rad/s.
+        inertia: kg·m².
+        torque: At zero speed, of all but dry friction, N·m.
+        damping: N·m·s/rad.
+        friction: Largest impulse of dry friction, N·m·s.
+        step: s.
+
+    Returns:
+        Mean speed and speed at the end, rad/s.
+    """
+    weight = fitted_weight(step * damping / inertia)
+    pivot = inertia + step * weight * damping
+    end = ((inertia - step * (1.0 - weight) * damping) * speed + step * torque) / pivot
+    cut = friction / pivot
+    end = end - cut if end > cut else min(end + cut, 0.0)
+    return weight * end + (1.0 - weight) * speed, end
+
+
+@jit
+def stopped(
+    angle: float, mean: float, speed: float, low: float, high: float, step: float
+) -> tuple[float, float, float]:
+    """A step from `angle` (rad) at `mean` speed (rad/s) that hard stops may end: it stands at the stop then.
+
+    Args:
+        angle: At the start, rad.
+        mean: rad/s.
+        speed: At the end, rad/s.
+        low: The stops, rad.
+        high: See there.
+        step: s.
+
+    Returns:
+        Angle at the end, mean speed and speed at the end.
+    """
+    following = angle + step * mean
+    if following < low or following > high:
+        following = min(max(following, low), high)
+        return following, (following - angle) / step, 0.0
+    return following, mean, speed
 
 
 @jit
