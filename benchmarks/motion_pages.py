@@ -87,7 +87,7 @@ def out_of_limits(path):
     """Which servos the file's poses send how far out."""
     limits = {servo.name: (servo.id, *servo.soft_limits) for servo in BIOLOID.servos}
     worst = {}
-    for page in load_move(path, JOINTS)[0].pages.values():
+    for page in load_move(path, BIOLOID)[0].pages.values():
         for key in page.keys:
             for joint, angle in key.positions.items():
                 id_, low, high = limits[joint]
@@ -101,7 +101,7 @@ def ended(job):
     """How the robot is two seconds after a page, in words."""
     path, page, engine, model, torso = job
     warnings.simplefilter("ignore")
-    move, _ = load_move(path, JOINTS)
+    move, _ = load_move(path, BIOLOID)
     lying = LYING.get(move.pages[page].name.strip().lower().replace("_", " "))
     with axbridge.open(rig(engine, model, torso)) as robot:
         if lying is not None:
@@ -151,14 +151,14 @@ def main():
     pages = [
         (path, number)
         for path in paths
-        for number, page in load_move(path, JOINTS)[0].pages.items()
+        for number, page in load_move(path, BIOLOID)[0].pages.items()
         if page.keys and page.name.strip() and chosen.page in (None, page.name.strip())
     ]
     with workers() as pool:
         jobs = [(path, number, engine, chosen.model, chosen.torso) for path, number in pages for engine in engines]
         found = iter(pool(ended, jobs))
         for path, number in pages:
-            name = load_move(path, JOINTS)[0].pages[number].name.strip()
+            name = load_move(path, BIOLOID)[0].pages[number].name.strip()
             print(f"| {path.name} | {name} | {' | '.join(next(found) for _ in engines)} |", flush=True)
 
 

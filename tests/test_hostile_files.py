@@ -36,8 +36,8 @@ from axbridge.errors import AxBridgeError, RigWarning
 from axbridge.export.bam import from_bam
 from axbridge.file_reading import controls
 from axbridge.learn.randomise import Parameters
-from axbridge.motion.files import load_move, motion_of
-from axbridge.motion.mtn import mtn_of, parse_joints
+from axbridge.motion.files import load_move, motion_text
+from axbridge.motion.mtn import joints_of, mtn_of
 from axbridge.recording import mcap_file, step_format
 from axbridge.recording.csv_parquet import write_csv
 from axbridge.recording.import_arm_folder import import_arm_folder
@@ -356,14 +356,16 @@ def test_arm_folders(tmp_path, part):
     survives(tmp_path / part, text, use, FILES // 2)
 
 
-JOINTS = parse_joints(["1=a", "2=b"])
+PAIR = Rig.model_validate(
+    {"name": "pair", "servo": [{"name": n, "joint": n, "id": i} for i, n in ((1, "a"), (2, "b"))]}
+)
 
 
 def use_move(path):
-    move, _ = load_move(path, JOINTS)
+    move, _ = load_move(path, PAIR)
     assert move.duration >= 0
-    motion_of(move).text()
-    mtn_of(move, JOINTS)[0].data()
+    motion_text(move)
+    mtn_of(move, joints_of(PAIR))[0].data()
     Path(path).with_suffix(".again").write_text(move.text())
 
 

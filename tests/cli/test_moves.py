@@ -278,9 +278,8 @@ def test_convert_keeps_a_page_set_and_makes_its_checksum_right(tmp_path, capsys)
 def test_convert_asks_for_what_it_needs(file, tmp_path, capsys):
     (tmp_path / "there.json").write_text("somebody's\n")
     for options, said in (
-        ([str(file), str(tmp_path / "a.mtn")], "give --rig, or a table with --joint"),
-        ([str(file), str(tmp_path / "a.mtn"), "--rig", "pan_tilt", "--joint", "1=pan"], "two ways"),
-        ([str(file), str(tmp_path / "a.mtn"), "--joint", "1=pan"], "joint 'tilt' has no id"),
+        ([str(file), str(tmp_path / "a.mtn")], "give --rig"),
+        ([str(file), str(tmp_path / "a.mtn"), "--rig", "bench_arm"], "joint 'pan' has no id"),
         ([str(file), str(tmp_path / "a.txt")], "name it .json, .mtn or .motion"),
         ([str(file), str(file)], "both read and to be written"),
         ([str(file), str(file.parent / "there.json")], "already there"),
@@ -290,11 +289,10 @@ def test_convert_asks_for_what_it_needs(file, tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["nod.json", "there.json"]
 
 
-def test_info_lists_the_pages_also_of_a_set_without_a_rig(tmp_path, capsys):
+def test_info_lists_the_pages(tmp_path, capsys):
     (tmp_path / "a.mtn").write_bytes(page_set(*EVERYTHING))
-    assert app.run(["move", "info", str(tmp_path / "a.mtn")]) == app.DONE
+    assert app.run(["move", "info", str(tmp_path / "a.mtn"), "--rig", "bioloid"]) == app.DONE
     said = capsys.readouterr().out
-    assert "joints: id_1, id_2" in said
     assert "page 2 'Wave: Größe': 2 poses, 0.556 s x 2, next 3, exit 4\n" in said
     assert app.run(["move", "info", str(tmp_path / "a.mtn"), "--rig", "bioloid", "--json"]) == app.DONE
     assert json.loads(capsys.readouterr().out)["pages"]["2"]["exit"] == "4"

@@ -7,21 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from axbridge import RecordingError
-from axbridge.motion.keyframes import KeyframeMotion
+from axbridge.motion.files import parse_motion
+from axbridge.motion.moves import tracks
 
 WAVE = ["#WEBOTS_MOTION,V1.0,Shoulder,Elbow", "00:00:000,Rest,0,1", "00:00:100,Up,1,*", "00:00:200,Down,0,2"]
 
 
-def test_positions_change_linearly_between_the_poses_that_mention_a_motor():
-    motion = KeyframeMotion.parse(WAVE)
-    assert motion.duration == 200
-    assert motion.positions(50) == {"Shoulder": 0.5, "Elbow": 1.25}
-    assert motion.positions(-5) == {"Shoulder": 0, "Elbow": 1}
-    assert motion.positions(900) == {"Shoulder": 0, "Elbow": 2}
-
-
-def test_a_motor_no_pose_mentions_is_left_alone():
-    assert KeyframeMotion.parse(["#WEBOTS_MOTION,V1.0,A,B", "00:01:000,P,*,3"]).positions(0) == {"B": 3}
+def test_positions_change_linearly_between_the_poses_that_mention_a_motor_and_stay_at_both_ends():
+    page = parse_motion([*WAVE, "00:00:300,End,*,*"]).pages["1"]
+    assert page.duration == pytest.approx(0.3)
+    ways = tracks(page)
+    for time, shoulder, elbow in ((0.05, 0.5, 1.25), (-1.0, 0.0, 1.0), (0.9, 0.0, 2.0)):
+        assert (ways["Shoulder"].at(time), ways["Elbow"].at(time)) == pytest.approx((shoulder, elbow))
+    late = tracks(parse_motion(["#WEBOTS_MOTION,V1.0,A,B", "00:01:000,P,*,3"]).pages["1"])
+    assert {motor: way.at(0.0) for motor, way in late.items()} == {"B": 3}  # one that no pose mentions is left alone
 
 
 @pytest.mark.parametrize(
@@ -44,10 +43,10 @@ def test_a_motor_no_pose_mentions_is_left_alone():
 )
 def test_mistakes_are_named_with_their_line(lines, said):
     with pytest.raises(RecordingError, match=said):
-        KeyframeMotion.parse(lines, "wave.motion")
+        parse_motion(lines, "wave.motion")
 
 
 @given(st.text())
 def test_any_text_is_read_or_refused(text):
     with contextlib.suppress(RecordingError):
-        KeyframeMotion.parse(text.splitlines())
+        parse_motion(text.splitlines())

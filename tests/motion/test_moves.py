@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from axbridge import Move, MoveError, UsageError
 from axbridge.config.rig import Rig
-from axbridge.motion.files import load_move, motion_of, samples
+from axbridge.motion.files import load_move, motion_text, samples
 from axbridge.motion.mirror import signs
 from axbridge.motion.moves import Key, Page, tracks
 
@@ -114,7 +114,7 @@ def test_a_move_of_days_has_no_end_of_rows_and_is_told_so():
     with pytest.raises(
         UsageError, match=r"a .motion file of 1e\+06 s would have more than 1000000 rows\nmake the move"
     ):
-        motion_of(long)
+        motion_text(long)
     with pytest.raises(UsageError, match="50000001 poses, and 1000000 are the most"):
         long.blended(Move(pages={"1": Page(keys=(Key(positions={"a": 0.0}, time=1e6),))}), 0.5)
     again = wave(repeat=1_000_000)

@@ -253,7 +253,7 @@ BOW = page_set(
 def test_a_bow_from_a_page_set_leaves_the_simulated_bioloid_standing(tmp_path):
     (tmp_path / "bow.mtn").write_bytes(BOW)
     rig = axbridge.Rig.load("bioloid")
-    found, notes = load_move(tmp_path / "bow.mtn", joints_of(rig))
+    found, notes = load_move(tmp_path / "bow.mtn", rig)
     assert notes == []
     with axbridge.open(rig) as robot:
         pitch = []
@@ -282,7 +282,7 @@ def test_robotis_walk_ready_stands_and_leans_as_it_does_on_the_real_robot(tmp_pa
     counts = {f"id{number}": count for number, count in enumerate(WALK_READY, 1)}
     (tmp_path / "ready.mtn").write_bytes(page_set(page(step("0.0", "1.0", **counts), name="Walk Ready")))
     rig = axbridge.Rig.load("bioloid").with_engine(engine).with_model(model)
-    found, _ = load_move(tmp_path / "ready.mtn", joints_of(rig))
+    found, _ = load_move(tmp_path / "ready.mtn", rig)
     with axbridge.open(rig) as robot:
         play(robot, found)
         heights = [robot.simulation.base[0][2]]

@@ -24,7 +24,6 @@ from axbridge import AxBridgeError, BusError, RobotStopped, UsageError
 from axbridge.errors import ErrorFlag
 from axbridge.motion.files import load_move
 from axbridge.motion.moves import Key, Move, Page
-from axbridge.motion.mtn import joints_of
 from axbridge.view.actions import Actions, Desk
 from axbridge.view.commands import PoseFile, mirrored
 from axbridge.view.page import Events, frame
@@ -239,7 +238,7 @@ def test_a_move_that_all_off_ends_does_not_leave_its_own_speed_behind(arm, page,
     Move(pages={"1": Page(keys=(Key(positions={"shoulder": 0.3}, time=60.0),))}).save(tmp_path / "slow.json")
     with running(page):
         until(lambda: page.owned)
-        page.play("slow.json", load_move(tmp_path / "slow.json", joints_of(arm.rig))[0], 1.0)
+        page.play("slow.json", load_move(tmp_path / "slow.json", arm.rig)[0], 1.0)
         until(lambda: page.playing)
         page.all_off()
         until(lambda: not page.playing)

@@ -5,8 +5,9 @@ import re
 from axbridge.robot.drives.drive import CAPABILITIES
 from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES
 from axbridge.robot.drives.ideal import IDEAL_CAPABILITIES
+from axbridge.webots.devices import snake
 from axbridge.webots.joints import Brake, Motor, PositionSensor
-from axbridge.webots.module import CLASSES, HIDDEN, module_name
+from axbridge.webots.module import CLASSES, HIDDEN
 from tools.webots_coverage import ROWS, supports
 
 # wb_ functions of the Servo, Motor and Robot pages, and the fields of their nodes
@@ -63,10 +64,10 @@ def test_capabilities_are_complete_and_rows_use_their_words():
 
 
 def test_every_class_of_the_controller_module_has_its_submodule():
-    assert module_name("PositionSensor") == "position_sensor"
-    assert module_name("LED") == "led"
-    assert module_name("GPS") == "gps"
-    assert module_name("AnsiCodes") == "ansi_codes"
+    assert snake("PositionSensor") == "position_sensor"
+    assert snake("LED") == "led"
+    assert snake("GPS") == "gps"
+    assert snake("AnsiCodes") == "ansi_codes"
     names = set(CLASSES) | set(HIDDEN)
     listed = (
         "Accelerometer Altimeter AnsiCodes Brake Camera CameraRecognitionObject Compass Connector ContactPoint "

@@ -18,13 +18,12 @@ from axbridge.files import check_new
 from axbridge.motion.energy import least_energy
 from axbridge.motion.files import load_move, save_move
 from axbridge.motion.moves import Move
-from axbridge.motion.mtn import JointTable, in_sevens, joints_of, load_mtn, parse_joints, save_mtn
+from axbridge.motion.mtn import in_sevens, load_mtn, save_mtn
 
 move = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
 app.add_typer(move, name="move")
 
 MoveRigOption = Annotated[str | None, shared("--rig", "Its ids are those of a .mtn file.")]
-JointOption = Annotated[list[str] | None, shared("--joint")]
 
 
 @move.command()
@@ -33,7 +32,6 @@ def convert(
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its ending says the kind.")],
     *,
     rig: MoveRigOption = None,
-    joint: JointOption = None,
     force: ForceOption = False,
 ) -> None:
     """Write a move as another kind of file.
@@ -46,20 +44,17 @@ def convert(
         notes = [*file.warnings, *notes]
         save_mtn(file, target)
     else:
-        table = _table(rig, joint)
-        found, notes = load_move(source, table)
-        notes += save_move(found, target, table)
+        loaded = None if rig is None else Rig.load(rig)
+        found, notes = load_move(source, loaded)
+        notes += save_move(found, target, loaded)
     note(*notes)
     print(f"wrote {target}")
 
 
 @move.command()
-def info(
-    source: MoveArgument, *, rig: MoveRigOption = None, joint: JointOption = None, json: JsonOption = False
-) -> None:
+def info(source: MoveArgument, *, rig: MoveRigOption = None, json: JsonOption = False) -> None:
     """Say which pages a move has, how long they take and where they lead."""
-    numbered = [f"{id_}=id_{id_}" for id_ in range(1, 26)] if source.suffix.lower() == ".mtn" and not rig else None
-    found, notes = load_move(source, _table(rig, joint or numbered))
+    found, notes = load_move(source, None if rig is None else Rig.load(rig))
     note(*notes)
     pages = {
         name: {
@@ -94,7 +89,7 @@ def optimise(
         raise UsageError(f"{target} is no .json file", "write .json, and `axbridge move convert` it then")
     check_new(target, force=force, sources=(source,))
     loaded = Rig.load(rig)
-    found, notes = load_move(source, joints_of(loaded))
+    found, notes = load_move(source, loaded)
     note(*notes)
     with progress("searching the way of least energy", quiet=json):
         best = least_energy(loaded, found)
@@ -113,12 +108,3 @@ def optimise(
 def schema() -> None:
     """Print the JSON schema of a move's .json file."""
     print(dumps(Move.model_json_schema(), indent=2))
-
-
-def _table(rig: str | None, joint: list[str] | None) -> JointTable | None:
-    """The joints of the rig, or as typed; None where neither is said."""
-    if rig is not None and joint:
-        raise UsageError("--rig and --joint are two ways to say the same", "give one of them")
-    if joint:
-        return parse_joints(joint)
-    return None if rig is None else joints_of(Rig.load(rig))

@@ -129,10 +129,6 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "--fail-if": ("Exit code 1 if this is true; repeat.", {"metavar": "METRIC>N"}),
     "--force": ("Replace files that are already there.", {}),
     "--gui": ("Show the simulated world in a window.", {}),
-    "--joint": (
-        "Use this table instead of a rig; write ID=NAME:-1 if the servo turns the other way; repeat.",
-        {"metavar": "ID=NAME"},
-    ),
     "--html": ("Write a page.", {"metavar": "PAGE.html"}),
     "--joints": ("Only these joints, separated by commas; default: all.", {"metavar": "NAME,NAME"}),
     "--json": ("Print one JSON document on stdout, and nothing else.", {}),

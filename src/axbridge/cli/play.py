@@ -19,7 +19,6 @@ from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.files import check_new
 from axbridge.motion.files import load_move
-from axbridge.motion.mtn import joints_of
 from axbridge.motion.player import play as play_move
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
@@ -55,7 +54,7 @@ def play(
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     if gui:
         loaded = loaded.overridden({"world": {"gui": True}})
-    found, notes = load_move(move, joints_of(loaded))
+    found, notes = load_move(move, loaded)
     note(*(f"{move}: {one}" for one in notes))
     again = found.chain(found.start if page is None else found.find(page))[1]
     if again is not None and not loop:

@@ -20,7 +20,6 @@ from axbridge.errors import BusError, UsageError
 from axbridge.files import check_new
 from axbridge.motion.files import save_move
 from axbridge.motion.moves import Key, Move, Page
-from axbridge.motion.mtn import joints_of
 from axbridge.motion.teaching import Taking, Taught, chosen, soft, take_pose
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
@@ -67,7 +66,7 @@ def teach(
 
     def save(move: Move) -> None:
         nonlocal left
-        note(*save_move(move, out, joints_of(loaded)))
+        note(*save_move(move, out, loaded))
         poses = len(move.pages["1"].keys)
         document.update(poses=poses, seconds=move.duration, joints=move.joints)
         if not json:

@@ -1,51 +1,57 @@
-"""Moves in files of every kind: `.json` (our own), `.mtn` (RoboPlus), `.motion` (Webots), by their endings."""
+"""Moves in files of every kind: `.json` (our own), `.mtn` (RoboPlus), `.motion` (Webots, read and written here)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+from axbridge.config.rig import Rig
 from axbridge.config.toml_tables import shipped
-from axbridge.errors import MoveError, UsageError, nearest
-from axbridge.file_reading import reading
-from axbridge.motion.keyframes import KeyframeMotion, Pose
-from axbridge.motion.moves import MOST, Key, Move, Page, tracks
-from axbridge.motion.mtn import JointTable, load_mtn, move_of, mtn_of, save_mtn
+from axbridge.errors import MoveError, RecordingError, UsageError, nearest
+from axbridge.file_reading import controls, reading, regular
+from axbridge.files import write_whole, writing
+from axbridge.motion.moves import FARTHEST, LONGEST, MOST, Key, Move, Page, tracks
+from axbridge.motion.mtn import JointTable, joints_of, load_mtn, move_of, mtn_of, save_mtn
 
 _KINDS = ".json, .mtn or .motion"
 _SHIPPED, _FOLDER = "sample:", "examples"  # what a name begins with, and where its file lies
+_HEADER, _VERSIONS = "#WEBOTS_MOTION", {"V1.0", "V1.1"}
 _SAMPLE = 0.02  # s between the rows of a curved way in a .motion file
 
 
-def load_move(path: str | Path, joints: JointTable | None = None) -> tuple[Move, list[str]]:
-    """Read a move of any kind."""
+def load_move(path: str | Path, rig: Rig | None = None) -> tuple[Move, list[str]]:
+    """Read a move of any kind; `rig` knows the joint of an id, and Webots' names for its joints."""
     if str(path).startswith(_SHIPPED):
         path = _sample(str(path).removeprefix(_SHIPPED))
     kind = Path(path).suffix.lower()
     with reading(partial(MoveError, path, ""), "correct it, or record the move again"):
         if kind == ".mtn":
             file = load_mtn(path)
-            move, notes = move_of(file, _needed(joints, path))
+            move, notes = move_of(file, _needed(rig, path))
             return move, [*file.warnings, *notes]
         if kind == ".motion":
-            move = move_of_motion(KeyframeMotion.load(path))
-            aliases = {} if joints is None else joints.aliases
-            return move.mirrored({alias: (name, 1.0) for alias, name in aliases.items()}), []
+            servos = () if rig is None else rig.servos
+            names = {} if rig is None else rig.webots.aliases
+            joints = {servo.name for servo in servos}
+            return load_motion(path).mirrored({alias: (n, 1.0) for alias, n in names.items() if n in joints}), []
         if kind == ".json":
             return Move.load(path), []
     ours = f"; {_SHIPPED}{path} comes with axbridge" if str(path) in samples() else ""
     raise UsageError(f"{path}: no such kind of move", f"a move is a file {_KINDS}{ours}")
 
 
-def save_move(move: Move, path: str | Path, joints: JointTable | None = None) -> list[str]:
+def save_move(move: Move, path: str | Path, rig: Rig | None = None) -> list[str]:
     """Write a move of any kind, whole or not at all; notes on what the kind cannot hold."""
     kind = Path(path).suffix.lower()
     if kind == ".mtn":
-        file, notes = mtn_of(move, _needed(joints, path))
+        file, notes = mtn_of(move, _needed(rig, path))
         save_mtn(file, path)
         return notes
     if kind == ".motion":
-        motion_of(move).save(path)
+        text = motion_text(move)
+        with writing(path):
+            write_whole(path, text)
         return [f"{field} is not kept" for field in ("speed", "torque", "slope") if getattr(move.single, field)]
     if kind == ".json":
         move.save(path)
@@ -65,41 +71,87 @@ def _sample(name: str) -> Path:
     return shipped(_FOLDER) / f"{name}.json"
 
 
-def _needed(joints: JointTable | None, path: str | Path) -> JointTable:
-    if joints is None:
-        raise UsageError(f"{path}: a .mtn file knows ids, not joints", "give --rig, or a table with --joint ID=NAME")
-    if joints.twice:
-        raise UsageError(joints.twice, "RoboPlus knows one bus: give a table with --joint ID=NAME")
-    return joints
+def _needed(rig: Rig | None, path: str | Path) -> JointTable:
+    if rig is None:
+        raise UsageError(f"{path}: a .mtn file knows ids, not joints", "give --rig")
+    return joints_of(rig)
 
 
-def move_of_motion(motion: KeyframeMotion) -> Move:
-    """A Webots motion as a move of one page."""
+def parse_motion(lines: list[str], path: str | Path = "motion") -> Move:
+    """Read the lines of Webots' .motion file as a move of one page.
+
+    A file is a table: ``#WEBOTS_MOTION,V1.0,motor,motor,…``, then ``mm:ss:ms,pose name,position,position,…`` rows in
+    the order of time; ``*`` leaves a motor alone. Between two poses positions change linearly.
+    """
+    header = [field.strip() for field in lines[0].split(",")] if lines else [""]
+    if header[0] != _HEADER or len(header) < 3 or header[1] not in _VERSIONS:
+        raise RecordingError(path, "no Webots motion", f"the first line must be `{_HEADER},V1.0,motor,…`")
+    if controls("".join(lines)):
+        raise RecordingError(path, "has control characters", "write plain text")
     keys: list[Key] = []
-    before = 0.0
-    for pose in motion.poses:
-        if pose.positions:
-            keys.append(Key(positions=pose.positions, time=(pose.time - before) / 1000, name=pose.name))
-            before = pose.time
+    time, before = -1.0, 0.0  # ms: of the last row, and of the last one that moves a motor
+    for number, line in enumerate(lines[1:], start=2):
+        if line.strip():
+            try:
+                time, name, positions = _row(line, header[2:], time)
+            except ValueError as mistake:
+                raise RecordingError(path, f"line {number}: {mistake}", "correct that line") from mistake
+            if positions:
+                keys.append(Key(positions=positions, time=(time - before) / 1000, name=name))
+                before = time
     if not keys:
-        raise UsageError("the motion moves no motor", "give a row with positions")
+        raise RecordingError(path, "has no poses", "add a line `00:00:000,Pose1,…` with a position a motor")
+    keys[-1] = keys[-1].model_copy(update={"pause": (time - before) / 1000})
     return Move(pages={"1": Page(keys=tuple(keys), interpolation="linear")})
 
 
-def motion_of(move: Move) -> KeyframeMotion:
-    """A move as a Webots motion: its keys where the way between them is straight, else a row every 20 ms."""
+def load_motion(path: str | Path) -> Move:
+    """Read a .motion file."""
+    with reading(partial(RecordingError, path), "give a Webots .motion file"):
+        return parse_motion(regular(path).read_text(encoding="utf-8").splitlines(), path)
+
+
+def _row(line: str, motors: list[str], after: float) -> tuple[float, str, dict[str, float]]:
+    """Time, ms, name and positions of a row; of a motor that it leaves alone none."""
+    time, name, *fields = [field.strip() for field in line.split(",")]
+    if len(fields) != len(motors):
+        raise ValueError(f"{len(fields)} positions for {len(motors)} motors")
+    positions = {motor: float(field) for motor, field in zip(motors, fields, strict=True) if field != "*"}
+    if not all(abs(position) <= FARTHEST for position in positions.values()):
+        raise ValueError(f"positions must be between {-FARTHEST:g} and {FARTHEST:g}")
+    at = _milliseconds(time)
+    if at <= after:
+        raise ValueError(f"time {time} is not later than the pose before")
+    return at, name, positions
+
+
+def _milliseconds(text: str) -> float:
+    """`mm:ss:ms` in ms; more minutes than 59 are fine."""
+    parts = text.split(":")
+    if len(parts) != 3 or not all(part.isdigit() for part in parts):
+        raise ValueError(f"time {text!r} is not mm:ss:ms")
+    minutes, seconds, milliseconds = (int(part) for part in parts)
+    total = (minutes * 60 + seconds) * 1000 + milliseconds
+    if total > 1000 * LONGEST:
+        raise ValueError(f"a motion of more than {LONGEST:g} s")
+    return float(total)
+
+
+def motion_text(move: Move) -> str:
+    """A move as a .motion file: its keys where the way between them is straight, else a row every 20 ms."""
     page = move.single
     if page.duration / _SAMPLE > MOST:
         why = f"a .motion file of {page.duration:g} s would have more than {MOST} rows"
         raise UsageError(why, "make the move shorter, or keep it as .json")
-    poses: list[Pose] = []
+    for name in (*page.joints, *(key.name for key in page.keys)):
+        if set(name) & set(",\r\n"):
+            raise UsageError(f"name {name!r} does not fit into a .motion file", "take one without commas")
+    rows: dict[int, tuple[str, dict[str, float]]] = {}  # by time, ms
 
-    def add(time: float, name: str, positions: dict[str, float]) -> None:
-        milliseconds = float(round(time * 1000))
-        if not poses or milliseconds > poses[-1].time:
-            poses.append(Pose(milliseconds, name or f"Pose{len(poses) + 1}", positions))
-        else:
-            poses[-1] = Pose(poses[-1].time, poses[-1].name, {**poses[-1].positions, **positions})
+    def add(time: float, name: str, positions: Mapping[str, float]) -> None:
+        at = round(time * 1000)
+        first, known = rows.get(at, (name or f"Pose{len(rows) + 1}", {}))
+        rows[at] = first, {**known, **positions}
 
     time = 0.0
     ways = tracks(page)
@@ -110,8 +162,13 @@ def motion_of(move: Move) -> KeyframeMotion:
                 if moment < time + key.time - _SAMPLE / 2:
                     add(moment, "", {joint: way.at(moment) for joint, way in ways.items()})
         time += key.time
-        add(time, key.name, dict(key.positions))
+        add(time, key.name, key.positions)
         if key.pause:
             time += key.pause
-            add(time, key.name, dict(key.positions))
-    return KeyframeMotion(page.joints, tuple(poses))
+            add(time, key.name, key.positions)
+    text = ",".join((_HEADER, "V1.0", *page.joints)) + "\n"
+    for at, (name, positions) in rows.items():
+        minutes, rest = divmod(at, 60_000)
+        fields = [f"{positions[joint]:.6g}" if joint in positions else "*" for joint in page.joints]
+        text += ",".join((f"{minutes:02}:{rest // 1000:02}:{rest % 1000:03}", name, *fields)) + "\n"
+    return text

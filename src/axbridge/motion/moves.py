@@ -24,8 +24,9 @@ from axbridge.errors import MoveError, UsageError
 from axbridge.file_reading import check_format, reading, regular
 from axbridge.files import write_whole, writing
 from axbridge.motion.interpolation import JointPath, Law
-from axbridge.motion.keyframes import FARTHEST, LONGEST
 
+FARTHEST = 1e4  # rad or m: no joint goes as far
+LONGEST = 1e6  # s, eleven days: no move lasts as long
 Signs = Mapping[str, tuple[str, float]]  # joint -> the joint that mirrors it, and 1 or -1
 
 _RAMPS_A_SECOND = 128  # ROBOTIS counts INERTIA in 1/128 s

@@ -7,7 +7,7 @@ bytes before, inverted, 16 bits, high byte first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from functools import partial
@@ -21,9 +21,8 @@ from axbridge.config.rig import Rig
 from axbridge.errors import MoveError, UsageError
 from axbridge.file_reading import printable, reading, regular
 from axbridge.files import write_whole, writing
-from axbridge.motion.keyframes import LONGEST
-from axbridge.motion.moves import Key, Move, Page, tracks
-from axbridge.units import AX, Calibration
+from axbridge.motion.moves import LONGEST, Key, Move, Page, tracks
+from axbridge.units import Calibration
 
 IDS = 26
 PAGES = 255
@@ -302,12 +301,10 @@ _CENTRE = 512
 
 @dataclass(frozen=True)
 class JointTable:
-    """Joints that have an id."""
+    """The joints of a rig that have an id, and how their servos count."""
 
     names: Mapping[int, str]
     calibrations: Mapping[str, Calibration]
-    aliases: Mapping[str, str] = field(default_factory=dict)  # joint by the name that Webots' motions have for it
-    twice: str = ""  # which joints share an id, as they may on several buses
 
     @property
     def ids(self) -> dict[str, int]:
@@ -317,44 +314,16 @@ class JointTable:
 
 def joints_of(rig: Rig) -> JointTable:
     """The servos of a rig that are on a bus."""
-    servos = [servo for servo in rig.servos if servo.id is not None]
-    names: dict[int, str] = {}
-    twice = ""
-    for servo in servos:
-        assert servo.id is not None
-        if servo.id in names:
-            twice = f"{names[servo.id]} and {servo.name} of rig {rig.name} have the same id {servo.id}"
-        names.setdefault(servo.id, servo.name)
-    calibrations = {
-        servo.name: Calibration(rig.profile_of(servo).units, servo.zero, servo.direction) for servo in servos
-    }
-    every = {servo.name for servo in rig.servos}
-    aliases = {alias: name for alias, name in rig.webots.aliases.items() if name in every}
-    return JointTable(names, calibrations, aliases, twice)
-
-
-def parse_joints(entries: Iterable[str]) -> JointTable:
-    """A table of AX-12 as people type it.
-
-    ``ID=NAME``; ``ID=NAME:-1`` for a servo that turns against its joint; ``ID=NAME:-1:480`` with its count at 0 rad
-    (512 where nothing is said).
-    """
     names: dict[int, str] = {}
     calibrations: dict[str, Calibration] = {}
-    for entry in entries:
-        id_, _, rest = entry.partition("=")
-        name, *more = rest.split(":")
-        try:
-            direction, zero = int(more[0]) if more else 1, int(more[1]) if more[1:] else _CENTRE
-            number = int(id_)
-        except ValueError:
-            number = direction = zero = -2
-        if not (1 <= number <= 253 and name and direction in {1, -1} and 0 <= zero <= AX.counts and len(more) <= 2):
-            raise UsageError(f"--joint {entry}: not understood", "write ID=NAME, ID=NAME:-1 or ID=NAME:-1:480")
-        if number in names or name in calibrations:
-            raise UsageError(f"--joint {entry}: the id or the name is there twice", "give each once")
-        names[number] = name
-        calibrations[name] = Calibration(AX, zero, direction)
+    for servo in rig.servos:
+        if servo.id is None:
+            continue
+        if servo.id in names:
+            why = f"{names[servo.id]} and {servo.name} of rig {rig.name} have the same id {servo.id}"
+            raise UsageError(why, "RoboPlus knows one bus: give a rig with the servos of one")
+        names[servo.id] = servo.name
+        calibrations[servo.name] = Calibration(rig.profile_of(servo).units, servo.zero, servo.direction)
     return JointTable(names, calibrations)
 
 
@@ -377,7 +346,7 @@ def move_of(file: MtnFile, joints: JointTable) -> tuple[Move, list[str]]:
         if file.enable[id_] and id_ not in known
     ]
     if not known:
-        raise UsageError("no servo of the file has a joint", "give the robot's rig, or a table with --joint ID=NAME")
+        raise UsageError("no servo of the file has a joint", "give the robot's rig")
     kept = {number for number, page in enumerate(file.pages, 1) if page != _BLANK}
     kept |= {number for page in file.pages for number in (page.next, page.exit) if number}
     pages = {str(number): _page_of(file.pages[number - 1], known, joints) for number in sorted(kept)}
@@ -417,7 +386,7 @@ def mtn_of(move: Move, joints: JointTable) -> tuple[MtnFile, list[str]]:
     ids = joints.ids
     for joint in move.joints:
         if not 1 <= ids.get(joint, 0) < IDS:
-            raise UsageError(f"joint {joint!r} has no id from 1 to {IDS - 1}", "give a table with --joint ID=NAME")
+            raise UsageError(f"joint {joint!r} has no id from 1 to {IDS - 1}", "give the robot's rig")
     numbers = _numbers(move)
     pages = [_BLANK] * PAGES
     notes: list[str] = []

@@ -16,7 +16,6 @@ from axbridge.files import write_whole
 from axbridge.motion.files import load_move
 from axbridge.motion.mirror import signs
 from axbridge.motion.moves import Signs
-from axbridge.motion.mtn import joints_of
 from axbridge.view.actions import RegisterRow
 from axbridge.view.page import LivePage, moves
 
@@ -100,7 +99,7 @@ class Commands:
         pace = _within(_PACES, pace, "pace")
         if file not in moves():
             raise UsageError(f"there is no move {file!r} in the folder where this page was started")
-        move, notes = load_move(file, joints_of(self._robot.rig))
+        move, notes = load_move(file, self._robot.rig)
         for note in notes:
             self._page.tell(note)
         self._page.play(file, move, pace)

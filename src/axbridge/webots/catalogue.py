@@ -8,7 +8,6 @@ from typing import Literal
 from axbridge.config.rig_tables import SensorConfig
 from axbridge.errors import nearest
 from axbridge.webots.session import Session
-from axbridge.webots.usage import class_by_use
 
 Kind = Literal["motor", "sensor", "brake"]
 _SHOWN = 12  # names listed when one is not found
@@ -100,14 +99,6 @@ def sensor_behind(session: Session, kind: str, name: str) -> SensorConfig | None
         if meant in {sensor.name, *(sensor.name + suffix for suffix in _IMU_SUFFIXES if sensor.kind == "imu")}:
             return sensor
     return able[0] if len(able) == 1 and able[0].kind in _ONLY_ONE else None
-
-
-def absent_class(session: Session, name: str) -> str | None:
-    """Webots class of a device that no backend here has: as the rig says, else by its use; None = not known.
-
-    Never by its name: a motor that the rig calls otherwise must not become a device that swallows its commands.
-    """
-    return session.rig.webots.devices.get(name) or class_by_use(name)
 
 
 def missing(session: Session, name: str) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from axbridge.robot.drives.drive import EMULATION
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo as NativeServo
 from axbridge.webots.catalogue import Kind, missing, own_name, servo_name
-from axbridge.webots.device import Device, Sensor
-from axbridge.webots.sampling import Quantity, Sampler, truncated
-from axbridge.webots.session import current, say, spoken
+from axbridge.webots.devices import Device, Sensor
+from axbridge.webots.session import Sampler, current, say, spoken
+
+_Quantity = Literal["position", "torque"]
 
 
 def _joint(name: str) -> NativeServo | None:
@@ -25,14 +26,24 @@ def _joint(name: str) -> NativeServo | None:
     return current().robot[known]
 
 
-def _sampler(name: str, quantity: Quantity) -> Sampler[float]:
+def _sampler(name: str, quantity: _Quantity) -> Sampler[float]:
     """The one sensor of this quantity that a servo has."""
 
     def read(robot: Robot) -> float:
         servo = robot[name]
         return servo.torque if quantity == "torque" else truncated(servo.turned, servo.config.resolution)
 
-    return current().sensors.of(name, quantity, read)
+    return current().sampler(name, quantity, read)
+
+
+def truncated(value: float, resolution: float) -> float:
+    """`value` as Webots' sensors give it: half a step added, then cut towards zero, so -0.3 at 0.1 reads -0.2.
+
+    A value that was rounded to the nearest step before, as a servo's is, comes out as it would have without that.
+    """
+    if not resolution or not math.isfinite(value):
+        return value
+    return int(value / resolution + 0.5) * resolution
 
 
 class _JointDevice(Device):
@@ -63,7 +74,7 @@ class _JointDevice(Device):
         servo = self._native
         return missing if servo is None else getattr(servo, reading)
 
-    def _sample_every(self, quantity: Quantity, period: int) -> None:
+    def _sample_every(self, quantity: _Quantity, period: int) -> None:
         """Enable the joint's sensor of this quantity; 0 disables, a negative period is refused."""
         servo = self._native
         if servo is None:
@@ -75,11 +86,11 @@ class _JointDevice(Device):
             current().say_once(f"Warning: {self._name}: servo {servo.name!r} {EMULATION['torque_feedback']}")
         _sampler(servo.name, quantity).enable(period, current().robot.time)
 
-    def _period(self, quantity: Quantity) -> int:
+    def _period(self, quantity: _Quantity) -> int:
         servo = self._native
         return 0 if servo is None else _sampler(servo.name, quantity).period
 
-    def _sampled(self, quantity: Quantity) -> float:
+    def _sampled(self, quantity: _Quantity) -> float:
         servo = self._native
         return math.nan if servo is None else _sampler(servo.name, quantity).value
 
@@ -122,9 +133,8 @@ class Motor(_JointDevice):
         value = float(self._ask(which))
         return 0.0 if math.isinf(value) else value
 
-    def getNodeType(self) -> int:
-        self._node = "LINEAR_MOTOR" if self.getType() == self.LINEAR else "ROTATIONAL_MOTOR"
-        return super().getNodeType()
+    def _kind(self) -> str:
+        return "LINEAR_MOTOR" if self.getType() == self.LINEAR else "ROTATIONAL_MOTOR"
 
     def setPosition(self, position: float) -> None:
         """Target position, rad or m; ±inf = velocity control."""
@@ -199,8 +209,6 @@ class Motor(_JointDevice):
 class PositionSensor(Sensor, _JointDevice):
     """Position of a joint, rad or m."""
 
-    _node = "POSITION_SENSOR"
-
     def __init__(self, name: str, sampling_period: int | None = None, *, found: bool = False) -> None:
         self._servo = _joint(name)
         Sensor.__init__(self, name, sampling_period, found=found or self._servo is None)
@@ -229,8 +237,6 @@ class PositionSensor(Sensor, _JointDevice):
 
 class Brake(_JointDevice):
     """Damping added to a joint at run time."""
-
-    _node = "BRAKE"
 
     def setDampingConstant(self, dampingConstant: float) -> None:
         self._tell("set_damping_constant", dampingConstant)

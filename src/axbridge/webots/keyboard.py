@@ -10,22 +10,12 @@ import sys
 import time
 import warnings
 
-from axbridge.webots.session import current, say
+from axbridge.webots.devices import Sensor
+from axbridge.webots.session import current
 
 _MOST = 7  # keys held at a time
 _FIRST, _REPEAT = 0.6, 0.15  # s: a terminal repeats a held key after some 0.5 s, and then all 0.03 s
-_ESCAPES = {
-    "A": 315,
-    "B": 317,
-    "C": 316,
-    "D": 314,
-    "F": 312,
-    "H": 313,
-    "5~": 366,
-    "6~": 367,
-    "1~": 313,
-    "4~": 312,
-}
+_ESCAPES = {"A": 315, "B": 317, "C": 316, "D": 314, "F": 312, "H": 313, "5~": 366, "6~": 367, "1~": 313, "4~": 312}
 _NAMES = {312: "end", 313: "home", 314: "left", 315: "up", 316: "right", 317: "down", 366: "page up", 367: "page down"}
 _SHIFT, _CONTROL, _ALT = 0x10000, 0x20000, 0x40000
 _MODIFIERS = {"2": _SHIFT, "3": _ALT, "4": _SHIFT + _ALT, "5": _CONTROL, "6": _SHIFT + _CONTROL}
@@ -67,7 +57,7 @@ def _plain(character: str) -> int:
     return 10 if character == "\r" else ord(character.upper()[0])
 
 
-class Keyboard:
+class Keyboard(Sensor):
     """The keyboard: the keys held in this step. All instances are one, as in Webots.
 
     A terminal says when a key is pressed, and repeats it while it is held, but never that it was let go. So a key
@@ -79,21 +69,10 @@ class Keyboard:
     KEY, SHIFT, CONTROL, ALT = 0xFFFF, _SHIFT, _CONTROL, _ALT
 
     def __init__(self, sampling_period: int | None = None) -> None:
-        if sampling_period is None:
-            self.enable(int(current().time_step))
-        elif sampling_period:
-            self.enable(sampling_period)
+        super().__init__("Keyboard", sampling_period, found=sampling_period == 0)
 
-    def enable(self, sampling_period: int) -> None:
-        """Read keys every so many ms."""
-        if sampling_period < 0:
-            say(f"Error: Keyboard: sampling period must not be negative: {sampling_period}")
-            return
-        _shared.enable(int(sampling_period))
-
-    def disable(self) -> None:
-        """Stop reading keys."""
-        _shared.enable(0)
+    def _enable(self, period: int) -> None:
+        _shared.enable(period)
 
     def getSamplingPeriod(self) -> int:
         return _shared.period
@@ -101,7 +80,7 @@ class Keyboard:
     def getKey(self) -> int:
         """The next key held in this step; -1 when there is none."""
         if not _shared.period:
-            say("Error: Keyboard.getKey() called for a disabled device! Please use: Keyboard.enable().")
+            self._say_disabled("getKey")
         return _shared.keys.pop(0) if _shared.keys else -1
 
     getKeyCode = getKey
@@ -114,15 +93,6 @@ class Keyboard:
         prefix = "shift-" * bool(code & _SHIFT) + "control-" * bool(code & _CONTROL) + "atl-" * bool(code & _ALT)
         key = code & 0xFFFF
         return prefix + (_NAMES.get(key) or chr(key))
-
-    @property
-    def sampling_period(self) -> int:
-        """As `getSamplingPeriod` and `enable`."""
-        return _shared.period
-
-    @sampling_period.setter
-    def sampling_period(self, period: int | None) -> None:
-        self.enable(0 if period is None else period)
 
 
 class _Shared:

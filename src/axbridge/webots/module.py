@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -10,13 +9,11 @@ from typing import Any
 
 from axbridge.config.rig import Rig
 from axbridge.webots import session as sessions
-from axbridge.webots.absent import AnsiCodes
-from axbridge.webots.device import Device, Node, Sensor
+from axbridge.webots.devices import DEVICES, AnsiCodes, Device, Node, Sensor, snake
 from axbridge.webots.joints import Brake, Motor, PositionSensor, Servo
 from axbridge.webots.keyboard import Keyboard
 from axbridge.webots.motion import Motion
 from axbridge.webots.robot import Robot, Supervisor
-from axbridge.webots.sensors import DEVICES
 from axbridge.webots.session import Session
 
 CLASSES: dict[str, Any] = {
@@ -33,11 +30,6 @@ CLASSES: dict[str, Any] = {
     "Supervisor": Supervisor,
 }
 HIDDEN: dict[str, Any] = {"Device": Device, "Sensor": Sensor}  # in submodules only
-
-
-def module_name(class_name: str) -> str:
-    """Submodule of a class: ``position_sensor`` of ``PositionSensor``, ``led`` of ``LED``."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", class_name).lower()
 
 
 def install(
@@ -71,7 +63,7 @@ def install(
     package.__path__ = []
     package.__dict__.update(CLASSES, __all__=sorted(CLASSES))
     sys.modules["controller"] = package
-    parts = {module_name(name): {name: member} for name, member in (CLASSES | HIDDEN).items()}
+    parts = {snake(name): {name: member} for name, member in (CLASSES | HIDDEN).items()}
     for name, content in (parts | {"constants": {}, "wb": {}}).items():
         part = sys.modules[f"controller.{name}"] = ModuleType(f"controller.{name}")
         part.__dict__.update(content)

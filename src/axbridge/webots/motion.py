@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from axbridge.errors import RecordingError
-from axbridge.motion.keyframes import KeyframeMotion
+from axbridge.motion.files import load_motion
+from axbridge.motion.interpolation import JointPath
+from axbridge.motion.moves import tracks
 from axbridge.webots.catalogue import servo_name
 from axbridge.webots.session import current, say, spoken
 
@@ -12,17 +14,17 @@ class Motion:
     """A motion file; an unreadable one is said and leaves `isValid()` False."""
 
     def __init__(self, filename: str) -> None:
-        self._file: KeyframeMotion | None = None
+        self._ways: dict[str, JointPath] = {}  # by motor; none of a file that was not read
         self._duration = self._time = 0.0  # ms
         self._loop = self._reverse = self._playing = self._begun = False
         self._over = True
         try:
-            self._file = KeyframeMotion.load(filename)
+            page = load_motion(filename).pages["1"]
         except RecordingError as mistake:
             say(f"Error: Motion: {mistake}")
             return
-        self._duration, self._over = self._file.duration, False
-        self._servos = {motor: servo_name(current(), motor) for motor in self._file.motors}
+        self._ways, self._duration, self._over = tracks(page), float(round(page.duration * 1000)), False
+        self._servos = {motor: servo_name(current(), motor) for motor in page.joints}
         for motor, servo in self._servos.items():
             if servo is None:
                 say(f'Warning: {filename}: motor "{motor}" not found on this robot.')
@@ -30,14 +32,14 @@ class Motion:
 
     def _tick(self, period: float) -> None:
         """Command a step of `period` ms that begins now, and go on."""
-        if not self._playing or self._file is None:
+        if not self._playing:
             return
         robot = current().robot
-        for motor, position in self._file.positions(self._time).items():
+        for motor, way in self._ways.items():
             servo = self._servos[motor]
             if servo is not None:
                 with spoken(motor):
-                    robot[servo].set_position(position, clip=True)
+                    robot[servo].set_position(way.at(self._time / 1000), clip=True)
         if self._time == (0.0 if self._reverse else self._duration) and not self._loop:
             self._playing, self._over = False, True
             return
@@ -48,11 +50,11 @@ class Motion:
             self._time = min(max(self._time, 0.0), self._duration)
 
     def isValid(self) -> bool:
-        return self._file is not None
+        return bool(self._ways)
 
     def play(self) -> None:
         """Start, or go on where `stop` left it; a motion that is over starts again."""
-        if self._file is None:
+        if not self._ways:
             return
         if self._over or (self._reverse and not self._begun and self._time == 0):
             self._time = self._duration if self._reverse else 0.0
@@ -79,7 +81,7 @@ class Motion:
         return round(self._time)
 
     def setTime(self, time: int) -> None:
-        if self._file is not None:
+        if self._ways:
             self._time, self._over = min(max(float(time), 0.0), self._duration), False
 
     loop = property(None, setLoop)

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from axbridge.webots import catalogue
-from axbridge.webots.absent import AbsentDevice, AbsentNode
+from axbridge.webots.devices import DEVICES, AbsentDevice, AbsentNode
 from axbridge.webots.joints import Brake, Motor, PositionSensor, Servo
 from axbridge.webots.keyboard import Keyboard
-from axbridge.webots.sampling import Sampler
-from axbridge.webots.sensors import DEVICES
-from axbridge.webots.session import current, say
+from axbridge.webots.session import Sampler, current, say
 
 _DEPRECATED = (  # robot.getMotor(name), and so on
     "Motor PositionSensor Brake LED Accelerometer Gyro InertialUnit TouchSensor Altimeter Camera Compass Connector"
@@ -58,7 +56,7 @@ class Robot:
             return PositionSensor(name, found=True)
         if kind == "brake" and self._session.robot[servo or ""].has_brake:
             return Brake(name)
-        other = catalogue.sensor_class(self._session, name) or catalogue.absent_class(self._session, name)
+        other = catalogue.sensor_class(self._session, name) or self._session.rig.webots.devices.get(name)
         if other is not None and other not in DEVICES:
             say(f"Unsupported device type: {other}")
         return None if other is None else DEVICES.get(other, AbsentDevice)(name, found=True)

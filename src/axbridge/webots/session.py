@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning, UnsupportedOperation, UsageError
@@ -18,10 +19,42 @@ from axbridge.robot.backend import SIMULATION
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 from axbridge.state import ServoState, StepReport
-from axbridge.webots.sampling import Sensors
 
 _OURS = re.compile(r"^servo '[^']*'(?: \([^)]*\))?: ")  # Webots names the device instead
 _NOTHING = 1e-6  # ms or steps: what rounding leaves
+Value = TypeVar("Value")
+
+
+class Sampler(Generic[Value]):
+    """A sensor enabled with a sampling period: NaN until the period has passed, then held between samples.
+
+    Times are s, periods ms as in Webots; a period of 0 disables. A disabled sensor keeps its last value.
+
+    Attributes:
+        period: ms; 0 = disabled.
+        value: The last sample; NaN before the first.
+        due: When the next sample is taken, s; inf when disabled.
+    """
+
+    def __init__(self) -> None:
+        self.period = 0
+        self.value: Value | float = math.nan
+        self.due = math.inf
+
+    def enable(self, period: int, now: float) -> None:
+        """Sample every `period` ms from `now` on; 0 disables."""
+        self.period = period
+        if period:
+            self.value = math.nan
+        self.due = now + period / 1000 if period else math.inf
+
+    def offer(self, value: Value, now: float) -> None:
+        """Take `value` if a sample is due at `now`; keep the grid of the period."""
+        if now < self.due - 1e-9:
+            return
+        self.value = value
+        periods = math.floor((now - self.due) * 1000 / self.period + 1e-6) + 1
+        self.due += periods * self.period / 1000
 
 
 @dataclass
@@ -37,7 +70,6 @@ class Session:
         ending: Set to ask the controller to end: `step` returns -1.
         notified: Whether `step` has returned -1: the controller knows.
         ticks: Called before each step with its length, ms (motions, keyboard).
-        sensors: Of joints and body, sampled by Webots' rule.
     """
 
     rig: Rig
@@ -48,9 +80,9 @@ class Session:
     ending: bool = False
     notified: bool = False
     ticks: list[Callable[[float], None]] = field(default_factory=list)
-    sensors: Sensors = field(default_factory=Sensors)
     _robot: Robot | None = None
     _said: set[str] = field(default_factory=set)
+    _samplers: dict[tuple[str, str], tuple[Callable[[Robot], Any], Sampler[Any]]] = field(default_factory=dict)
 
     @property
     def time_step(self) -> float:
@@ -102,7 +134,7 @@ class Session:
 
     def _next_tick(self) -> float:
         """The basic step, ms, at which the next sample is due: Webots samples at the end of these alone."""
-        due = self.sensors.due
+        due = min((sampler.due for _, sampler in self._samplers.values()), default=math.inf)
         if not self._powered or due == math.inf:
             return math.inf
         basic = self.rig.control_step_ms
@@ -114,8 +146,12 @@ class Session:
         return not (self.robot.battery_energy == 0 and self.robot.mode == SIMULATION)
 
     def _sample(self, _report: StepReport, _states: Mapping[str, ServoState]) -> None:
-        if self._powered:
-            self.sensors.take(self.robot)
+        for read, sampler in self._samplers.values() if self._powered else ():
+            sampler.offer(read(self.robot), self.robot.time)
+
+    def sampler(self, name: str, quantity: str, read: Callable[[Robot], Any]) -> Sampler[Any]:
+        """The one sampler of a quantity that a servo or device has, sampled with `read`; it starts disabled."""
+        return self._samplers.setdefault((name, quantity), (read, Sampler()))[1]
 
     def say_once(self, message: str) -> None:
         """As `say`, the first time only."""

@@ -1,0 +1,364 @@
+"""What a robot's `getDevice` returns beside joints: sensors of the body, and devices that no robot here has.
+
+A body sensor reads a sensor of the rig: an IMU is three devices. A device that no backend has says so once, and gives
+empty values of the types that Webots gives, so that controllers go on (source: the Python API of Webots R2025a,
+`lib/controller/python/controller/*.py`: each method's result type).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, ClassVar
+
+from axbridge.webots import catalogue
+from axbridge.webots.session import current, say
+
+
+def snake(name: str) -> str:
+    """Webots' newer Python names: ``position_sensor`` of ``PositionSensor``, ``led`` of ``LED``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+_NODES = (
+    "ROBOT ACCELEROMETER ALTIMETER BRAKE CAMERA COMPASS CONNECTOR DISPLAY DISTANCE_SENSOR EMITTER GPS GYRO"
+    " INERTIAL_UNIT LED LIDAR LIGHT_SENSOR LINEAR_MOTOR PEN POSITION_SENSOR PROPELLER RADAR RANGE_FINDER RECEIVER"
+    " ROTATIONAL_MOTOR SKIN SPEAKER TOUCH_SENSOR VACUUM_GRIPPER"
+)
+
+
+class Node:
+    """Node type numbers of R2025a, as `Node.ROTATIONAL_MOTOR`."""
+
+    NO_NODE = 0
+
+
+for _number, _name in enumerate(_NODES.split(), start=34):
+    setattr(Node, _name, _number)
+
+
+class Device:
+    """Something with a name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def getName(self) -> str:
+        return self._name
+
+    def getModel(self) -> str:
+        """The rig's description of the model; empty here."""
+        return ""
+
+    def getNodeType(self) -> int:
+        return int(getattr(Node, self._kind(), Node.NO_NODE))
+
+    def _kind(self) -> str:
+        return snake(type(self).__name__).upper()
+
+    name = property(getName)
+    model = property(getModel)
+
+    @property
+    def node_type(self) -> int:
+        """As `getNodeType`."""
+        return self.getNodeType()
+
+
+class Sensor(Device):
+    """A device with a sampling period, ms; constructed by name it enables itself, from `getDevice` it does not."""
+
+    def __init__(self, name: str, sampling_period: int | None = None, *, found: bool = False) -> None:
+        super().__init__(name)
+        if not found:
+            self.enable(int(current().time_step) if sampling_period is None else sampling_period)
+
+    def enable(self, samplingPeriod: int) -> None:
+        """Sample every so many ms; 0 disables, a negative period is refused."""
+        if samplingPeriod < 0:
+            say(f"Error: {self._name}: sampling period must not be negative: {samplingPeriod}")
+            return
+        self._enable(int(samplingPeriod))
+
+    def disable(self) -> None:
+        """Stop sampling."""
+        self._enable(0)
+
+    def getSamplingPeriod(self) -> int:
+        raise NotImplementedError
+
+    def _enable(self, period: int) -> None:
+        raise NotImplementedError
+
+    @property
+    def sampling_period(self) -> int:
+        """As `getSamplingPeriod` and `enable`."""
+        return self.getSamplingPeriod()
+
+    @sampling_period.setter
+    def sampling_period(self, period: int | None) -> None:
+        self.enable(0 if period is None else period)
+
+    def _say_disabled(self, what: str) -> None:
+        kind = type(self).__name__
+        say(f"Error: {kind}.{what}() called for a disabled device! Please use: {kind}.enable().")
+
+
+_NAN, _NANS = math.nan, [math.nan]
+_BY_METHOD: dict[str, Any] = {
+    method: value
+    for value, methods in [
+        (0, "getQueueLength getDataSize getChannel getBufferSize getWidth getHeight getType getId getCount getSFInt32"),
+        (0, "getNumberOfPoints getNumberOfLayers getHorizontalResolution getNumberOfTargets getPresence"),
+        (0, "getRecognitionNumberOfObjects getRecognitionSamplingPeriod getNumberOfFields getBaseNodeNumberOfFields"),
+        (0, "getNumberOfAxes getNumberOfPovs getAxisValue getPovValue"),
+        (-1, "getPressedButton"),
+        (_NAN, "getValue getMaxValue getMinValue getAperture getNoise getSpeed getSignalStrength getRange getSFFloat"),
+        (_NAN, "getFov getVerticalFov getMinFov getMaxFov getNear getMinRange getMaxRange getExposure"),
+        (_NAN, "getFrequency getMinFrequency getMaxFrequency"),
+        (_NAN, "getFocalLength getFocalDistance getMinFocalDistance getMaxFocalDistance"),
+        (_NANS * 2, "getSFVec2f"),
+        (_NANS * 3, "getValues getRollPitchYaw getSpeedVector getEmitterDirection"),
+        (_NANS * 3, "getPosition getCenterOfMass getSFVec3f getSFColor"),
+        (_NANS * 4, "getQuaternion getSFRotation"),
+        (_NANS * 6, "getVelocity"),
+        (_NANS * 9, "getOrientation"),
+        ([], "getRangeImage getLayerRangeImage getPointCloud getLayerPointCloud getTargets getRecognitionObjects"),
+        ([], "getLookupTable getFloats getInts getContactPoints"),
+        ("", "getString getLanguage getEngine getCoordinateSystem getTypeName getBaseTypeName getDef getSFString"),
+        (b"", "getBytes getData"),
+        (False, "isConnected isLocked isOn isSpeaking isSoundPlaying hasRecognition"),
+    ]
+    for method in methods.split()
+}
+_BY_PROPERTY = {snake(method).removeprefix("get_"): value for method, value in _BY_METHOD.items()}
+
+
+def absent_value(name: str) -> Any:
+    """What a method or property returns: a list of its own each time; None where Webots may return None, too."""
+    value = _BY_METHOD.get(name, _BY_PROPERTY.get(name))
+    if name.startswith(("is", "has")) and value is None:
+        return False
+    return list(value) if isinstance(value, list) else value
+
+
+_ABSENT = (  # sensors, actuators, and what some of them return
+    "Altimeter Camera Compass Lidar LightSensor Radar RangeFinder Receiver Joystick Mouse"
+    " Connector Display Emitter Pen Skin Speaker VacuumGripper"
+    " CameraRecognitionObject ContactPoint Field LidarPoint Proto RadarTarget"
+)
+_OBJECTS = {  # what gives an object, and its class
+    **dict.fromkeys(["getSelf", "getRoot", "getParentNode", "getSelected"], "Node"),
+    **dict.fromkeys(["getField", "getBaseNodeField", "getProtoField"], "Field"),
+    "getProto": "Proto",
+    "getState": "MouseState",
+}
+
+
+class AbsentDevice(Sensor):
+    """Any other device: its methods do nothing, and its values are NaN, 0 or empty, of the kind that Webots gives."""
+
+    def __init__(self, name: str = "", sampling_period: int | None = None, *, found: bool = True) -> None:  # noqa: ARG002
+        Device.__init__(self, name)
+        self._period = 0
+
+    def getSamplingPeriod(self) -> int:
+        return self._period
+
+    def _enable(self, period: int) -> None:
+        self._say()
+        self._period = period
+
+    def _say(self) -> None:
+        kind = type(self).__name__
+        current().say_once(f'Warning: {kind} "{self._name}": this robot has none; it reads nothing and does nothing.')
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        self._say()
+        kind = _OBJECTS.get(name)
+        value = absent_value(name) if kind is None else AbsentNode(name) if kind == "Node" else ABSENT[kind](name)
+        return value if name in _BY_PROPERTY else lambda *_arguments, **_named: value
+
+
+class LED(AbsentDevice):
+    """A lamp that nothing shows; it keeps its value."""
+
+    _value = 0
+
+    def set(self, value: int) -> None:
+        self._say()
+        self._value = value
+
+    def get(self) -> int:
+        return self._value
+
+    value = property(get, lambda lamp, value: lamp.set(value))
+
+
+class MouseState(AbsentDevice):
+    """Of a mouse that is not there."""
+
+    u = v = x = y = z = math.nan
+    left = middle = right = False
+
+
+ABSENT: dict[str, type[AbsentDevice]] = {
+    **{name: type(name, (AbsentDevice,), {"__doc__": f"{name}: not on any robot here."}) for name in _ABSENT.split()},
+    "LED": LED,
+    "MouseState": MouseState,
+}
+
+
+class AbsentNode(AbsentDevice, Node):
+    """A node of the scene tree, which no robot here has."""
+
+
+class _BodySensor(AbsentDevice):
+    """A device that reads a sensor of the rig: NaN before the first sample, and while the sensor is lost."""
+
+    def __init__(self, name: str = "", sampling_period: int | None = None, *, found: bool = False) -> None:
+        super().__init__(name)
+        self._config = catalogue.sensor_behind(current(), type(self).__name__, name)
+        sensor = "" if self._config is None else self._config.name
+        self._sampler = current().sampler(name, "", lambda robot: robot.sensors.get(sensor))
+        if self._config is not None:
+            Sensor.__init__(self, name, sampling_period, found=found)
+
+    def getSamplingPeriod(self) -> int:
+        return super().getSamplingPeriod() if self._config is None else self._sampler.period
+
+    def _enable(self, period: int) -> None:
+        if self._config is None:
+            super()._enable(period)
+        else:
+            self._sampler.enable(period, current().robot.time)
+
+    def _read(self, method: str, part: Callable[[Any], Any]) -> Any:
+        """Part of the latest sample; what an absent device gives where there is none."""
+        if self._config is None:
+            self._say()
+            return absent_value(method)
+        if not self._sampler.period:
+            self._say_disabled(method)
+        sample = self._sampler.value
+        return absent_value(method) if sample is None or isinstance(sample, float) else part(sample)
+
+    def getLookupTable(self) -> list[float]:
+        return []
+
+    lookup_table = property(getLookupTable)
+
+
+def _vector(method: str, field: str) -> Callable[[Any], list[float]]:
+    """A method of Webots that gives a vector of the sample."""
+    return lambda sensor: list(sensor._read(method, attrgetter(field)))  # noqa: SLF001 - a method of the class below
+
+
+class InertialUnit(_BodySensor):
+    """How an IMU is turned."""
+
+    getRollPitchYaw = _vector("getRollPitchYaw", "roll_pitch_yaw")
+    getQuaternion = _vector("getQuaternion", "orientation")
+
+    def getNoise(self) -> float:
+        return math.nan if self._config is None else self._config.orientation_noise
+
+    roll_pitch_yaw = property(getRollPitchYaw)
+    quaternion = property(getQuaternion)
+    noise = property(getNoise)
+
+
+class Gyro(_BodySensor):
+    """How fast an IMU turns."""
+
+    getValues = _vector("getValues", "rates")
+    value = property(getValues)
+
+
+class Accelerometer(_BodySensor):
+    """What an IMU is pushed with, along its x, y and z, m/s²; at rest 9.81 upwards."""
+
+    getValues = _vector("getValues", "acceleration")
+    value = property(getValues)
+
+
+class GPS(_BodySensor):
+    """Where it is."""
+
+    LOCAL, WGS84 = 0, 1
+    getValues = _vector("getValues", "position")
+    getSpeedVector = _vector("getSpeedVector", "speed")
+
+    def getSpeed(self) -> float:
+        return float(self._read("getSpeed", lambda sample: math.hypot(*sample.speed)))
+
+    def getCoordinateSystem(self) -> int:
+        return self.LOCAL
+
+    value = property(getValues)
+    speed_vector = property(getSpeedVector)
+    speed = property(getSpeed)
+    coordinate_system = property(getCoordinateSystem)
+
+
+class TouchSensor(_BodySensor):
+    """What a link is pushed with, or whether anything touches it."""
+
+    BUMPER, FORCE, FORCE3D = 0, 1, 2
+    _types: ClassVar = {"bumper": BUMPER, "force": FORCE, "force-3d": FORCE3D}
+    getValues = _vector("getValues", "force")
+
+    def getType(self) -> int:
+        return self.BUMPER if self._config is None else self._types[self._config.kind]
+
+    def getValue(self) -> float:
+        """A bumper: 1 while anything touches its link, else 0. Force: what presses on its face, N."""
+        bumper = self._config is not None and self._config.kind == "bumper"
+        return float(self._read("getValue", attrgetter("touched" if bumper else "pressed")))
+
+    type = property(getType)
+    value = property(getValue)
+    values = property(getValues)
+
+
+class DistanceSensor(_BodySensor):
+    """How far the floor is, along its x axis, m; its range where there is none."""
+
+    GENERIC, INFRA_RED, SONAR, LASER = 0, 1, 2, 3
+
+    def getType(self) -> int:
+        return self.GENERIC
+
+    def getValue(self) -> float:
+        return float(self._read("getValue", attrgetter("distance")))
+
+    def getMaxValue(self) -> float:
+        return math.nan if self._config is None else self._config.range
+
+    def getMinValue(self) -> float:
+        return math.nan if self._config is None else 0.0
+
+    getAperture = getMinValue
+    type = property(getType)
+    value = property(getValue)
+    max_value = property(getMaxValue)
+    min_value = aperture = property(getMinValue)
+
+
+_BODY = (Accelerometer, DistanceSensor, GPS, Gyro, InertialUnit, TouchSensor)
+DEVICES: dict[str, type[AbsentDevice]] = {**ABSENT, **{kind.__name__: kind for kind in _BODY}}
+
+
+class AnsiCodes:
+    """Colours of the console."""
+
+    RESET, BOLD, UNDERLINE, CLEAR_SCREEN = "\x1b[0m", "\x1b[1m", "\x1b[4m", "\x1b[2J"
+
+
+for _number, _colour in enumerate(["BLACK", "RED", "GREEN", "YELLOW", "BLUE", "MAGENTA", "CYAN", "WHITE"]):
+    setattr(AnsiCodes, f"{_colour}_FOREGROUND", f"\x1b[{30 + _number}m")
+    setattr(AnsiCodes, f"{_colour}_BACKGROUND", f"\x1b[{40 + _number}m")
