@@ -23,7 +23,7 @@ import numpy as np
 
 from axbridge.config.rig import Rig
 from axbridge.learn.randomise import Parameters, Randomisation, Supply
-from axbridge.learn.tasks import Reach
+from axbridge.learn.servo_env import Reach
 
 ARM = "pendulum:mass=0.2,length=0.15"
 SOFT = {"cw_compliance_slope": 128, "ccw_compliance_slope": 128}

@@ -31,7 +31,7 @@ from learn_sim_to_real import (  # beside this file
     table,
 )
 
-from axbridge.learn.tasks import Reach
+from axbridge.learn.servo_env import Reach
 from axbridge.units import AX
 
 STEP, TICKS = 5e-4, 2  # s; steps from one turn of the servo's loop to the next

@@ -1,19 +1,14 @@
 """What is drawn is what was measured: spreads, correlations, losses, and a supply that sags."""
 
 import json
-import math
 
 import numpy as np
 import pytest
 
 from axbridge.bus.stats import CycleTimes, LineStats
 from axbridge.config.rig import Rig
-from axbridge.errors import RecordingError, UsageError
+from axbridge.errors import UsageError
 from axbridge.learn.randomise import LineQuality, Parameters, Randomisation, Supply
-from axbridge.recording.recorder import Recorder
-from axbridge.recording.robot_recorder import RobotRecorder
-from axbridge.recording.stored import open_recording
-from axbridge.robot.open import open_robot
 
 FIT = {
     "parameters": {
@@ -73,31 +68,6 @@ def test_what_a_bus_lost_is_counted(fit):
     line = LineQuality.measured({"main": {"cycle": times.as_dict(), "line": stats.as_dict()}})
     assert (line.loss, line.late, line.jitter) == (0.02, 0.004, pytest.approx(0.003))
     assert LineQuality.measured({"sim": {"cycle": times.as_dict(), "line": None}}).loss == 0.0
-
-
-@pytest.mark.slow
-def test_a_supply_is_told_by_how_it_sags(tmp_path):
-    rig = Rig.load("leg").overridden({"bus": [{"name": "main", "supply_voltage": 11.1, "supply_resistance": 0.6}]})
-    rig = rig.model_copy(
-        update={"servos": tuple(servo.model_copy(update={"model": "ax12", "params": {}}) for servo in rig.servos)}
-    )
-    path = tmp_path / "swing.mcap"
-    ends = np.array([servo.soft_limits for servo in rig.servos]).T
-    with open_robot(rig, "sim", seed=1) as robot, Recorder(path, {}) as recorder, RobotRecorder(robot, recorder):
-        for tick in range(200):
-            waves = [0.5 * math.sin(0.3 * tick + index) for index in range(len(robot))]
-            robot.set_positions(np.clip(waves, *ends))
-            robot.step(20)
-    supply = Supply.measured(open_recording(path), rig)
-    assert supply.voltage == pytest.approx(11.1, abs=0.1)
-    assert supply.resistance == pytest.approx(0.6, abs=0.2)
-
-
-def test_a_recording_without_voltages_is_refused(tmp_path):
-    from axbridge import samples
-
-    with pytest.raises(RecordingError, match="voltage and load"):
-        Supply.measured(samples.load("xl330"), Rig.load("bench_arm"))
 
 
 def test_no_result_of_a_fit_is_refused(tmp_path):

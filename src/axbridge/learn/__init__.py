@@ -16,8 +16,8 @@ if find_spec("gymnasium") is not None:
     import gymnasium
 
     for _name, _task, _rig, _steps in (  # steps of an episode
-        ("axbridge/Reach-v0", "axbridge.learn.tasks:Reach", "bench_arm", 100),
-        ("axbridge/BioloidStand-v0", "axbridge.learn.tasks:BioloidStand", "bioloid", 250),
+        ("axbridge/Reach-v0", "axbridge.learn.servo_env:Reach", "bench_arm", 100),
+        ("axbridge/BioloidStand-v0", "axbridge.learn.servo_env:BioloidStand", "bioloid", 250),
     ):
         if _name not in gymnasium.registry:
             gymnasium.register(_name, entry_point=_task, max_episode_steps=_steps, kwargs={"rig": _rig})

@@ -2,8 +2,7 @@
 
 What is drawn was measured. Parameters of the servo come from a fit's own joint distribution (`axbridge identify
 --json`): its intervals and the correlations between them, so that what the data tell apart stays apart, and what they
-leave open is left open. What the bus loses comes from the statistics of a robot that ran (`Robot.bus_statistics`), and
-how far the supply sags from a recording.
+leave open is left open. What the bus loses comes from the statistics of a robot that ran (`Robot.bus_statistics`).
 """
 
 from __future__ import annotations
@@ -21,14 +20,10 @@ from axbridge.arrays import FloatArray
 from axbridge.config import toml_tables
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import RecordingError, UsageError
+from axbridge.errors import UsageError
 from axbridge.file_reading import reading, regular
-from axbridge.recording.recording import Recording
-from axbridge.servo.columns import pack
-from axbridge.servo.steady import SteadyServo
 
 _QUANTILE = 1.96  # standard deviations to an end of a 95 % interval
-_SAMPLES = 20  # with the motor driven, that a supply takes to be known
 
 
 @dataclass(frozen=True)
@@ -133,39 +128,6 @@ class Supply:
     voltage_error: float = 0.0
     resistance_error: float = 0.0
 
-    @classmethod
-    def measured(cls, recording: Recording, rig: Rig) -> Supply:
-        """From the voltages and loads of a recording: the line through voltage over the motors' current.
-
-        The current is the motor model's: no AX-12 measures it.
-        """
-        volts = []
-        for name, track in recording.items():
-            servos = [servo for servo in rig.servos if servo.name == name]
-            if not servos:
-                continue
-            servo = SteadyServo.of(pack(rig.model_of(servos[0]), 0.0))
-            current = servo.current(track.load, track.voltage, track.velocity)
-            known = np.isfinite(track.voltage) & np.isfinite(current)
-            volts.append((track.time[known], track.voltage[known], np.abs(track.load * current)[known]))
-        count = sum(len(time) for time, _, _ in volts)
-        if count < _SAMPLES:
-            raise RecordingError(
-                recording.path,
-                f"tells voltage and load {count} times",
-                "record a move of some seconds with all registers",
-            )
-        grid = volts[0][0]
-        total = sum(np.interp(grid, time, amps) for time, _, amps in volts)
-        sagging = np.mean([np.interp(grid, time, voltage) for time, voltage, _ in volts], axis=0)
-        amperes = np.asarray(total)
-        design = np.column_stack([np.ones_like(amperes), -amperes])
-        (voltage, resistance), _, _, _ = np.linalg.lstsq(design, sagging, rcond=None)
-        left = sagging - design @ (voltage, resistance)
-        covariance = np.linalg.pinv(design.T @ design) * float(left @ left) / max(len(left) - 2, 1)
-        errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-        return cls(float(voltage), max(float(resistance), 0.0), float(errors[0]), float(errors[1]))
-
 
 @dataclass(frozen=True)
 class Randomisation:
@@ -174,7 +136,7 @@ class Randomisation:
     Attributes:
         parameters: Fits of servos of this kind; each servo of the robot draws one of them, and from it.
         line: What the bus loses.
-        supplies: Supplies that were measured; an episode draws one of them, and from it.
+        supplies: An episode draws one of them, and from it.
     """
 
     parameters: Sequence[Parameters] = ()
