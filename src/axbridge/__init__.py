@@ -68,10 +68,10 @@ if TYPE_CHECKING:
         UsageError,
     )
     from axbridge.fit.identify import identify
+    from axbridge.motion.experiments import record
     from axbridge.motion.gait import Gait
     from axbridge.motion.moves import Move
     from axbridge.motion.player import play
-    from axbridge.motion.record import record
     from axbridge.motion.teaching import teach
     from axbridge.motion.walking import walk
     from axbridge.recording import sample_logs as samples
@@ -124,7 +124,7 @@ _HOME = {
     "open": "robot.open",
     "open_recording": "recording.stored",
     "play": "motion.player",
-    "record": "motion.record",
+    "record": "motion.experiments",
     "samples": "recording.sample_logs",
     "simulate": "comparison.simulate",
     "teach": "motion.teaching",

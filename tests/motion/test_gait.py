@@ -155,12 +155,6 @@ def test_a_walk_stays_within_the_joints_limits_and_far_below_the_servos_speed(ga
         before = now
 
 
-def test_seconds_hold_as_many_steps_as_fit():
-    for seconds in (4.0, 6.0, 7.49):
-        steps = Gait.steps_within(seconds, 1.5)
-        assert Gait(steps=steps, period=1.5).duration <= seconds < Gait(steps=steps + 1, period=1.5).duration
-
-
 def test_a_leg_whose_axes_do_not_cross_is_refused(tmp_path):
     (tmp_path / "skew.urdf").write_text(
         (BIOLOID.urdf_path()).read_text().replace('xyz="-0.0145 0 -0.075"', 'xyz="-0.0145 0.002 -0.075"')

@@ -20,8 +20,7 @@ from axbridge.comparison.png import save
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError, nearest
 from axbridge.files import check_new
-from axbridge.motion.experiments import NAMES, PROTOCOL, Options, check, conduct
-from axbridge.motion.record import period_of, recorded
+from axbridge.motion.experiments import NAMES, PROTOCOL, Options, check, conduct, period_of, recorded
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Track
 from axbridge.recording.stored import open_recording

@@ -13,7 +13,6 @@ from axbridge.cli.app import DONE, FAILED_CHECK, app, report
 from axbridge.cli.exit import interruptible, motors_after
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError
 from axbridge.files import check_new
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import check
@@ -32,8 +31,7 @@ def walk(
     engine: opt.EngineOption = None,
     model: opt.ModelOption = None,
     port: opt.PortOption = None,
-    steps: Annotated[int | None, typer.Option("--steps", help="Steps ahead; default: 12.")] = None,
-    duration: Annotated[float | None, opt.shared("--duration", "Instead of --steps.")] = None,
+    steps: Annotated[int, typer.Option("--steps", help="Steps ahead.")] = 12,
     period: Annotated[float, opt.shared("--period", "Of two steps.")] = 1.3,
     step_length: Annotated[float, typer.Option("--step-length", help="Ahead, cm a step; negative: back.")] = 4.0,
     side_step: Annotated[float, typer.Option("--side-step", help="To the left, cm in two steps.")] = 0.0,
@@ -54,12 +52,8 @@ def walk(
     Its steps are planned before it starts; only with --feedback does the measured lean correct them. Hold a real robot
     upright until it stands. Ctrl-C switches its motors off. The exit code is 1 if the simulated robot fell.
     """
-    if steps is not None and duration is not None:
-        raise UsageError("--steps and --duration are two ways to say how far", "give one of them")
-    if duration is not None:
-        steps = Gait.steps_within(duration, period)
     gait = Gait(
-        steps=12 if steps is None else steps,
+        steps=steps,
         period=period,
         step_length=step_length / 100,
         side_step=side_step / 100,

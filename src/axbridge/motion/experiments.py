@@ -1,4 +1,7 @@
-"""Experiments: drive a servo through a motion and record everything, the same on real servos and in simulation."""
+"""Experiments: drive a servo through a motion and record everything, the same on real servos and in simulation.
+
+`axbridge.record` opens a robot, does one of them, and everything is in a file.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,21 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from axbridge import minimum_jerk
+from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
+from axbridge.files import check_new
+from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Segment, Track
 from axbridge.recording.robot_recorder import RobotRecorder
+from axbridge.recording.stored import open_recording
+from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
 
@@ -22,7 +31,7 @@ WARM, COOL = 60.0, 50.0  # degC: an experiment waits, limp, from the first down 
 PATIENCE = 600.0  # s
 _NEAR = math.radians(1.0)  # of where an experiment begins: no way to go
 EEPROM_PAUSE_MS = 60.0  # a servo that becomes a wheel is deaf meanwhile
-
+_TOO_LONG = 1.25  # a cycle that takes longer than this many ticks is refused; below, the lateness is reported
 _AMPLITUDE = 60.0  # degrees
 
 Progress = Callable[[str, float], None]  # what is under way, and the share of it that is done, 0..1
@@ -346,39 +355,28 @@ def _fall(run: ExperimentRun, arm: Driven, options: Options) -> None:
         run.segment(f"fall from {math.degrees(angle):.0f}°", options.duration, kind="fall", start=angle)
 
 
-def _sine(run: ExperimentRun, arm: Driven, options: Options) -> None:
-    """Swing to both sides, with one period."""
-    duration = max(options.duration, 2 * options.period)
-    _swing(run, arm, options, "sine", duration, lambda t: 2 * math.pi * t / options.period, kind="sine")
-
-
-def _chirp(run: ExperimentRun, arm: Driven, options: Options) -> None:
-    """Frequency rises evenly from `low` to `high` Hz."""
-    duration, low, high = max(options.duration, 4 / options.low), options.low, options.high
-    rate = (high - low) / duration
-    _swing(
-        run, arm, options, "chirp", duration, lambda t: 2 * math.pi * (low * t + rate * t * t / 2), kind="chirp",
-        low=low, high=high,
-    )  # fmt: skip
-
-
-def _sin_time_square(run: ExperimentRun, arm: Driven, options: Options) -> None:
-    """Swing to both sides ever faster, as sin(t²)."""
-    _swing(run, arm, options, "sin t²", max(options.duration, 6.0), lambda t: t * t, kind="sine")
-
-
 def _swing(
-    run: ExperimentRun,
-    arm: Driven,
-    options: Options,
-    name: str,
-    duration: float,
-    phase: Callable[[float], float],
-    **facts: Any,
-) -> None:
-    run.approach({arm.name: 0.0})
-    size = options.swing(arm.servo)
-    run.segment(name, duration, lambda t: arm.goal(size * math.sin(phase(t))), **facts)
+    name: str, kind: str, seconds: Callable[[Options], float], phase: Callable[[Options, float], float]
+) -> Callable[[ExperimentRun, Driven, Options], None]:
+    """What swings to both sides: the sine of a phase, rad, at each time, s."""
+
+    def swing(run: ExperimentRun, arm: Driven, options: Options) -> None:
+        run.approach({arm.name: 0.0})
+        size = options.swing(arm.servo)
+        facts = {"low": options.low, "high": options.high} if kind == "chirp" else {}
+        run.segment(name, seconds(options), lambda t: arm.goal(size * math.sin(phase(options, t))), kind=kind, **facts)
+
+    return swing
+
+
+def _chirp_seconds(options: Options) -> float:
+    return max(options.duration, 4 / options.low)
+
+
+def _chirp_phase(options: Options, t: float) -> float:
+    """Frequency rises evenly from `low` to `high` Hz."""
+    rate = (options.high - options.low) / _chirp_seconds(options)
+    return 2 * math.pi * (options.low * t + rate * t * t / 2)
 
 
 def _lift_and_drop(run: ExperimentRun, arm: Driven, options: Options) -> None:
@@ -555,9 +553,14 @@ def _wheel(_options: Options) -> tuple[str, ...]:
 EXPERIMENTS: dict[str, Experiment] = {
     "step": Experiment(_step, lambda options, _servo: (0.0, *_angles(options)), _slopes),
     "fall": Experiment(_fall, _heights),
-    "sine": Experiment(_sine, _both_ways),
-    "chirp": Experiment(_chirp, _both_ways),
-    "sin-time-square": Experiment(_sin_time_square, _both_ways),
+    "sine": Experiment(
+        _swing("sine", "sine", lambda o: max(o.duration, 2 * o.period), lambda o, t: 2 * math.pi * t / o.period),
+        _both_ways,
+    ),
+    "chirp": Experiment(_swing("chirp", "chirp", _chirp_seconds, _chirp_phase), _both_ways),
+    "sin-time-square": Experiment(
+        _swing("sin t²", "sine", lambda o: max(o.duration, 6.0), lambda _o, t: t * t), _both_ways
+    ),
     "lift-and-drop": Experiment(_lift_and_drop, _angles),
     "duty": Experiment(_duty, lambda _options, _servo: (), _wheel),
     "stall": Experiment(_stall, lambda options, _servo: _angles(options)[:1]),
@@ -579,3 +582,98 @@ PROTOCOL: Sequence[tuple[str, str, Options]] = (
     ("lift-and-drop", "lift-and-drop", Options(angles=_degrees(60, -110))),
     ("sin-time-square", "sin-time-square", Options(duration=6.0)),
 )  # what a good identification needs, one recording each: (name, experiment, options)
+
+
+def record(
+    experiment: str,
+    rig: str | Path | Rig,
+    out: str | Path,
+    *,
+    backend: str | None = None,
+    port: str | None = None,
+    servo: str | None = None,
+    options: Options | None = None,
+    tick_ms: float | None = None,
+    seed: int = 0,
+    force: bool = False,
+) -> Recording:
+    """Do an experiment with one servo of a robot, and record every sample, command and segment.
+
+    >>> import axbridge, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> step = axbridge.record("step", "bench_arm", f"{folder}/step.mcap")
+    >>> print(f"{len(step.segments)} parts, up to {step['shoulder'].position.max():.1f} rad")
+    3 parts, up to 1.6 rad
+
+    Args:
+        experiment: ``step``, ``fall``, ``sine``, ``chirp``, ``sin-time-square``, ``lift-and-drop``, ``duty``,
+            ``stall``, ``torque-speed`` or ``replay``.
+        rig: A name, a path, or a `Rig`.
+        out: The recording, ``FILE.mcap``.
+        backend: As of `axbridge.open`; likewise `port` and `seed`.
+        port: See there.
+        servo: Which; by default the first, and in a replay all that its source has.
+        options: What may be chosen about it.
+        tick_ms: Control period; the rig's `basic_time_step_ms` when not given.
+        seed: See `axbridge.open`.
+        force: Replace a file that is there.
+
+    Raises:
+        UsageError: no such experiment or servo, an angle out of its reach, or a file that is there.
+        RigError, ProfileError: the rig or something it names is wrong.
+        BusError: a servo does not answer.
+    """
+    path = Path(out)
+    check_new(path, force=force)
+    loaded = rig if isinstance(rig, Rig) else Rig.load(rig)
+    recorded(loaded, experiment, path, options, backend=backend, port=port, servo=servo, tick_ms=tick_ms, seed=seed)
+    return open_recording(path)
+
+
+def recorded(
+    rig: Rig,
+    experiment: str,
+    path: Path,
+    options: Options | None = None,
+    *,
+    backend: str | None = None,
+    port: str | None = None,
+    servo: str | None = None,
+    tick_ms: float | None = None,
+    seed: int = 0,
+    progress: Progress = unseen,
+) -> Conducted:
+    """Check, then record one experiment; what came of it. Arguments and errors as of `record`."""
+    period = period_of(rig, tick_ms)
+    with open_robot(rig, backend, port=port, seed=seed) as robot:
+        check(experiment, robot, servo, options)
+        _check_tick(robot, period)
+        facts = describe(rig, backend=robot.backend, seed=seed, experiment=experiment, tick_ms=period)
+        with Recorder(path, facts) as recorder, robot:  # the robot ends first: no motor waits for the disk
+            done = conduct(experiment, robot, servo, recorder, options, tick_ms=period, progress=progress)
+            recorder.event(robot.time + done.slipped, "bus statistics", **robot.bus_statistics)
+    return done
+
+
+def period_of(rig: Rig, tick_ms: float | None) -> float:
+    """The control period, ms: by default the rig's."""
+    if tick_ms is not None and not 0 < tick_ms < math.inf:
+        raise UsageError("tick, duration, period and frequencies must be positive", "correct the option")
+    return rig.robot.basic_time_step_ms if tick_ms is None else tick_ms
+
+
+def _check_tick(robot: Robot, tick: float) -> None:
+    """Refuse a control period that the bus cannot keep: its cycle was timed when the robot was opened."""
+    times = [bus["cycle"]["p50"] * 1e3 for bus in robot.bus_statistics.values()]
+    longest = max((time for time in times if not math.isnan(time)), default=0.0)
+    if longest <= _TOO_LONG * tick:
+        return
+    for _ in range(4):  # the first cycle may have had a hiccup: look again
+        robot.exchange()
+        longest = min(longest, robot.last_step.actual)
+    if longest > _TOO_LONG * tick:
+        servos = "its servo" if len(robot) == 1 else f"its {len(robot)} servos"
+        raise UsageError(
+            f"a tick of {tick:g} ms is too short: the bus takes {longest:.1f} ms to serve {servos}",
+            f"choose --tick {math.ceil(longest / 5) * 5}ms or more",
+        )

@@ -314,21 +314,6 @@ class Gait:
         """How far it leads ahead when it does not turn and no foot slips, m."""
         return self.steps * self.step_length
 
-    @classmethod
-    def steps_within(cls, seconds: float, period: float) -> int:
-        """Most steps ahead of a walk of so many seconds.
-
-        Raises:
-            UsageError: not one fits.
-        """
-        steps = -1.0
-        if seconds < math.inf and period > 0:
-            steps = math.floor((seconds - 2 * _SHIFT) / (period / 2) + 1e-9) - 1
-        if not steps >= 1:
-            needed = 2 * _SHIFT + period
-            raise UsageError(f"no step of {period / 2:g} s fits into {seconds:g} s", f"give at least {needed:g} s")
-        return int(steps)
-
 
 @dataclass(frozen=True)
 class Walk:
