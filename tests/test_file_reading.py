@@ -56,7 +56,9 @@ def test_whatever_a_library_raises_becomes_one_error_that_names_the_file(raises,
     assert caught.value.__cause__ is not None  # for --debug
 
 
-@pytest.mark.parametrize("known", [UsageError("two", "lines"), RigWarning("odd"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "known", [UsageError("two", "lines"), RigWarning("odd"), KeyboardInterrupt(), NameError("x"), AttributeError("y")]
+)
 def test_what_a_reader_says_itself_and_what_is_no_mistake_of_the_file_passes(known):
     with pytest.raises(type(known)) as caught, reading(AxBridgeError, ""):
         raise known

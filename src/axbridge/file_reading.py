@@ -29,8 +29,8 @@ def reading(error: Callable[[str, str], AxBridgeError], hint: str) -> Iterator[N
     """
     try:
         yield
-    except (AxBridgeError, Warning):
-        raise
+    except (AxBridgeError, Warning, NameError, AttributeError, ImportError, AssertionError):
+        raise  # the last four are mistakes of a program, not of a file
     except UnicodeDecodeError as failure:
         raise error(f"is no text: {failure}", "save it as UTF-8") from failure
     except OSError as failure:
