@@ -140,21 +140,6 @@ def ax12_data(row):
     return [*steps, motion(row, step=2.0, fall=True, seed=5)]
 
 
-@pytest.mark.slow
-def test_least_squares_sharpens_and_intervals_hold_the_truth():
-    row = ax12_truth()
-    space, data = ax12_space(), ax12_data(row)
-    runs = runs_of(data, RIG)
-    start = np.clip(space.point(row) + 0.02, 0, 1)
-    point = polish(space, runs, start)
-    sure = uncertainty(space, runs, point)
-    wanted = np.array([row[unknown.column] for unknown in space.unknowns])
-    inside = (sure.low <= wanted) & (wanted <= sure.high)
-    assert inside.mean() >= 0.7
-    before, after = (rollouts(space.sets(p[None]), runs)[0] - runs.position for p in (start, point))
-    assert after @ after < before @ before
-
-
 def test_a_recording_that_was_held_up_does_not_drag_the_fit_along():
     row = ax12_truth()
     space, data = ax12_space(), ax12_data(row)
@@ -185,14 +170,6 @@ def test_the_noise_at_rest_is_found_under_the_rounding():
     for noise in (0.0, 0.06, 0.1, 0.3):
         steps = [motion(row, step=math.radians(angle), seed=angle, noise=noise) for angle in (20, 33, 47, 60, 75, 90)]
         assert math.degrees(resting_noise(runs_of(steps, RIG))) == pytest.approx(noise, rel=0.25, abs=0.02)
-
-
-def test_what_the_data_cannot_tell_is_named():
-    row = ax12_truth()
-    space = ax12_space()
-    held = [motion(row, step=math.radians(20), seed=1)]
-    sure = uncertainty(space, runs_of(held, RIG), space.point(row))
-    assert sure.flat or sure.alike
 
 
 def test_what_the_data_cannot_tell_stays_as_the_model_has_it():
@@ -261,18 +238,6 @@ def test_what_warmth_does_is_searched_where_recordings_differ_in_it():
         for warming in (False, True)
     ]
     assert set(names[1]) - set(names[0]) == {"motor.resistance_per_kelvin"}
-
-
-@pytest.mark.parametrize(
-    ("model", "friction", "words"),
-    [
-        ("xl330", None, r"a fit cannot begin with 'xl330'\nbegin with ax12 \(AX\), pendulum-servo \(X, "),
-        ("ax12", "M7", "there is no friction law"),
-    ],
-)
-def test_a_model_or_law_that_no_fit_begins_with_is_refused(model, friction, words):
-    with pytest.raises(UsageError, match=words):
-        space_of(model, friction, lima())
 
 
 def test_an_unknown_executor_is_refused():

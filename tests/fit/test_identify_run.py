@@ -6,8 +6,6 @@ import json
 import math
 import os
 import shutil
-import subprocess
-import sys
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
@@ -26,15 +24,13 @@ from axbridge.fit import identify, write_params
 from axbridge.fit.pipeline import check
 from axbridge.fit.prepare import base_model
 from axbridge.fit.result import Score
-from axbridge.fit.search import Job, StartOutcome, executor, minimise
+from axbridge.fit.search import Job, StartOutcome, minimise
 from axbridge.fit.unknowns import space_of
 from axbridge.recording.stored import open_recording, write_recording
 from axbridge.servo.columns import Param
 from axbridge.servo.steady import SteadyServo
 from tests.fit.test_identify import ax12_data as data_of
 from tests.fit.test_identify import ax12_truth
-from tests.support.waiting import has_grown, until
-from tests.support.warm import start
 
 pytestmark = pytest.mark.slow
 
@@ -158,37 +154,10 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
     assert found["controller.k_omega"] == pytest.approx(-1.2, rel=0.03)
 
 
-@pytest.mark.ci
-def test_a_turning_servo_tells_its_back_emf(tmp_path):
-    rig = Path(__file__).parents[2] / "hil_rigs" / "bench_arm"
-    shutil.copy(rig / "bench_arm.urdf", tmp_path)
-    free = [line for line in (rig / "bench_arm.toml").read_text().splitlines() if "_stop" not in line]
-    (tmp_path / "bench.toml").write_text("\n".join(free))
-    true = "params = { motor = { torque_constant = 0.0075 } }\n"  # 10 % more, so 10 % slower without a load
-    (tmp_path / "true.toml").write_text("\n".join(free).replace('"lima2009"', '"ax12"') + "\n" + true)
-    turned = axbridge(
-        "record", "duty", "--rig", "./true.toml", "--duty", "0.3", "--duty", "1", "--duration", "0.6", "--out",
-        "duty.mcap", cwd=tmp_path,
-    )  # fmt: skip
-    assert turned.returncode == 0, turned.stderr
-    done = axbridge(
-        "identify", "duty.mcap", "--rig", "./bench.toml", "--model", "ax12", "--starts", "1", "--budget", "1s", "--out",
-        "p.toml", "--json", cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)["parameters"]["motor.torque_constant"]
-    assert found["value"] == pytest.approx(0.0075, rel=0.04)
-    assert found["low"] < 0.0075 < found["high"]
-
-
-def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
-    path = tmp_path / "s.mcap"
-    command = ("record", "sine", "--rig", "bench_arm", "--duration", "600", "--out", path)
-    with start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as recorder:
-        until(lambda: has_grown(path, 100_000))
-        recorder.kill()
-    assert not open_recording(path).complete
-    done = axbridge("compare", "s.mcap", "--rig", "bench_arm", cwd=tmp_path)
+def test_a_recording_that_was_cut_off_is_compared(tmp_path, logged):
+    whole = (logged / "log.mcap").read_bytes()
+    (tmp_path / "cut.mcap").write_bytes(whole[: len(whole) // 2])
+    done = axbridge("compare", "cut.mcap", "--rig", "xl330_pendulum", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "was cut off" in done.stderr
 
@@ -199,14 +168,11 @@ def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
         (("info", "none.mcap"), "none.mcap: No such file"),
         (("info", "text.mcap"), "no MCAP recording"),
         (("convert", "log.mcap", "log.xlsx"), "no such kind of table"),
-        (("convert", "log.mcap", "text.mcap/log.csv"), "cannot be written"),
         (("convert", "log.mcap", "log.csv"), "log.csv is already there"),
         (("convert", "log.mcap", "./log.mcap", "--force"), "no such kind of table"),
         (("record", "replay", "--rig", "xl330_pendulum", "--source", "log.mcap", "--out", "./log.mcap", "--force"),
          "both read and to be written"),
-        (("record", "replay", "--rig", "xl330_pendulum", "--source", "log.mcap", "--out", "log.mcap"), "both read"),
         (("record", "sine", "--rig", "bench_arm", "--out", "log.mcap"), "log.mcap is already there"),
-        (("record", "step", "--rig", "bench_arm", "--angle", "170", "--out", "log.mcap", "--force"), "beyond the limits"),
         (("record", "sine", "--rig", "bench_arm", "--amplitude", "170"), "beyond the limits"),
         (("record", "step", "--rig", "bench_arm", "--out", "text.mcap/step.mcap"), "cannot be written"),
         (("record", "sine", "--rig", "bioloid", "--amplitude", "30", "--tick", "10ms"), "too short: the bus takes 18."),
@@ -216,21 +182,16 @@ def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
         (("import", "missing.json", "x.mcap"), "field 'mass' is missing"),
         (("compare", "log.mcap", "log.mcap", "--rig", "bench_arm"), "both a second recording and something to simulate"),
         (("compare", "log.mcap", "--rig", "nothing"), "no such file or name"),
-        (("compare", "log.mcap", "--model", "x.toml"), "needs the rig"),
         (("compare", "log.mcap", "--fail-if", "rmse"), "is no condition"),
-        (("record", "dance", "--rig", "bench_arm"), "no experiment 'dance'"),
-        (("record", "step", "--rig", "bench_arm", "--angle", "170"), "beyond the limits"),
         (("record", "step", "--rig", "bench_arm", "--servo", "knee"), "no servo 'knee'"),
         (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "best", "--out", "x.toml"), "cannot begin with 'best'"),
         (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--method", "grid", "--out", "x.toml"),
          "the grid is the paper's"),
         (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--out", "x.toml"),
          "the loop of ax12 is that of an AX-12, which an xl330-m288 does not have"),
-        ((*COMPARE, "none.mcap", "log.mcap", "--out", "x.toml"), "none.mcap: No such file"),
         ((*COMPARE, "log.mcap", "--holdout", "text.mcap", "--out", "x.toml"), "no MCAP recording"),
         ((*COMPARE, "empty.mcap", "log.mcap", "--out", "x.toml"), "empty.mcap: holds no samples"),
         ((*COMPARE, "log.mcap", "knee.mcap", "--out", "x.toml"), "knee.mcap: is of servo knee, the rig's is "),
-        ((*COMPARE, "log.mcap", "--holdout", "knee.mcap", "--out", "x.toml"), "knee.mcap: is of servo knee"),
         ((*COMPARE, "log.mcap", "--out", "x.toml"), "one recording does not separate friction laws"),
         ((*COMPARE, "log.mcap", "--holdout", "../here/log.mcap", "--out", "x.toml"), "every recording is held out"),
         ((*COMPARE, "log.mcap", "log.mcap", "--out", "text.mcap/x.toml"), "text.mcap/x.toml: cannot be written"),
@@ -279,37 +240,6 @@ def logged(tmp_path_factory):
         replace(whole, tracks=dead, metadata={**whole.metadata, "pendulum": pendulum}), folder / "unpowered.mcap"
     )
     return folder
-
-
-@pytest.mark.ci
-def test_a_dask_cluster_gives_the_same_result():
-    pytest.importorskip("distributed")
-    script = """
-import sys
-from distributed import LocalCluster
-sys.path += sys.argv[1:]
-from tests.fit.test_identify import ax12_data, ax12_space, ax12_truth, RIG
-from axbridge.fit.search import Job, executor, minimise
-from axbridge.comparison.recorded_runs import runs_of
-
-if __name__ == "__main__":
-    job = Job(ax12_space(), runs_of(ax12_data(ax12_truth())[:2], RIG), seed=3, generations=3)
-    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp") as cluster:
-        with executor(cluster.scheduler_address.replace("tcp", "dask")) as spread:
-            (there,) = spread(minimise, [job])
-    assert (there.point == minimise(job).point).all()
-    print("same")
-"""
-    root = str(Path(__file__).parents[2])
-    done = subprocess.run([sys.executable, "-c", script, root], capture_output=True, text=True, timeout=120)
-    assert done.stdout.strip().endswith("same"), done.stderr[-2000:]
-
-
-def test_a_dask_scheduler_that_is_not_there_is_named(monkeypatch):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr("axbridge.pool._PATIENCE", 0.2)
-    with pytest.raises(UsageError, match="no dask scheduler answers"), executor("dask://127.0.0.1:9"):
-        pass
 
 
 @pytest.mark.ci

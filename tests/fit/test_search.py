@@ -50,7 +50,7 @@ def ahead(width):
 @pytest.mark.parametrize("budget", [1e-6, 0.05])
 def test_how_far_a_search_goes_does_not_depend_on_the_machine(runs, budget):
     job = Job(only(Param.EFFICIENCY, Param.ARMATURE), runs.only([1]), seed=2, generations=3, loss="huber")
-    found = [search(job, starts=6, budget=budget, where=ahead(width)) for width in (2, 5)]
+    found = [search(job, ahead(width), starts=6, budget=budget) for width in (2, 5)]
     few, many = ([(outcome.seed, outcome.loss, outcome.rollouts) for outcome in one] for one in found)
     assert few == many
 
@@ -58,7 +58,7 @@ def test_how_far_a_search_goes_does_not_depend_on_the_machine(runs, budget):
 def test_all_starts_are_made_and_the_best_are_searched_on(runs):
     told = []
     job = Job(only(Param.EFFICIENCY, Param.LATENCY), runs.only([1]), seed=1, generations=3, loss="huber")
-    found = search(job, starts=WAVE + 2, budget=1e6, where=map, report=lambda what, _: told.append(what))
+    found = search(job, map, starts=WAVE + 2, budget=1e6, report=lambda what, _: told.append(what))
     assert [what for what in told if ":" not in what] == [
         f"starts 1 to {WAVE} of {WAVE + 2}", f"starts {WAVE + 1} to {WAVE + 2} of {WAVE + 2}",
         f"searching on from the best {KEPT}", f"sharpening the best {SHARPENED}",
@@ -94,7 +94,7 @@ def test_a_joint_without_armature_is_found_though_the_logarithm_of_an_armature_i
     space = only(Param.ARMATURE, Param.EFFICIENCY)
     space.base[Param.BACKLASH] = 0.0
     job = Job(space, runs_of(ax12_data(truth), RIG), 0, 40, loss="huber")
-    found = search(job, starts=1, budget=1.0, where=map)
+    found = search(job, map, starts=1, budget=1.0)
     before = job.space.sets(found[0].point[None])[0]
     space, ends = opened(job, found, map)
     after = space.sets(ends[0].point[None])[0]
@@ -106,7 +106,7 @@ def test_a_joint_without_armature_is_found_though_the_logarithm_of_an_armature_i
 
 def test_a_joint_with_armature_is_searched_no_further(runs):
     job = Job(only(Param.ARMATURE, Param.EFFICIENCY), runs, 0, 20, loss="huber")
-    found = search(job, starts=1, budget=1.0, where=map)
+    found = search(job, map, starts=1, budget=1.0)
     space, ends = opened(job, found, map)
     assert space is job.space
     assert ends is found

@@ -16,7 +16,7 @@ from axbridge.fit.pipeline import scores_of
 from axbridge.fit.prepare import base_model, prepare
 from axbridge.fit.result import Estimate
 from axbridge.fit.search import COARSE
-from axbridge.fit.suspects import import_again, looks_like, mirrored, sampling
+from axbridge.fit.suspects import import_again, looks_like, sampling
 from axbridge.fit.unknowns import space_of
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track
@@ -87,13 +87,6 @@ def test_a_whole_fit_says_it(good):
         starts=1, generations=4, richer=False, where=map,
     )  # fmt: skip
     assert fit.warnings[0].startswith("this looks like a mirrored angle")
-
-
-def test_a_fit_that_finds_nothing_to_turn_says_that_the_angle_is_mirrored(good):
-    steps, _, fall = good
-    assert mirrored([turned(steps)], RIG, "ax12").startswith("this looks like a mirrored angle")
-    assert mirrored([steps], RIG, "ax12") == ""
-    assert mirrored([fall], RIG, "ax12") == ""
 
 
 def turned(recording):

@@ -15,7 +15,7 @@ from axbridge.comparison.page import table_text
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.files import check_new
-from axbridge.fit.html import ends_text, estimate_table, law_table, score_table, write_page
+from axbridge.fit.html import estimate_table, law_table, score_table, write_page
 from axbridge.fit.identify import identify as fit_to
 from axbridge.fit.params_file import summary, write_params
 from axbridge.fit.pipeline import CONDITIONS, check
@@ -131,6 +131,5 @@ def _in_words(fit: Fit) -> list[str]:
     if facts["held_out_mae_deg"] is not None:
         text += f", held out {facts['held_out_mae_deg']:.2f}°"
     lines.append(f"{text}; {fit.rollouts} simulations in {fit.seconds:.0f} s")
-    lines += [chance] if (chance := ends_text(fit)) else []
     notes = (fit.condition, *([laws.note] if laws is not None and laws.note else ()), *fit.warnings)
     return [*lines, *(f"note: {one}" for one in notes)]

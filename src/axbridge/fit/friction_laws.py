@@ -63,7 +63,7 @@ def compare_laws(
         behind = new[law] - new[best] if best is not None else np.full(1, math.nan)
         scores.append(
             LawScore(
-                law, unknowns, float(np.mean([s.mae for s in fit.scores if not s.held_out])),
+                law, unknowns, float(np.mean(fit.errors(held_out=False))),
                 float(new[law].mean()) if new else math.nan, float(behind.mean()),
                 float(behind.std(ddof=1) / math.sqrt(len(behind))) if len(behind) > 1 else 0.0,
                 criterion(fitted, fit.simulated[: len(fitted.time)], unknowns, count_of),

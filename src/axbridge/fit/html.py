@@ -26,17 +26,15 @@ def estimate_table(fit: Fit) -> Table:
     """Values with their intervals, as they stand in the file."""
     rows: list[tuple[str, ...]] = []
     for estimate in fit.estimates:
-        name, scale = estimate.unknown.name, estimate.unknown.scale
-        low, value, high = (
-            f"{in_file(fit, name, x, scale):.4g}" for x in (estimate.low, estimate.value, estimate.high)
-        )
+        unknown, name = estimate.unknown, estimate.unknown.name
+        low, value, high = (f"{in_file(fit, unknown, x):.4g}" for x in (estimate.low, estimate.value, estimate.high))
         mark = "these recordings do not identify it" if name in fit.uncertainty.flat else ""
         if fit.truth is None:
             rows.append((name, value, low, high, mark))
             continue
-        hidden = float(fit.truth[estimate.unknown.column])
+        hidden = float(fit.truth[unknown.column])
         mark = mark or ("comes back" if estimate.low <= hidden <= estimate.high else "missed")
-        rows.append((name, f"{in_file(fit, name, hidden, scale):.4g}", value, low, high, mark))
+        rows.append((name, f"{in_file(fit, unknown, hidden):.4g}", value, low, high, mark))
     heads = ("parameter", *(() if fit.truth is None else ("hidden",)), "value", "95 % from", "to", "")
     return Table(f"{fit.kind}, friction {fit.friction}", heads, tuple(rows))
 
@@ -58,15 +56,6 @@ def score_table(fit: Fit) -> Table:
         for score in fit.scores
     )
     return Table("errors", ("recording", *(head for head, _ in shown), ""), rows)
-
-
-def ends_text(fit: Fit) -> str:
-    """How far apart the best starts end, in words; empty where there are fewer than three."""
-    if len(fit.ends) < 3:
-        return ""
-    text = f"the {len(fit.ends)} best starts end at {fit.ends[0].fitted:.2f} to {fit.ends[-1].fitted:.2f}°"
-    held = sorted(end.held_out for end in fit.ends)
-    return text if math.isnan(held[0]) else f"{text}, held out {held[0]:.2f} to {held[-1]:.2f}°"
 
 
 def law_table(laws: LawComparison) -> Table:
@@ -110,13 +99,10 @@ def residual_panel(trace: Panel) -> Panel:
 
 def write_page(fit: Fit, path: Path | str) -> None:
     """Write one self-contained page: parameters, errors, every recording measured and simulated, the scans."""
-    held = [score.mae for score in fit.scores if score.held_out]
-    fitted = [score.mae for score in fit.scores if not score.held_out]
+    fitted, held = fit.errors(held_out=False), fit.errors(held_out=True)
     lead = f"{len(fitted)} recordings fitted: mean absolute error {np.mean(fitted):.2f}°"
     lead += f"; {len(held)} held out: {np.mean(held):.2f}°." if held else "."
     parts = [f'<p class="headline">{escape(lead)}</p>']
-    if chance := ends_text(fit):
-        parts.append(f"<p>{escape(chance)}</p>")
     notes = (fit.condition, *([fit.laws.note] if fit.laws is not None and fit.laws.note else ()), *fit.warnings)
     parts += [f'<p class="note">{escape(note)}</p>' for note in notes]
     parts += [table_html(table) for table in (estimate_table(fit), score_table(fit))]

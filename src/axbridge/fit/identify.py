@@ -12,16 +12,14 @@ import numpy as np
 from axbridge.comparison.joint_load import joints_of_robot
 from axbridge.comparison.recorded_runs import runs_of
 from axbridge.config.rig import Rig
-from axbridge.errors import AxBridgeError, UsageError
-from axbridge.fit.excitation import excitation
+from axbridge.errors import UsageError
 from axbridge.fit.friction_laws import compare_laws
-from axbridge.fit.least_squares import NOTHING_CHANGES
 from axbridge.fit.lima2009 import ks_line, paper_procedure
 from axbridge.fit.pipeline import fit_model
-from axbridge.fit.prepare import MOVED, loaded_with, prepare
+from axbridge.fit.prepare import MOVED, excitation, loaded_with, prepare
 from axbridge.fit.result import Fit
 from axbridge.fit.search import Mapper, Report
-from axbridge.fit.suspects import looks_like, mirrored, sampling
+from axbridge.fit.suspects import looks_like, sampling
 from axbridge.recording.recording import Recording
 from axbridge.recording.stored import opened
 
@@ -118,24 +116,18 @@ def identify(
     fitting = partial(
         fit_model, fitted, rig, model, held_out=held, starts=starts, generations=generations, seed=seed
     )  # fmt: skip
-    try:
-        report("scanning the paper's grid" if by_grid else "searching", None)
-        if by_grid:
-            if where is not None:
-                raise UsageError("the paper's scans run in this process", "leave --executor out, or use --method cma")
-            fit = paper_procedure(fitted, rig, line=line, held_out=held, seed=seed)
-        elif friction == COMPARE:
-            fit = compare_laws(fitting, budget=budget, where=where, report=report)
-        else:
-            repeats = list(map(opened, again))
-            fit = fitting(
-                friction=friction, budget=budget, again=repeats, richer=richer, prove=prove, where=where, report=report
-            )
-    except AxBridgeError as error:
-        hint = mirrored(fitted, rig, model) if str(error).startswith(NOTHING_CHANGES) else ""
-        if not hint:
-            raise
-        raise AxBridgeError(error.message, hint) from error
+    report("scanning the paper's grid" if by_grid else "searching", None)
+    if by_grid:
+        if where is not None:
+            raise UsageError("the paper's scans run in this process", "leave --executor out, or use --method cma")
+        fit = paper_procedure(fitted, rig, line=line, held_out=held, seed=seed)
+    elif friction == COMPARE:
+        fit = compare_laws(fitting, budget=budget, where=where, report=report)
+    else:
+        repeats = list(map(opened, again))
+        fit = fitting(
+            friction=friction, budget=budget, again=repeats, richer=richer, prove=prove, where=where, report=report
+        )
     if prove:
         return fit
     report("looking at the recordings", None)

@@ -7,7 +7,7 @@ it; what they do not identify stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,7 +22,6 @@ TOLERANCE = 0.05  # of the squared error: what it may rise by for an unknown to 
 QUANTILE = 1.96
 _AT_ONCE = 2_000_000  # samples that are simulated in one call: as fast as more, in less memory
 PULL = TOLERANCE / QUANTILE**2
-NOTHING_CHANGES = "the servo's parameters change nothing in these recordings"
 
 
 def polish(
@@ -33,19 +32,22 @@ def polish(
     The squares are weighed by how far the point is from the space's base, where that is a model of the servo's kind.
     """
     best = point.copy()
-    error = robust(space, runs, best[None], step)[0]
+    error = residuals(space, runs, best[None], step, robust=True)[0]
     square, apart, damping = float(error @ error), _apart(space, best[None])[0], 1e-3
     home, pull = space.point(space.base), PULL / space.usual**2
     for _ in range(rounds):
-        slope = slopes(space, runs, best, step, robust, sizes)
+        slope = slopes(space, runs, best, step, sizes, robust=True)
         if not slope.any():
-            raise AxBridgeError(NOTHING_CHANGES, "record other motions")
+            raise AxBridgeError(
+                "the servo's parameters change nothing in these recordings",
+                "record other motions; if the angle is mirrored, import it with --column position=HEADER:-1",
+            )
         normal = apart * slope.T @ slope + square * np.diag(pull)
         gradient = apart * slope.T @ error + square * pull * (best - home)
         scale = np.diag(np.maximum(np.diag(normal), 1e-9 * np.trace(normal)))
         trials = [damping * factor for factor in (0.01, 1.0, 30.0, 1e3, 1e5)]
         points = np.array([np.clip(best - np.linalg.solve(normal + d * scale, gradient), 0, 1) for d in trials])
-        errors = robust(space, runs, points, step)
+        errors = residuals(space, runs, points, step, robust=True)
         squares, ways = np.einsum("kl,kl->k", errors, errors), _apart(space, points)
         chosen, before = int(np.argmin(squares * ways)), square * apart
         if not squares[chosen] * ways[chosen] < before:
@@ -59,7 +61,7 @@ def polish(
 
 def misfits(space: Space, runs: Runs, points: FloatArray) -> FloatArray:
     """What `polish` minimises, (k,), of points (k, n), deg²."""
-    result: FloatArray = np.sum(robust(space, runs, points) ** 2, axis=1) * _apart(space, points)
+    result: FloatArray = np.sum(residuals(space, runs, points, robust=True) ** 2, axis=1) * _apart(space, points)
     return result
 
 
@@ -89,25 +91,23 @@ def left_alone(space: Space, runs: Runs, point: FloatArray, flat: Sequence[str])
     return point
 
 
-def residuals(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
-    """Errors in degrees, (k, l), each recording weighted alike."""
+def residuals(space: Space, runs: Runs, points: FloatArray, step: float = FINE, *, robust: bool = False) -> FloatArray:
+    """Errors in degrees, (k, l), each recording weighted alike.
+
+    Robust, those beyond `HUBER` are counted as the search does: the squares grow linearly there.
+    """
     error = np.degrees(runs.errors(predicted(space.sets(points), runs, step)))
+    if robust:
+        size = np.maximum(np.abs(error), HUBER)
+        far = np.copysign(np.sqrt(HUBER * (2 * size - HUBER)), error)
+        error = np.where(np.abs(error) > HUBER, far, error)
     result: FloatArray = error * weights(space, runs)
     return result
 
 
-def robust(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
-    """The same, with errors beyond `HUBER` counted as the search does: the squares grow linearly there."""
-    error = np.degrees(runs.errors(predicted(space.sets(points), runs, step)))
-    size = np.maximum(np.abs(error), HUBER)
-    far = np.copysign(np.sqrt(HUBER * (2 * size - HUBER)), error)
-    result: FloatArray = np.where(np.abs(error) > HUBER, far, error) * weights(space, runs)
-    return result
-
-
 def slopes(
-    space: Space, runs: Runs, point: FloatArray, size: float = FINE, error_of: Callable[..., FloatArray] = residuals,
-    sizes: Sequence[float] = STEPS,
+    space: Space, runs: Runs, point: FloatArray, step: float = FINE, sizes: Sequence[float] = STEPS, *,
+    robust: bool = False,
 ) -> FloatArray:  # fmt: skip
     """Derivatives of the residuals, (l, n): means over differences of these sizes, in ranges."""
     n, count = len(space), len(sizes)
@@ -119,7 +119,7 @@ def slopes(
     columns = []
     for index in range(0, n, several):
         part = ends[index : index + several]
-        errors = error_of(space, runs, part.reshape(-1, n), size).reshape(len(part), count, 2, -1)
+        errors = residuals(space, runs, part.reshape(-1, n), step, robust=robust).reshape(len(part), count, 2, -1)
         widths = np.array([end[:, 1, index + k] - end[:, 0, index + k] for k, end in enumerate(part)])
         columns.append(np.mean((errors[:, :, 1] - errors[:, :, 0]) / widths[..., None], axis=1))
     return np.concatenate(columns).T

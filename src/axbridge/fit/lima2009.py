@@ -1,9 +1,9 @@
 """Identification as Lima et al. 2009 did it: a line for Ks, then two scans.
 
 Ks is the slope of open-circuit voltage over motor speed (their figure 5). Friction is scanned on falls with the motor
-off (figures 7-9), then the controller's gains on steps (figures 10-12). Beyond the paper: the scans zoom in, command
-latency is scanned along with the gains (left out, 20 ms of it cost more than the whole error of the paper), and the
-minimum is sharpened by least squares, with intervals.
+off (figures 7-9), then the controller's gains on steps (figures 10-12). Beyond the paper: command latency is scanned
+along with the gains (left out, 20 ms of it cost more than the whole error of the paper), and the minimum is sharpened
+by least squares, with intervals.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from axbridge.fit.least_squares import polish
 from axbridge.fit.pipeline import doubts, inputs_of, scores_of
 from axbridge.fit.prepare import prepare
 from axbridge.fit.residuals import COARSE, predicted
-from axbridge.fit.result import Estimate, Fit, KsLine, Surface
+from axbridge.fit.result import Fit, KsLine, Surface, estimates
 from axbridge.fit.search import losses
 from axbridge.fit.unknowns import Space, space_of
 from axbridge.recording.recording import Recording
@@ -36,8 +36,7 @@ from axbridge.sim.runs import Regime, Runs
 
 _GRID = 21  # points a side
 _LATENCIES = 12  # over their range
-_ZOOMS = 3
-_VALLEYS = 6  # points of the first scan that are sharpened beside the last scan's: valleys are narrow, and bent
+_VALLEYS = 6  # points of the scan that are sharpened: valleys are narrow, and bent
 _BEFORE = 5  # samples at rest that are averaged for the angle a part starts from
 
 
@@ -87,10 +86,7 @@ def paper_procedure(
     return Fit(
         kind="lima2009",
         friction="M1",
-        estimates=tuple(
-            Estimate(unknown, float(row[unknown.column]), float(low), float(high))
-            for unknown, low, high in zip(order, sure.low, sure.high, strict=True)
-        ),
+        estimates=estimates(order, row, sure),
         row=row,
         base=base,
         scores=scores,
@@ -115,43 +111,23 @@ def paper_procedure(
 
 
 def _scan(space: Space, runs: Runs) -> tuple[Surface, FloatArray, int]:
-    """Scan the first two unknowns (and latency, where it is one), zoom in, sharpen."""
+    """Scan the first two unknowns (and latency, where it is one), and sharpen the best points."""
     x, y = (unknown for unknown in space.unknowns if unknown.column is not Param.LATENCY)
-    column_x, column_y = space.unknowns.index(x), space.unknowns.index(y)
-    latency = next((k for k, unknown in enumerate(space.unknowns) if unknown.column is Param.LATENCY), None)
-    delays = np.linspace(0.0, 1.0, _LATENCIES) if latency is not None else np.zeros(1)
-    low, high = np.zeros(2), np.ones(2)
-    first: Surface | None = None
-    tops = np.zeros((0, len(space)))
-    best = np.full(len(space), 0.5)
-    least, count = np.inf, 0
-    for _ in range(_ZOOMS):
-        shares = [np.linspace(a, b, _GRID) for a, b in zip(low, high, strict=True)]
-        mesh = np.array([(a, b, d) for a in shares[0] for b in shares[1] for d in delays])
-        points = np.full((len(mesh), len(space)), 0.5)
-        points[:, column_x], points[:, column_y] = mesh[:, 0], mesh[:, 1]
-        if latency is not None:
-            points[:, latency] = mesh[:, 2]
-        mse = losses(space, runs, points, "mse", COARSE).mean(axis=1)
-        count += len(points) * runs.recordings
-        if mse.min() < least:
-            least, best = float(mse.min()), points[int(np.argmin(mse))]
-        if first is None:
-            tops = _apart(mse, points)
-            rows = [space.sets(np.repeat(share[:, None], len(space), axis=1)) for share in shares]
-            values = (rows[0][:, x.column], rows[1][:, y.column])
-            first = Surface(x, y, *values, mse.reshape(_GRID, _GRID, -1).min(axis=2), (0.0, 0.0), 0.0)
-        centre, reach = best[[column_x, column_y]], (high - low) / _GRID * 1.5
-        low, high = np.clip(centre - reach, 0, 1), np.clip(centre + reach, 0, 1)
-        if latency is not None:
-            width = (delays[1] - delays[0]) * 1.5
-            delays = np.clip(np.linspace(best[latency] - width, best[latency] + width, 5), 0, 1)
-    sharpened = np.array([polish(space, runs, point, rounds=10) for point in (best, *tops)])
+    share, count = np.linspace(0.0, 1.0, _GRID), len(space)
+    axes = [np.full(1, 0.5)] * count
+    for index, unknown in enumerate(space.unknowns):
+        axes[index] = np.linspace(0.0, 1.0, _LATENCIES) if unknown.column is Param.LATENCY else share
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+    mse = losses(space, runs, points.reshape(-1, count), "mse", COARSE).mean(axis=1)
+    tops = _apart(mse, points.reshape(-1, count))
+    sharpened = np.array([polish(space, runs, point, rounds=20) for point in tops])
     found = losses(space, runs, sharpened, "mse").mean(axis=1)
     best, least = sharpened[int(np.argmin(found))], float(found.min())
-    row = space.sets(best[None])[0]
-    assert first is not None  # there is at least one zoom
-    return replace(first, best=(float(row[x.column]), float(row[y.column])), least=least), best, count
+    row, rows = space.sets(best[None])[0], space.sets(np.repeat(share[:, None], count, axis=1))
+    others = tuple(index for index, unknown in enumerate(space.unknowns) if unknown not in {x, y})
+    surface = mse.reshape(points.shape[:-1]).min(axis=others)
+    at = float(row[x.column]), float(row[y.column])
+    return Surface(x, y, rows[:, x.column], rows[:, y.column], surface, at, least), best, len(mse) * runs.recordings
 
 
 def _apart(mse: FloatArray, points: FloatArray) -> FloatArray:
@@ -194,15 +170,9 @@ def _parts(recordings: Sequence[Recording], kind: str) -> list[Recording]:
 
 
 def _joined(a: Uncertainty, b: Uncertainty) -> Uncertainty:
-    n, m = len(a.low), len(b.low)
-    correlation = np.zeros((n + m, n + m))
-    correlation[:n, :n], correlation[n:, n:] = a.correlation, b.correlation
+    from scipy.linalg import block_diag
+
     return Uncertainty(
-        np.concatenate((a.low, b.low)),
-        np.concatenate((a.high, b.high)),
-        correlation,
-        np.concatenate((a.share, b.share)),
-        a.flat + b.flat,
-        a.alike + b.alike,
-        a.at_end + b.at_end,
-    )
+        np.append(a.low, b.low), np.append(a.high, b.high), block_diag(a.correlation, b.correlation),
+        np.append(a.share, b.share), a.flat + b.flat, a.alike + b.alike, a.at_end + b.at_end,
+    )  # fmt: skip

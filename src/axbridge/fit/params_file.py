@@ -13,6 +13,7 @@ from axbridge.config.model import PredictionParams, ServoModel, toml_lines
 from axbridge.files import write_whole, writing
 from axbridge.fit.least_squares import QUANTILE
 from axbridge.fit.result import Estimate, Fit, LawComparison
+from axbridge.fit.unknowns import Unknown
 from axbridge.recording.provenance import versions
 from axbridge.servo.steady import SteadyServo
 
@@ -25,18 +26,16 @@ def servo_model(fit: Fit, name: str) -> ServoModel:
     tables: dict[str, Any] = fit.base.model_dump(exclude={"path"})
     for estimate in fit.estimates:
         table, key = estimate.unknown.name.split(".")
-        value = in_file(fit, estimate.unknown.name, estimate.value, estimate.unknown.scale)
+        value = in_file(fit, estimate.unknown, estimate.value)
         tables[table][key] = max(0.0, value) if key == "latency_ms" else value
     tables["friction"]["law"] = fit.friction
     tables["prediction"] = worth_of(fit).model_dump()
-    held = [score for score in fit.scores if score.held_out]
-    fitted = [score for score in fit.scores if not score.held_out]
+    fitted, held = fit.errors(held_out=False), fit.errors(held_out=True)
     tables["name"] = name
     tables["description"] = f"identified {fit.kind} with friction {fit.friction}"
     tables["provenance"] = (
         f"axbridge {__version__} identify, seed {fit.seed}: fitted to {len(fitted)} recordings, mean absolute error "
-        f"{np.mean([score.mae for score in fitted]):.2f} degrees"
-        + (f"; held out {len(held)}: {np.mean([score.mae for score in held]):.2f} degrees" if held else "")
+        f"{np.mean(fitted):.2f} degrees" + (f"; held out {len(held)}: {np.mean(held):.2f} degrees" if held else "")
     )
     return ServoModel.model_validate(tables)
 
@@ -57,15 +56,14 @@ def write_params(fit: Fit, path: Path | str) -> None:
 
 def summary(fit: Fit) -> dict[str, Any]:
     """The fit as one document for `emit_json`, which writes what is not known, NaN, as null."""
-    held = [score for score in fit.scores if score.held_out]
-    fitted = [score for score in fit.scores if not score.held_out]
+    held = fit.errors(held_out=True)
     names = [estimate.unknown.name for estimate in fit.estimates]
     return {
         "model": fit.kind,
         "friction": fit.friction,
         "parameters": {
             name: {
-                key: in_file(fit, name, value, estimate.unknown.scale)
+                key: in_file(fit, estimate.unknown, value)
                 for key, value in (
                     ("value", estimate.value),
                     ("low", estimate.low),
@@ -75,8 +73,8 @@ def summary(fit: Fit) -> dict[str, Any]:
             }
             for name, estimate in zip(names, fit.estimates, strict=True)
         },
-        "mae_deg": float(np.mean([score.mae for score in fitted])),
-        "held_out_mae_deg": float(np.mean([score.mae for score in held])) if held else None,
+        "mae_deg": float(np.mean(fit.errors(held_out=False))),
+        "held_out_mae_deg": float(np.mean(held)) if held else None,
         "recordings": [vars(score) for score in fit.scores],
         "correlations": {
             name: dict(zip(names, map(float, row), strict=True))
@@ -87,7 +85,6 @@ def summary(fit: Fit) -> dict[str, Any]:
         "friction_allowed": fit.allowed,
         "warnings": list(fit.warnings),
         "starts": list(fit.starts),
-        "ends": [{"mae_deg": end.fitted, "held_out_mae_deg": end.held_out} for end in fit.ends],
         "rollouts": fit.rollouts,
         "seconds": fit.seconds,
         "seed": fit.seed,
@@ -116,16 +113,16 @@ def _laws(laws: LawComparison) -> list[dict[str, Any]]:
     ]
 
 
-def in_file(fit: Fit, name: str, value: float, scale: float) -> float:
+def in_file(fit: Fit, unknown: Unknown, value: float) -> float:
     """A value at the output shaft, SI, as it stands in the parameters file."""
-    return value / fit.base.motor.gear_ratio if name == _MOTOR_SIDE else value * scale
+    return value / fit.base.motor.gear_ratio if unknown.name == _MOTOR_SIDE else value * unknown.scale
 
 
 def _interval(fit: Fit, estimate: Estimate) -> str:
-    name, scale = estimate.unknown.name, estimate.unknown.scale
-    if name in fit.uncertainty.flat:
+    if estimate.unknown.name in fit.uncertainty.flat:
         return "the data do not identify it"
-    return f"95 %: {in_file(fit, name, estimate.low, scale):.4g} to {in_file(fit, name, estimate.high, scale):.4g}"
+    low, high = (in_file(fit, estimate.unknown, end) for end in (estimate.low, estimate.high))
+    return f"95 %: {low:.4g} to {high:.4g}"
 
 
 def worth_of(fit: Fit) -> PredictionParams:

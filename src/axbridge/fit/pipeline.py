@@ -15,16 +15,17 @@ from axbridge.comparison.metrics import parse_condition
 from axbridge.config.rig import Rig
 from axbridge.fit.intervals import Held, Uncertainty, Wanted, allowing, held_in, in_words, moved, reaching, uncertainty
 from axbridge.fit.least_squares import left_alone, misfits, polish
-from axbridge.fit.parts import parts
-from axbridge.fit.prepare import Problem, prepare
-from axbridge.fit.prove import hidden
+from axbridge.fit.parts import parts, speeds
+from axbridge.fit.prepare import Problem, prepare, resting_noise
 from axbridge.fit.residuals import predicted
-from axbridge.fit.result import End, Estimate, Fit, Input, Score
+from axbridge.fit.result import Fit, Input, Score, estimates
 from axbridge.fit.richer_laws import Richer, richer_law, widened
 from axbridge.fit.search import KEPT, Job, Mapper, Report, StartOutcome, executor, losses, opened, search
 from axbridge.fit.unknowns import Space
 from axbridge.recording.provenance import origin_of
 from axbridge.recording.recording import Recording, Track
+from axbridge.servo.columns import Param
+from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import Runs
 
 APART = 1.0  # degrees: between predictions of the best starts, above which a fit says so
@@ -33,6 +34,8 @@ ASTRAY = 5.0  # degrees: a model that predicts no better is worth little, whatev
 CONDITIONS = "mae", "rmse", "held_out_mae", "held_out_rmse"
 _ADRIFT = ("nobody wrote down when some commands went out: each moment is fitted, and nothing tells sensor.latency_ms",)
 BEST = 3  # starts whose predictions are compared, at least
+_WITHIN = 0.25, 0.75  # of the ranges: a hidden truth of which nobody knows anything
+_STEP = 0.5e-3  # s: of its simulation, half of a fit's own
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,10 @@ def fit_model(
         richer = False  # its law is the right one
     with executor(where) as running:
         cut = None if problem.smooth else parts(problem.runs)
-        found = searched(problem, cut, running, starts, generations, budget, seed, report)
-        solution = polished(problem, cut, *found)
+        loss = "huber" if problem.smooth else "mae"
+        job = Job(problem.space, problem.runs, seed, generations, loss=loss, parts=cut)
+        outcomes = search(job, running, starts=starts, budget=budget, near=problem.begin, report=report)
+        solution = polished(problem, cut, *opened(job, outcomes, running, report))
         fit = judged(problem, solution, running, report)
         fit = replace(fit, seed=seed, truth=truth)
         if richer:
@@ -88,15 +93,24 @@ def fit_model(
     return replace(fit, seconds=time.monotonic() - began)
 
 
-def searched(
-    problem: Problem, cut: Runs | None, running: Mapper, starts: int, generations: int, budget: float, seed: int,
-    report: Report,
-) -> tuple[Space, list[StartOutcome]]:  # fmt: skip
-    """Search: the unknowns, and where the starts ended, best first."""
-    loss = "huber" if problem.smooth else "mae"
-    job = Job(problem.space, problem.runs, seed, generations, loss=loss, parts=cut)
-    outcomes = search(job, starts=starts, budget=budget, near=problem.begin, where=running, report=report)
-    return opened(job, outcomes, running, report)
+def hidden(problem: Problem, seed: int) -> tuple[Problem, FloatArray]:
+    """The problem with data of a hidden truth, nothing of it held out, and that truth: (len(Param),).
+
+    The truth is drawn at random, and does what the recordings' commands ask. Its positions, with their noise and
+    rounding and at times as uneven, take the place of what was measured.
+    """
+    rng = np.random.default_rng(seed)
+    space, runs, usual = problem.space, problem.runs, problem.space.usual
+    near = space.point(space.base) + np.where(np.isfinite(usual), usual, 0.0) * rng.normal(size=len(space))
+    drawn = np.where(np.isfinite(usual), np.clip(near, 0.05, 0.95), rng.uniform(*_WITHIN, len(space)))
+    row = space.sets(drawn[None])[0]
+    count = float(row[Param.COUNT])
+    position = rollouts(row[None], runs, _STEP)[0] + rng.normal(0.0, resting_noise(runs), len(runs.time))
+    if len(runs.spread):
+        late = np.repeat(runs.spread, np.diff(runs.start)) * rng.normal(size=len(runs.time))
+        position += speeds(runs) * late
+    seen = runs._replace(position=count * np.round(position / count))
+    return replace(problem, runs=seen, every=seen, held_out=(), floors=()), row
 
 
 def polished(problem: Problem, cut: Runs | None, space: Space, outcomes: Sequence[StartOutcome]) -> Solution:
@@ -152,10 +166,7 @@ def judged(problem: Problem, solution: Solution, running: Mapper, report: Report
     return Fit(
         kind=problem.kind,
         friction=problem.friction,
-        estimates=tuple(
-            Estimate(unknown, float(row[unknown.column]), float(low), float(high))
-            for unknown, low, high in zip(space.unknowns, sure.low, sure.high, strict=True)
-        ),
+        estimates=estimates(space.unknowns, row, sure),
         row=row,
         base=problem.base,
         scores=scores,
@@ -172,7 +183,6 @@ def judged(problem: Problem, solution: Solution, running: Mapper, report: Report
         runs=every,
         simulated=simulated,
         rig=problem.rig,
-        ends=_ends(every, len(problem.fitted), others),
         inputs=inputs_of(problem),
         held=in_words(constants),
     )
@@ -188,20 +198,10 @@ def allowing_for(fit: Fit, richer: Richer | None) -> Fit:
         fit,
         allowed=richer.law,
         uncertainty=sure,
-        estimates=tuple(
-            replace(estimate, low=float(low), high=float(high))
-            for estimate, low, high in zip(fit.estimates, sure.low, sure.high, strict=True)
-        ),
+        estimates=estimates(fit.space.unknowns, fit.row, sure),
         warnings=fit.warnings
         + tuple(f"this data can tell {name} under law {fit.friction} alone, not under {richer.law}" for name in lost),
     )
-
-
-def _ends(every: Runs, fitted: int, others: FloatArray) -> tuple[End, ...]:
-    """The errors of the best starts, given what they predict; of the recordings so many were fitted."""
-    errors = every.means(np.degrees(np.abs(every.errors(others))))
-    ends = [End(float(e[:fitted].mean()), float(e[fitted:].mean()) if len(e) > fitted else math.nan) for e in errors]
-    return tuple(sorted(ends, key=lambda end: end.fitted))
 
 
 def _with_chance(scores: Sequence[Score], every: Runs, simulated: FloatArray, others: FloatArray) -> tuple[Score, ...]:
@@ -320,13 +320,12 @@ def doubts(scores: Sequence[Score]) -> tuple[str, ...]:
 
 def _warnings(space: Space, sure: Uncertainty, row: FloatArray) -> tuple[str, ...]:
     best_experiment = {unknown.name: unknown.best_experiment for unknown in space.unknowns}
-    kept = {
-        u.name: ", so the model's value stays"
-        if math.isclose(row[u.column], space.base[u.column], rel_tol=1e-6)
-        else ""
-        for u in space.unknowns
-    }
-    found = [f"not identified: {name}{kept[name]}; record {best_experiment[name]}" for name in sure.flat]
+    found = []
+    for unknown in space.unknowns:
+        if unknown.name in sure.flat:
+            same = math.isclose(row[unknown.column], space.base[unknown.column], rel_tol=1e-6)
+            kept = ", so the model's value stays" if same else ""
+            found.append(f"not identified: {unknown.name}{kept}; record {unknown.best_experiment}")
     found += [
         f"not separated: {a} and {b} (correlation {value:+.2f}); record {best_experiment[a]}"
         for a, b, value in sure.alike

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from axbridge.arrays import FloatArray
@@ -25,6 +26,14 @@ class Estimate:
     high: float
 
 
+def estimates(unknowns: Sequence[Unknown], row: FloatArray, sure: Uncertainty) -> tuple[Estimate, ...]:
+    """The values of a parameter set with their intervals."""
+    return tuple(
+        Estimate(unknown, float(row[unknown.column]), float(low), float(high))
+        for unknown, low, high in zip(unknowns, sure.low, sure.high, strict=True)
+    )
+
+
 @dataclass(frozen=True)
 class Score:
     """How well the fitted model predicts one recording."""
@@ -43,14 +52,6 @@ class Score:
 
 
 @dataclass(frozen=True)
-class End:
-    """Where one of the best starts ended: how far apart they are is what the search left to chance."""
-
-    fitted: float  # mean absolute error of the recordings fitted, degrees
-    held_out: float  # of those held out; NaN when there are none
-
-
-@dataclass(frozen=True)
 class Input:
     """A file that a fit was made from."""
 
@@ -61,58 +62,36 @@ class Input:
 
 @dataclass(frozen=True)
 class Fit:
-    """What identification found.
+    """What identification found."""
 
-    Attributes:
-        kind: ``pendulum-servo``, ``ax12``, ``lima2009``.
-        friction: ``M1`` to ``M6``.
-        estimates: The unknowns.
-        row: The whole parameter set (len(axbridge.servo.columns.Param),).
-        base: The model it started from: what was not searched is its.
-        scores: By recording, fitted ones first.
-        uncertainty: Intervals, correlations, flat directions.
-        starts: Loss each start ended with, best first.
-        warnings: What the recordings do not identify, in words.
-        rollouts: How many recordings were simulated.
-        seconds: How long it took.
-        seed: First seed.
-        runs: The recordings of `scores`, in their order; angles are the servo's own.
-        simulated: What `row` makes of them, rad, (l,).
-        rig: The arm and the servo that were fitted.
-        ends: What the best starts make of them, best first; empty where nothing was left to chance.
-        inputs: The files it was made from.
-        allowed: A friction law with more terms that the recordings do not rule out, so the intervals allow for it;
-            empty where there is none, None where nobody looked.
-        held: Constants of the model that the intervals allow to be off, in words; empty where none is.
-        laws: How the friction laws compare, where they were compared.
-        line: Measurements of Ks, where some were given.
-        surfaces: The paper's scans, where they were made: friction over the falls, gains over the steps.
-        truth: The hidden parameter set behind the data, where those were made from one.
-    """
-
-    kind: str
-    friction: str
-    estimates: tuple[Estimate, ...]
-    row: FloatArray
-    base: ServoModel
-    scores: tuple[Score, ...]
-    uncertainty: Uncertainty
-    starts: tuple[float, ...]
-    warnings: tuple[str, ...]
-    rollouts: int
-    runs: Runs
-    simulated: FloatArray
-    rig: Rig
-    seconds: float = 0.0
-    seed: int = 0
-    ends: tuple[End, ...] = ()
-    inputs: tuple[Input, ...] = ()
+    kind: str  # ``pendulum-servo``, ``ax12``, ``lima2009``
+    friction: str  # ``M1`` to ``M6``
+    estimates: tuple[Estimate, ...]  # the unknowns
+    row: FloatArray  # the whole parameter set (len(axbridge.servo.columns.Param),)
+    base: ServoModel  # the model it started from: what was not searched is its
+    scores: tuple[Score, ...]  # by recording, fitted ones first
+    uncertainty: Uncertainty  # intervals, correlations, flat directions
+    starts: tuple[float, ...]  # loss each start ended with, best first
+    warnings: tuple[str, ...]  # what the recordings do not identify, in words
+    rollouts: int  # how many recordings were simulated
+    runs: Runs  # the recordings of `scores`, in their order; angles are the servo's own
+    simulated: FloatArray  # what `row` makes of them, rad, (l,)
+    rig: Rig  # the arm and the servo that were fitted
+    seconds: float = 0.0  # how long it took
+    seed: int = 0  # first seed
+    inputs: tuple[Input, ...] = ()  # the files it was made from
+    # a friction law with more terms that the recordings do not rule out, so the intervals allow for it; empty where
+    # there is none, None where nobody looked
     allowed: str | None = None
-    held: str = ""
-    laws: LawComparison | None = None
-    line: KsLine | None = None
-    surfaces: tuple[Surface, ...] = ()
-    truth: FloatArray | None = None
+    held: str = ""  # constants of the model that the intervals allow to be off, in words; empty where none is
+    laws: LawComparison | None = None  # how the friction laws compare, where they were compared
+    line: KsLine | None = None  # measurements of Ks, where some were given
+    surfaces: tuple[Surface, ...] = ()  # the paper's scans, where they were made: friction over falls, gains over steps
+    truth: FloatArray | None = None  # the hidden parameter set behind the data, where those were made from one
+
+    def errors(self, *, held_out: bool) -> list[float]:
+        """Mean absolute error of each recording that was held out, or of each that was fitted, degrees."""
+        return [score.mae for score in self.scores if score.held_out is held_out]
 
     @property
     def space(self) -> Space:

@@ -16,8 +16,8 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.fit.intervals import Uncertainty, flat_of, uncertainty
-from axbridge.fit.least_squares import misfits, polish, robust, slopes
-from axbridge.fit.residuals import COARSE, FINE, independent, predicted
+from axbridge.fit.least_squares import misfits, polish, residuals, slopes
+from axbridge.fit.residuals import COARSE, independent, predicted
 from axbridge.fit.search import Job, Mapper, Report, minimise
 from axbridge.fit.unknowns import Space, enriched, richer_than
 from axbridge.servo.columns import Param
@@ -85,11 +85,11 @@ def richer_law(
 
 def asked(space: Space, law: str, runs: Runs, point: FloatArray, count: float) -> dict[str, Space]:
     """The richer laws, and their unknowns, that residuals at a point ask for; as many samples count as one each."""
-    row, error = space.sets(point[None])[0], robust(space, runs, point[None])[0]
+    row, error = space.sets(point[None])[0], residuals(space, runs, point[None], robust=True)[0]
     found = {}
     for name in richer_than(law):
         wider = enriched(space, name)
-        slope = slopes(wider, runs, wider.point(_begin(row, wider)), FINE, robust)
+        slope = slopes(wider, runs, wider.point(_begin(row, wider)), robust=True)
         own = slope[:, [unknown in space.unknowns for unknown in wider.unknowns]]
         without, with_it = (error - one @ np.linalg.lstsq(one, error)[0] for one in (own, slope))
         gain = count * math.log(float(without @ without) / float(with_it @ with_it))

@@ -15,10 +15,10 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -151,11 +151,7 @@ def _settled(job: Job, ends: FloatArray, points: int) -> StartOutcome:
         found = job.cost(ends, job.step)
         points += len(ends)
     best = int(np.argmin(found))
-    return _outcome(job, float(found[best]), ends[best], points)
-
-
-def _outcome(job: Job, loss: float, point: FloatArray, points: int) -> StartOutcome:
-    return StartOutcome(loss, point, points * job.runs.recordings, job.seed, points * job.steps)
+    return StartOutcome(float(found[best]), ends[best], points * job.runs.recordings, job.seed, points * job.steps)
 
 
 def _nearby(job: Job) -> FloatArray:
@@ -165,15 +161,8 @@ def _nearby(job: Job) -> FloatArray:
     return found
 
 
-A = TypeVar("A")
-B = TypeVar("B")
-
-
-class Mapper(Protocol):
-    """Does a function for many jobs, wherever; the results come in the order of the jobs."""
-
-    def __call__(self, function: Callable[[A], B], jobs: Sequence[A], /) -> Iterator[B]:
-        """Results, as they are there."""
+# Does a function for many jobs, wherever; the results come in the order of the jobs, as they are there.
+Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 
 
 @contextmanager
@@ -199,7 +188,7 @@ Report = Callable[[str, float | None], None]  # what is under way, and the share
 
 
 def search(
-    job: Job, *, starts: int, budget: float, near: FloatArray | None = None, where: str | Mapper | None = None,
+    job: Job, spread: Mapper, *, starts: int, budget: float, near: FloatArray | None = None,
     report: Report = lambda _what, _share: None,
 ) -> list[StartOutcome]:  # fmt: skip
     """Climb from `starts` random points, one more time from `near` and the base; search on from the best `KEPT`.
@@ -214,16 +203,15 @@ def search(
     points = [*([near] if near is not None else []), *known, *[None] * starts]
     jobs = [replace(begin, seed=job.seed + 1000 * k, point=point) for k, point in enumerate(points)]
     found: list[StartOutcome] = []
-    with executor(where) as spread:
-        while jobs and not (found and used > CLIMBING * allowed):
-            done = len(found)
-            what = f"starts {done + 1} to {done + len(jobs[:WAVE])} of {len(points)}"
-            found += _run(climb, jobs[:WAVE], spread, report, what, done / len(points))
-            used = sum(one.steps for one in found)
-            jobs = jobs[WAVE:]
-        found.sort(key=lambda outcome: outcome.loss)
-        if used < allowed:
-            found = _searched_on(begin, found, spread, report, allowed - used)
+    while jobs and not (found and used > CLIMBING * allowed):
+        done = len(found)
+        what = f"starts {done + 1} to {done + len(jobs[:WAVE])} of {len(points)}"
+        found += _run(climb, jobs[:WAVE], spread, report, what, done / len(points))
+        used = sum(one.steps for one in found)
+        jobs = jobs[WAVE:]
+    found.sort(key=lambda outcome: outcome.loss)
+    if used < allowed:
+        found = _searched_on(begin, found, spread, report, allowed - used)
     if not found or not np.isfinite(found[0].loss):
         raise AxBridgeError("the search found no parameters with a finite error", "check the recordings: axbridge info")
     return found if job.parts is None else best_of_both(job, found)
@@ -238,9 +226,7 @@ def _run(
     found = []
     for outcome in spread(function, jobs):
         found.append(outcome)
-        error = (
-            math.sqrt(outcome.loss) if jobs[0].loss == "huber" else outcome.loss
-        )  # the one is deg², the other degrees
+        error = math.sqrt(outcome.loss) if jobs[0].loss == "huber" else outcome.loss  # deg², or degrees
         report(f"{what}: {error:.2f}°", share)
     return found
 

@@ -14,9 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.recorded_runs import packed, runs_of
-from axbridge.config.rig import Rig
-from axbridge.fit.prepare import base_model
+from axbridge.comparison.recorded_runs import packed
 from axbridge.fit.residuals import COARSE, predicted
 from axbridge.fit.result import Fit
 from axbridge.fit.search import losses
@@ -86,18 +84,6 @@ def looks_like(fit: Fit, recordings: Sequence[Recording]) -> tuple[str, ...]:
         remedy = import_again(recordings[0], factor.column, round(value, 4))
         found.append(f"this looks like {factor.words(value)}, {share}: bring it right: {remedy}")
     return tuple(found)
-
-
-def mirrored(recordings: Sequence[Recording], rig: Rig, model: str) -> str:
-    """What to do where the model itself, before any fit, follows recordings only with their positions turned round."""
-    runs, row = runs_of(recordings, rig), packed(base_model(rig, model), rig)[None]
-    plain, turned = (
-        float(np.degrees(np.abs(one.errors(predicted(row, one, COARSE)))).mean()) for one in (runs, _turned(runs, -1.0))
-    )
-    if turned > HALVED * plain:
-        return ""
-    why = f"turned round, the model errs by {turned:.0f}° for {plain:.0f}°"
-    return f"this looks like a mirrored angle ({why}): {import_again(recordings[0], 'position', -1.0)}"
 
 
 def _fitted(factor: _Factor, space: Space, runs: Runs, points: FloatArray) -> tuple[float, float]:
