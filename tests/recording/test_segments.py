@@ -9,8 +9,8 @@ from axbridge.cli import app, import_  # noqa: F401 - registers it
 from axbridge.comparison.comparison import following, summary
 from axbridge.errors import RecordingError, UsageError
 from axbridge.recording.import_logs import import_log, parse_columns
+from axbridge.recording.imported import marked, parse_mark, trimmed
 from axbridge.recording.provenance import rig_of
-from axbridge.recording.segments import marked, parse_mark, trimmed
 from axbridge.recording.stored import open_recording
 
 
@@ -84,19 +84,6 @@ def test_angles_in_counts_of_the_register(tmp_path):
 def test_parts_that_cannot_be(log, marks, kind, message):
     with pytest.raises((UsageError, RecordingError), match=message):
         marked(read(log), [parse_mark(text) for text in marks], kind)
-
-
-@pytest.mark.parametrize(
-    ("items", "unit", "message"),
-    [
-        ([], "deg", "what the columns of a CSV hold"),
-        (COLUMNS, "turns", "no unit of an angle"),
-        ([*COLUMNS, "velocity=v:counts"], None, "not counted as angles are"),
-    ],
-)
-def test_units_that_cannot_be(items, unit, message):
-    with pytest.raises(UsageError, match=message):
-        parse_columns(items, unit)
 
 
 def test_the_command_marks_and_trims_and_notes_the_rig(log, monkeypatch, capsys):

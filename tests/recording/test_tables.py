@@ -27,15 +27,6 @@ def columns(time, **values):
     return {"time": np.array(time, float), **{key: np.array(value, float) for key, value in values.items()}}
 
 
-def test_positions_are_interpolated_and_goals_are_held():
-    arm = columns([0, 0.1, 0.2], position=[0, 1, 2], command=[5, 5, 7], torque_enabled=[1, 1, 0])
-    time, table = wide_table({"arm": arm}, rate=20)
-    np.testing.assert_allclose(time, [0, 0.05, 0.1, 0.15, 0.2])
-    np.testing.assert_allclose(table["arm", "position"], [0, 0.5, 1, 1.5, 2])
-    assert table["arm", "command"].tolist() == [5, 5, 5, 5, 7]
-    assert table["arm", "torque_enabled"].tolist() == [1, 1, 1, 1, 0]
-
-
 def test_a_gap_is_not_bridged_and_nothing_goes_on_past_the_ends():
     arm = columns([0.1, 0.2, 0.3, 0.4, 1.0, 1.1], position=[1, 2, 3, 4, 10, 11], command=[1, 1, 1, 1, 1, 1])
     leg = columns([0.0, 0.1, 1.2], position=[0, 0, 0], command=[0, 0, 0])
@@ -46,17 +37,16 @@ def test_a_gap_is_not_bridged_and_nothing_goes_on_past_the_ends():
     assert np.isnan(table["arm", "command"]).tolist() == [True, *[False] * 11, True]
 
 
-def test_an_error_between_two_rows_is_not_lost():
-    arm = columns([0, 0.1, 0.2, 0.3, 0.4], errors=[0, 32, 4, 0, 0])
-    _, table = wide_table({"arm": arm}, rate=2.5)
-    assert table["arm", "errors"].tolist() == [0, 36]
-
-
-def test_unknown_values_do_not_spread():
-    arm = columns([0, 0.1, 0.2], position=[0, math.nan, 2], command=[1, math.nan, math.nan])
-    _, table = wide_table({"arm": arm}, rate=10)
-    assert table["arm", "position"].tolist() == [0, 1, 2]
-    assert table["arm", "command"].tolist() == [1, 1, 1]
+def test_goals_are_held_unknown_values_do_not_spread_and_an_error_between_two_rows_is_not_lost():
+    arm = columns([0, 0.1, 0.2], position=[0, math.nan, 2], command=[5, 5, 7], torque_enabled=[1, 1, math.nan])
+    time, table = wide_table({"arm": arm | {"errors": np.array([0.0, 32, 4])}}, rate=5)
+    np.testing.assert_allclose(time, [0, 0.2])
+    assert [table["arm", key].tolist() for key in ("position", "command", "torque_enabled", "errors")] == [
+        [0, 2], [5, 7], [1, 1], [0, 36]
+    ]  # fmt: skip
+    _, table = wide_table({"arm": arm}, rate=20)
+    np.testing.assert_allclose(table["arm", "position"], [0, 0.5, 1, 1.5, 2])
+    assert table["arm", "command"].tolist() == [5, 5, 5, 5, 7]
 
 
 def test_without_a_rate_every_sample_has_its_row_and_nothing_is_made_up():
@@ -66,13 +56,10 @@ def test_without_a_rate_every_sample_has_its_row_and_nothing_is_made_up():
     np.testing.assert_array_equal(table["b", "position"], [math.nan, 3, 4])
 
 
-@pytest.mark.parametrize("rate", [0, -1, math.nan, math.inf])
-def test_a_rate_that_makes_no_table_is_refused(rate):
-    with pytest.raises(UsageError, match="rate"):
-        wide_table({"a": columns([0, 1], position=[0, 1])}, rate)
-
-
-def test_an_empty_recording_makes_an_empty_table():
+def test_a_rate_that_makes_no_table_is_refused_and_no_samples_make_an_empty_one():
+    for rate in (0, -1, math.nan, math.inf):
+        with pytest.raises(UsageError, match="rate"):
+            wide_table({"a": columns([0, 1], position=[0, 1])}, rate)
     time, table = wide_table({"a": columns([], position=[])}, 50)
     assert (len(time), len(table["a", "position"])) == (0, 0)
 
@@ -126,26 +113,24 @@ def test_a_table_in_a_pipe_is_not_mixed_with_what_is_said(two, tmp_path, monkeyp
     assert "2 servos, 100 rows" in said.stderr
 
 
-def test_a_recording_and_a_comparison_are_data_frames_or_pandas_is_asked_for(two):
+def test_a_recording_and_a_comparison_are_data_frames(two):
+    pandas = pytest.importorskip("pandas")
     recording = samples.load("xl330")
-    try:
-        import pandas as pd
-    except ImportError:
-        with pytest.raises(UnsupportedOperation, match="pandas"):
-            recording.to_pandas()
-        with pytest.raises(UnsupportedOperation, match="pip install pandas"):
-            compare(two, two).to_pandas()
-        return
     frame = recording.to_pandas()
-    assert isinstance(frame, pd.DataFrame)
-    assert frame.index.name == "time_s"
-    assert len(frame) == 1499
+    assert isinstance(frame, pandas.DataFrame)
+    assert (frame.index.name, len(frame)) == ("time_s", 1499)
     np.testing.assert_array_equal(frame["pendulum.position_rad"], recording["pendulum"].position)
-    regular = recording.to_pandas(rate=50)
-    np.testing.assert_allclose(np.diff(regular.index), 0.02)
+    np.testing.assert_allclose(np.diff(recording.to_pandas(rate=50).index), 0.02)
     both = compare(two, two).to_pandas()
     assert sorted(both) == sorted(f"{n}.{k}_rad" for n in two for k in ("command", "reference", "other"))
     np.testing.assert_allclose(both["pan.reference_rad"].dropna(), both["pan.other_rad"].dropna(), atol=1e-9)
+
+
+def test_without_pandas_it_says_how_to_get_it(two, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for one in (two, compare(two, two)):
+        with pytest.raises(UnsupportedOperation, match="pip install pandas"):
+            one.to_pandas()
 
 
 @pytest.mark.parametrize("rate", [None, 37.0])
@@ -162,11 +147,7 @@ def test_a_wide_table_is_written_in_pieces_as_it_would_be_at_once(tmp_path, monk
     monkeypatch.setattr(csv_parquet, "_CELLS", 70)
     write_csv(recording, tmp_path / "pieces.csv", wide=True, rate=rate)
     assert (tmp_path / "pieces.csv").read_text() == (tmp_path / "once.csv").read_text()
-    known = {
-        name: {"time": track.time, **{key: getattr(track, key) for key in track.known}}
-        for name, track in recording.items()
-    }
-    time, columns = wide_table(known, rate)
+    time, columns = wide_table({name: track.known for name, track in recording.items()}, rate)
     rows = np.genfromtxt(tmp_path / "pieces.csv", delimiter=",", names=True, deletechars="")
     np.testing.assert_allclose(rows["time_s"], time, atol=1e-6)
     for (servo, key), values in columns.items():

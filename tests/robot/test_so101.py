@@ -11,7 +11,7 @@ from axbridge.comparison.lag import apart
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
 from axbridge.recording.import_arm_folder import import_arm_folder
-from axbridge.recording.segments import trimmed
+from axbridge.recording.imported import trimmed
 from axbridge.rotations import matrix
 
 REAL = Path(__file__).parents[2] / "docs" / "real" / "so101"

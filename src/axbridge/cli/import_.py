@@ -21,10 +21,10 @@ from axbridge.recording.import_arm_folder import import_arm_folder, is_arm_folde
 from axbridge.recording.import_lerobot import import_dataset, is_dataset
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import parse_goal
+from axbridge.recording.imported import marked, parse_mark, trimmed
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording
 from axbridge.recording.sample_quality import Oddity
-from axbridge.recording.segments import marked, parse_mark, trimmed
 from axbridge.recording.stored import write_recording
 
 

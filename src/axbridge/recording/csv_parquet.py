@@ -56,18 +56,14 @@ def write_parquet(recording: Recording, path: Path | str, *, wide: bool = False,
             "python -m pip install pyarrow, or convert to .csv",
         ) from failure
     headers, keys, blocks = _table(recording, wide=wide, rate=rate)
-    names = headers[: len(headers) - len(keys)]
-    kinds = pa.schema(
-        [*((name, pa.string()) for name in names), *((name, pa.float64()) for name in headers[len(names) :])]
-    )
-    rows = 0
-    with writing(path), replacing(path) as temporary, pq.ParquetWriter(str(temporary), kinds) as writer:
+    kinds = [pa.string()] * (len(headers) - len(keys)) + [pa.float64()] * len(keys)
+    schema, rows = pa.schema(list(zip(headers, kinds, strict=True))), 0
+    with writing(path), replacing(path) as temporary, pq.ParquetWriter(str(temporary), schema) as writer:
         for servo, columns in blocks:
-            count = len(columns[0])
-            cells: list[Any] = [] if servo is None else [pa.array([servo] * count, pa.string())]
+            cells: list[Any] = [] if servo is None else [[servo] * len(columns[0])]
             cells += [pa.array(column, mask=np.isnan(column)) for column in columns]
-            writer.write_table(pa.Table.from_arrays(cells, schema=kinds))
-            rows += count
+            writer.write_table(pa.table(cells, schema=schema))
+            rows += len(columns[0])
     return Written(rows, len(headers))
 
 

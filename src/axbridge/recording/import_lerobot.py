@@ -11,10 +11,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, Field, RootModel
@@ -56,12 +55,10 @@ class _CalibratedRange(BaseModel):
     range_max: int = Field(ge=-(2**31), lt=2**31)
 
 
-class _CalibratedRanges(RootModel[dict[str, _CalibratedRange]]):
-    pass
+_CalibratedRanges = RootModel[dict[str, _CalibratedRange]]
 
 
-@dataclass(frozen=True)
-class _Scale:
+class _Scale(NamedTuple):
     """How values of a joint become rad: `zero` is taken off, then `factor` multiplies; `what` says so."""
 
     factor: float
@@ -186,14 +183,12 @@ def _scales(
 
 def _by_calibration(one: _CalibratedRange, unit: str, *, gripper: bool) -> _Scale:
     """Values to rad from the servo's middle, by the range that was calibrated."""
-    middle, width = 0.5 * (one.range_min + one.range_max), one.range_max - one.range_min
+    low, high = (one.range_max, one.range_min) if one.drive_mode else (one.range_min, one.range_max)
+    middle = 0.5 * (low + high)
     if gripper:
-        counts, at_zero, what = width / 100, float(one.range_min), "0 to 100 of the calibrated range"
-        if one.drive_mode:
-            counts, at_zero = -counts, float(one.range_max)
+        counts, at_zero, what = (high - low) / 100, float(low), "0 to 100 of the calibrated range"
     elif unit == "normalised":
-        counts, at_zero, what = width / 200, middle, "-100 to 100 of the calibrated range"
-        counts = -counts if one.drive_mode else counts
+        counts, at_zero, what = (high - low) / 200, middle, "-100 to 100 of the calibrated range"
     else:
         counts, at_zero, what = _LEROBOTS_DEGREE, middle, "deg from the middle of the calibrated range"
     return _Scale(counts * _COUNT, (_MIDDLE - at_zero) / counts, what)

@@ -39,6 +39,7 @@ UNIT_FACTORS = {
 COUNTS = "counts"
 ANGLES = "rad", "deg", COUNTS
 _POPPY = {
+    "time": ("t_s", "s"),
     "command": ("target_deg", "deg"),
     "position": ("position_deg", "deg"),
     "velocity": ("speed_dps", "deg/s"),
@@ -100,7 +101,8 @@ def import_log(
     raise RecordingError(
         path,
         f"is of no known kind; its columns are {', '.join(headers)}",
-        "say what they are: --column time=HEADER:ms --column position=HEADER:deg --column command=HEADER:deg",
+        "say what they are: --column time=HEADER:ms --column position=HEADER:deg --column command=HEADER:deg; "
+        "* in a header is the name of each servo: position=*_pos:deg",
     )
 
 
@@ -117,26 +119,21 @@ def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = 
     for item in items:
         name, equals, rest = item.partition("=")
         header, colon, of = rest.rpartition(":")
-        factor = UNIT_FACTORS.get(of, _factor(of)) if colon else 1.0
-        if not colon or (factor is None and of != COUNTS):  # a header may have a colon of its own
-            header, of, factor = rest, "", 1.0
+        if not colon or (of != COUNTS and _factor(of) is None):  # a header may have a colon of its own
+            header, of = rest, ""
         if not equals or not header:
             raise UsageError(f"{item!r} is no column", "write FIELD=HEADER or FIELD=HEADER:UNIT, e.g. position=pos:deg")
         if name not in fields:
             raise UsageError(f"{name!r} is no field of a recording", f"fields: {', '.join(fields)}")
-        if name in {"position", "command"} and not of:
+        angle = name in {"position", "command"}
+        if angle and not of:
             of = unit or "rad"
-            factor = UNIT_FACTORS.get(of)
-        if of == COUNTS:
-            if name not in {"position", "command"}:
-                raise UsageError(
-                    f"{name} is not counted as angles are", f"units: {', '.join(filter(None, UNIT_FACTORS))}"
-                )
-            units = FirmwareProfile.load(profile).units
-            columns[name] = Column(header, units.position, units.middle)
-        else:
-            assert factor is not None
-            columns[name] = Column(header, factor)
+        if of == COUNTS and not angle:
+            raise UsageError(f"{name} is not counted as angles are", f"units: {', '.join(filter(None, UNIT_FACTORS))}")
+        units = FirmwareProfile.load(profile).units if of == COUNTS else None
+        columns[name] = (
+            Column(header, _factor(of) or 1.0) if units is None else Column(header, units.position, units.middle)
+        )
     for needed in ("time", "position"):
         if needed not in columns:
             raise UsageError(f"the column map has no {needed}", f"add --column {needed}=HEADER")
@@ -165,7 +162,9 @@ def _by_servo(
 
 
 def _factor(text: str) -> float | None:
-    """A unit that is a number; None where it is none, or no factor."""
+    """What a unit, or a number, multiplies by; None where it is neither."""
+    if text in UNIT_FACTORS:
+        return UNIT_FACTORS[text]
     try:
         value = float(text)
     except ValueError:
@@ -221,16 +220,15 @@ def _earlier(stamps: FloatArray) -> float:
 
 
 def _json_column(path: Path, entries: list[Any], key: str) -> FloatArray:
-    try:
-        column = np.array([float(entry[key]) for entry in entries])
-    except (KeyError, TypeError, ValueError) as failure:
-        index = next(i for i, e in enumerate(entries) if not isinstance(e, dict) or not _is_number(e.get(key)))
-        raise RecordingError(
-            path, f"entries[{index}]: field {key!r} is missing or no number", "correct or remove that entry"
-        ) from failure
-    if not np.isfinite(column).all():
-        index = int(np.flatnonzero(~np.isfinite(column))[0])
-        raise RecordingError(path, f"{key} of sample {index} is not a finite number", "correct or remove that sample")
+    for index, entry in enumerate(entries):
+        if not isinstance(entry, dict) or not _is_number(entry.get(key)):
+            why = f"entries[{index}]: field {key!r} is missing or no number"
+            raise RecordingError(path, why, "correct or remove that entry")
+    column = np.array([float(entry[key]) for entry in entries])
+    wrong = np.flatnonzero(~np.isfinite(column))
+    if len(wrong):
+        why = f"{key} of sample {wrong[0]} is not a finite number"
+        raise RecordingError(path, why, "correct or remove that sample")
     return column
 
 
@@ -287,7 +285,8 @@ def _own_csv(path: Path, rows: list[dict[str, str]], headers: list[str], warned:
 
 def _poppy(path: Path, rows: list[dict[str, str]], headers: list[str], walk: int | None, warned: Warned) -> Recording:
     """Walks are made of segments whose clocks start at 0; they are put one after the other, and named by events."""
-    for needed in ("walk", "segment", "t_s", *(header for header, _ in _POPPY.values())):
+    columns = {name: Column(header, UNIT_FACTORS[unit]) for name, (header, unit) in _POPPY.items()}
+    for needed in ("walk", "segment", *(column.header for column in columns.values())):
         if needed not in headers:
             raise RecordingError(path, f"has no column {needed!r}", "a Poppy walking log needs it")
     found = sorted({row["walk"] for row in rows}, key=lambda name: (len(name), name))
@@ -299,7 +298,7 @@ def _poppy(path: Path, rows: list[dict[str, str]], headers: list[str], walk: int
     for row in rows:
         if walk is not None and row["walk"] != str(walk):
             continue
-        time = float(_numbers(path, [row], Column("t_s", 1.0), blank=False)[0])
+        time = float(_numbers(path, [row], columns["time"], blank=False)[0])
         if (row["walk"], row["segment"]) != part:
             part = (row["walk"], row["segment"])
             offset = last + (0.1 if events else 0.0)
@@ -307,8 +306,6 @@ def _poppy(path: Path, rows: list[dict[str, str]], headers: list[str], walk: int
             events.append(Event(offset, "segment", {"name": name, "walk": part[0], "segment": part[1]}))
         last = offset + time
         groups.setdefault(printable(row["joint"]), []).append({**row, "t_s": repr(last)})
-    columns = {name: Column(header, UNIT_FACTORS[unit]) for name, (header, unit) in _POPPY.items()}
-    columns["time"] = Column("t_s", 1.0)
     tracks = {joint: _mapped(path, group, headers, columns) for joint, group in groups.items()}
     return recording_of(path, tracks, "walk", warned, events=tuple(events), column_map=_map(columns))
 

@@ -1,17 +1,30 @@
-"""Columns of somebody else's log into a recording: checked, put in order of time, and described."""
+"""Columns of somebody else's log into a recording: checked, put in order of time, and described.
+
+Then its parts: cut out, named, and given a kind that other verbs know.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from axbridge.arrays import FloatArray
-from axbridge.errors import RecordingError
+from axbridge.errors import RecordingError, UsageError
 from axbridge.recording.metadata import check_number
 from axbridge.recording.provenance import describe, origin_of
 from axbridge.recording.recording import Event, Recording, Track, in_order
 from axbridge.recording.sample_quality import Oddity, findings
+
+KINDS = "step", "fall", "lift", "hold", "rest", "sine", "chirp", "duty"
+_BETWEEN = "between"  # what is called so that stands between two marked parts
+_CHANGED = 1e-9  # rad
+
 
 Warned = Callable[[Oddity], None]  # called with everything odd that can be used all the same
 
@@ -44,3 +57,108 @@ def recording_of(
         tracks[name] = Track.of(name, time, **columns)
     facts = describe(backend="imported", experiment=experiment, **origin_of(path), **metadata)
     return Recording(path, tracks, events, {}, facts)
+
+
+class Mark(NamedTuple):
+    """A part of a log: its name, and from when to when it goes on the log's clock, s."""
+
+    name: str
+    start: float
+    end: float
+
+
+def parse_mark(text: str) -> Mark:
+    """``NAME=START:END``, s; either end may be left out."""
+    match = re.fullmatch(r"([^=]+)=(-?\d+\.?\d*)?:(-?\d+\.?\d*)?", text)
+    if match is None:
+        raise UsageError(f"{text!r} is no segment", "write NAME=START:END in s, e.g. fall-90=1.2:3.5")
+    mark = Mark(match[1], float(match[2] or -math.inf), float(match[3] or math.inf))
+    if not mark.start < mark.end:
+        raise UsageError(f"segment {mark.name} ends before it starts", "write NAME=START:END in s")
+    return mark
+
+
+def trimmed(recording: Recording, start: float | None, end: float | None) -> Recording:
+    """What lies between two times on the log's clock, s; None = from its first, or to its last sample."""
+    if start is None and end is None:
+        return recording
+    low, high = -math.inf if start is None else start, math.inf if end is None else end
+    tracks = {name: track.between(low, np.nextafter(high, math.inf)) for name, track in recording.items()}
+    kept = {name: track for name, track in tracks.items() if len(track)}
+    if not kept:
+        raise UsageError(
+            f"no sample lies between {low:g} and {high:g} s",
+            f"the log is from {recording.start:g} to {recording.end:g} s",
+        )
+    under_way = [event for event in recording.events if event.name == "segment" and event.time < low][-1:]
+    events = [replace(event, time=low) for event in under_way]
+    events += [event for event in recording.events if low <= event.time <= high]
+    return replace(recording, tracks=kept, events=tuple(events))
+
+
+def marked(recording: Recording, marks: Sequence[Mark], kind: str | None) -> Recording:
+    """The recording with these parts as its segments; without any, but with a kind, all of it is one.
+
+    A step begins where its goal changes, and its target is the goal it ends with. A fall begins where the torque goes
+    off; of a log that does not tell, the whole part is taken to be limp.
+    """
+    if kind is not None and kind not in KINDS:
+        raise UsageError(f"there is no kind {kind!r} of motion", f"kinds: {', '.join(KINDS)}")
+    if not marks and kind is None:
+        return recording
+    if len(recording) != 1:
+        raise UsageError(f"segments are marked in logs of one servo; this one has {len(recording)}", "leave them out")
+    (track,) = recording.values()
+    whole = [Mark(kind or "", -math.inf, math.inf)]
+    events: list[Event] = []
+    for mark in sorted(marks or whole, key=lambda mark: mark.start):
+        if events and mark.start < events[-1].time - _CHANGED:
+            raise UsageError(f"segment {mark.name} begins before the one before it ends", "let them follow each other")
+        part = track.between(mark.start, mark.end)
+        if len(part) < 2:
+            raise UsageError(
+                f"segment {mark.name} holds fewer than two samples",
+                f"the log is from {recording.start:g} to {recording.end:g} s",
+            )
+        of_kind = kind or next((known for known in KINDS if mark.name.lower().startswith(known)), "")
+        start, facts = float(part.time[0]), dict[str, float]()
+        if of_kind == "step":
+            start, facts = _step(recording, track, part, mark)
+        elif of_kind == "fall":
+            start, track = _fall(track, part)
+        data: dict[str, Any] = {"name": mark.name, "kind": of_kind, "servo": track.name, **facts}
+        if events and events[-1].time >= start - _CHANGED:
+            events.pop()  # nothing stands between the two
+        events.append(Event(start, "segment", data))
+        if mark.end <= track.time[-1]:
+            events.append(Event(mark.end, "segment", {"name": _BETWEEN}))
+    return replace(recording, tracks={track.name: track}, events=tuple(events))
+
+
+def _step(recording: Recording, track: Track, part: Track, mark: Mark) -> tuple[float, dict[str, float]]:
+    """When the goal of a step changes, and from where to where it goes."""
+    before = track.between(-math.inf, float(part.time[0]))
+    goals = np.concatenate((before.command[-1:], part.command))
+    known = ~np.isnan(goals)
+    changed = np.flatnonzero(np.abs(np.diff(goals[known])) > _CHANGED)
+    if not len(changed):
+        raise RecordingError(
+            recording.path,
+            f"segment {mark.name} is a step, but its goal does not change",
+            "let it begin before the goal changes, and say which column that is: --column command=HEADER:deg",
+        )
+    times = np.concatenate((before.time[-1:], part.time))[known]
+    first, last = goals[known][[0, -1]]
+    return float(times[changed[0] + 1]), {"start": float(first), "target": float(last)}
+
+
+def _fall(track: Track, part: Track) -> tuple[float, Track]:
+    """When a fall begins, and the track with the torque off in it where nothing says so."""
+    limp = np.flatnonzero(part.torque_enabled == 0)
+    if len(limp):
+        return float(part.time[limp[0]]), track
+    if not np.isnan(track.torque_enabled).all() and not np.isnan(part.torque_enabled).all():
+        return float(part.time[0]), track  # it says that the torque was on
+    inside = (track.time >= part.time[0]) & (track.time <= part.time[-1])
+    enabled = np.where(inside, 0.0, np.where(np.isnan(track.torque_enabled), 1.0, track.torque_enabled))
+    return float(part.time[0]), replace(track, torque_enabled=enabled)

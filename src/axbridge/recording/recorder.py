@@ -32,30 +32,25 @@ _PATIENCE = 10.0  # s it waits before it says so
 
 def _opened(path: Path) -> tuple[IO[bytes], int]:
     """The file, empty, and what keeps others from recording into it."""
-    with writing(path):
-        make_folder(path)
-        try:
-            return _claimed(path)
-        except (BlockingIOError, FileExistsError, FileNotFoundError):
-            why = "is being recorded by another program"
-            raise RecordingError(path, why, "give another name, or wait until that has ended") from None
-
-
-def _claimed(path: Path) -> tuple[IO[bytes], int]:
-    if path.is_file():
-        before = claim(path)
-        try:
-            path.unlink()  # not emptied: a program that has it open goes on reading what was there
-        finally:
-            release(before)
-    if path.exists():  # a device
-        return path.open("wb"), -1
-    stream = path.open("xb")
+    make_folder(path)
     try:
-        return stream, claim(path, stream)
-    except OSError:
-        stream.close()
-        raise
+        if path.is_file():
+            before = claim(path)
+            try:
+                path.unlink()  # not emptied: a program that has it open goes on reading what was there
+            finally:
+                release(before)
+        if path.exists():  # a device
+            return path.open("wb"), -1
+        stream = path.open("xb")
+        try:
+            return stream, claim(path, stream)
+        except OSError:
+            stream.close()
+            raise
+    except (BlockingIOError, FileExistsError, FileNotFoundError):
+        why = "is being recorded by another program"
+        raise RecordingError(path, why, "give another name, or wait until that has ended") from None
 
 
 def wall_clock_of_zero(sampled: Iterable[float]) -> int:
@@ -86,8 +81,8 @@ class Recorder:
         self._last_time = 0.0
         self._metadata = dict(metadata)
         self._began = clocks.time_ns() if metadata.get("backend") == "sim" else None
-        self._stream, self._claim = _opened(self.path)
         with writing(self.path):
+            self._stream, self._claim = _opened(self.path)
             try:
                 self._writer = MessageWriter(self._stream, metadata, chunked=False)
                 self._stream.flush()
@@ -158,8 +153,7 @@ class Recorder:
                 self._stream.close()
             except OSError as failure:
                 self._failure = self._failure or failure
-            if self._failure is not None:
-                raise self._error(self._failure) from self._failure
+            self._check()
             if self.path.is_file() and os.path.samestat(ours, self.path.stat()):  # else it was moved meanwhile
                 self._compress()
         finally:
@@ -180,8 +174,7 @@ class Recorder:
     def _put(
         self, topic: str, data: bytes, time: float, logged: int | None = None, servos: tuple[str, ...] = ()
     ) -> None:
-        if self._failure is not None:
-            raise self._error(self._failure) from self._failure
+        self._check()
         if self._closing.is_set():
             raise RecordingError(self.path, "is closed", "record inside the `with` block")
         self._last_time = max(self._last_time, time)
@@ -197,8 +190,7 @@ class Recorder:
         """Wait for the disk."""
         until = clocks.monotonic() + _PATIENCE
         while self._queue.qsize() >= _WAITING:
-            if self._failure is not None:
-                raise self._error(self._failure) from self._failure
+            self._check()
             if clocks.monotonic() > until:
                 raise RecordingError(
                     self.path, f"takes no samples: the disk has been busy for {_PATIENCE:.0f} s", "choose another disk"
@@ -218,12 +210,12 @@ class Recorder:
                 self._failure = failure
                 return
 
-    def _error(self, failure: OSError) -> RecordingError:
-        return RecordingError(
-            self.path,
-            f"cannot be written: {failure.strerror or failure}",
-            "choose a writable folder with free space; what was written before can be read",
-        )
+    def _check(self) -> None:
+        """Raise what failed."""
+        if self._failure is not None:
+            why = f"cannot be written: {self._failure.strerror or self._failure}"
+            hint = "choose a writable folder with free space; what was written before can be read"
+            raise RecordingError(self.path, why, hint) from self._failure
 
     def __enter__(self) -> Recorder:
         return self

@@ -6,7 +6,9 @@ was cut off by a crash, and writes one of data that is already there (imports, s
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import tempfile
+import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,37 +17,22 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray, IntArray
-from axbridge.recording.sample_quality import SampleFacts, sample_facts
+from axbridge.recording.sample_quality import LAST, SampleFacts, sample_facts
+from axbridge.recording.step_format import Table
 from axbridge.recording.tables import HEADERS, wide_table, with_pandas
 from axbridge.state import SERVO_COLUMNS
 
 SERVO_FIELDS = tuple(name for name in SERVO_COLUMNS if name != "time")
+_IN_MEMORY = 4 * 2**20  # bytes of samples; those of a longer recording lie in a temporary file
+_COLUMNS = tuple(SERVO_COLUMNS)
 COMMANDS = ("command", "torque_enabled", "duty", "speed_limit", "torque_limit")
 
 
 @dataclass(frozen=True)
 class Track:
-    """One servo's samples; every array has the length of `time`, unknown values are NaN.
+    """One servo's samples; every array has the length of `time`, which is strictly increasing; unknown values are NaN.
 
-    Attributes:
-        name: The servo.
-        time: s, strictly increasing.
-        command: Position goal in force from `time` on, rad.
-        commanded: When the servo had that goal, s: a little after the sample beside it.
-        position: rad.
-        velocity: rad/s, measured by the servo.
-        load: Duty the servo reported, -1..1.
-        voltage: V.
-        temperature: °C.
-        errors: Error byte of the latest reply.
-        torque: Estimated by the motor model, N·m.
-        power: Electrical, estimated by the motor model, W.
-        torque_enabled: 1 driven, 0 limp.
-        true_position: Simulation only: the joint before sensor and rounding, rad.
-        true_torque: Simulation only: what the joint felt, N·m.
-        speed_limit: Limit of the approach, rad/s; 0 = none.
-        duty: Duty asked for in wheel mode, -1..1.
-        torque_limit: Largest duty allowed, 0..1.
+    `axbridge.state.SERVO_COLUMNS` says what each column is, with its unit.
     """
 
     name: str
@@ -182,14 +169,64 @@ class Segment:
     data: dict[str, Any]
 
 
-class TrackSource(Mapping[str, Track]):
-    """Tracks that are made when somebody asks for them. For another process it is the tracks themselves."""
+class StoredTracks(Mapping[str, Track]):
+    """Samples by servo and column: a track is made when somebody asks, without the other servos."""
 
-    @abstractmethod
-    def span(self, servo: str) -> tuple[float, float] | None:
-        """See `Recording.span`."""
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - as long as its tracks are wanted
+        weakref.finalize(self, self._file.close)
+        self._lock = threading.Lock()
+        self._blocks: dict[str, list[tuple[int, int, tuple[int, ...]]]] = {}  # offset, samples, known columns
+        self.spans: dict[str, tuple[float, float]] = {}
+        self._latest: dict[str, float] = {}
+        self.backwards: dict[str, tuple[float, float]] = {}  # from when to when a clock first jumped back, s
+
+    def add(self, servos: tuple[str, ...], steps: Table) -> None:
+        """Take in samples, (steps, servos); those without a time that makes sense are none."""
+        values = steps.view(np.float64).reshape(*steps.shape, len(_COLUMNS))
+        for place, servo in enumerate(servos):
+            samples = values[:, place]
+            samples = samples[np.abs(samples[:, 0]) <= LAST]
+            if len(samples):
+                self._add(servo, np.where(np.isfinite(samples), samples, np.nan).T)
+
+    def _add(self, servo: str, columns: FloatArray) -> None:
+        time = columns[0]
+        before = np.concatenate(([self._latest.get(servo, time[0])], time[:-1]))
+        back = np.flatnonzero(time < before)
+        if len(back):
+            self.backwards.setdefault(servo, (float(before[back[0]]), float(time[back[0]])))
+        self._latest[servo] = float(time[-1])
+        first, last = self.spans.get(servo, (float(time[0]), float(time[0])))
+        self.spans[servo] = min(first, float(time.min())), max(last, float(time.max()))
+        known = tuple(np.flatnonzero(~np.isnan(columns).all(axis=1)).tolist())
+        self._blocks.setdefault(servo, []).append((self._file.tell(), columns.shape[1], known))
+        self._file.write(columns[list(known)].tobytes())
+
+    def __getitem__(self, servo: str) -> Track:
+        blocks = self._blocks[servo]
+        known = sorted({column for _, _, columns in blocks for column in columns})
+        values = {column: np.full(sum(count for _, count, _ in blocks), np.nan) for column in known}
+        at = 0
+        with self._lock:
+            for offset, count, columns in blocks:
+                self._file.seek(offset)
+                block = np.frombuffer(self._file.read(8 * count * len(columns))).reshape(len(columns), count)
+                for column, row in zip(columns, block, strict=True):
+                    values[column][at : at + count] = row
+                at += count
+        named = {_COLUMNS[column]: row for column, row in values.items()}
+        time, named = in_order(named.pop("time", np.empty(0)), named)
+        return Track.of(servo, time, **named)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._blocks)
+
+    def __len__(self) -> int:
+        return len(self._blocks)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        """For another process it is the tracks themselves."""
         return dict, (dict(self.items()),)
 
 
@@ -262,8 +299,8 @@ class Recording(Mapping[str, Track]):
         Raises:
             KeyError: no such servo.
         """
-        if isinstance(self.tracks, TrackSource):
-            return self.tracks.span(servo)
+        if isinstance(self.tracks, StoredTracks):
+            return self.tracks.spans[servo]
         time = self.tracks[servo].time
         return (float(time[0]), float(time[-1])) if len(time) else None
 

@@ -10,8 +10,8 @@ On the command line: ``axbridge import sample:xl330 pendulum.mcap``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from axbridge.config.toml_tables import shipped
 from axbridge.errors import UsageError, nearest
@@ -19,8 +19,7 @@ from axbridge.recording.import_logs import import_log
 from axbridge.recording.recording import Recording
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """One log."""
 
     file: str  # its name in the folder of samples
@@ -45,11 +44,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Sample:
-    """The sample called `name`.
-
-    Raises:
-        UsageError: there is none; lists those there are.
-    """
+    """The sample called `name`; raises UsageError where there is none."""
     if name not in SAMPLES:
         hint = nearest(name, SAMPLES)
         raise UsageError(f"there is no sample {name!r}", f"{hint}samples: {', '.join(names())}")
@@ -57,18 +52,10 @@ def find(name: str) -> Sample:
 
 
 def path(name: str) -> Path:
-    """The log of a sample, as it was published.
-
-    Raises:
-        UsageError: no such sample.
-    """
+    """The log of a sample, as it was published; raises UsageError where there is none."""
     return shipped("docs/real") / find(name).file
 
 
 def load(name: str) -> Recording:
-    """A sample as a recording.
-
-    Raises:
-        UsageError: no such sample.
-    """
+    """A sample as a recording; raises UsageError where there is none."""
     return import_log(path(name), servo=find(name).servo)

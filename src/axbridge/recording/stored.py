@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-import threading
-import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,81 +11,17 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError
 from axbridge.file_reading import reading, regular
 from axbridge.files import replacing, writing
 from axbridge.recording.mcap_file import OURS, FormatError, Message, MessageWriter, read
 from axbridge.recording.metadata import check_number, checked, checked_event
-from axbridge.recording.recording import Event, Recording, Track, TrackSource, in_order
+from axbridge.recording.recording import Event, Recording, StoredTracks, Track
 from axbridge.recording.sample_quality import LAST
-from axbridge.recording.step_format import CYCLE, CYCLE_FIELDS, CYCLE_ROW, EVENTS, STEP, Table, packed, packed_event
+from axbridge.recording.step_format import CYCLE, CYCLE_FIELDS, CYCLE_ROW, EVENTS, STEP, packed, packed_event
 from axbridge.state import SERVO_COLUMNS, SERVO_ROW
 
-_IN_MEMORY = 4 * 2**20  # bytes of samples; those of a longer recording lie in a temporary file
 _BLOCK = 1000  # steps written between two words about how far it is
-_COLUMNS = tuple(SERVO_COLUMNS)
-
-
-class _StoredTracks(TrackSource):
-    """Samples by servo and column, so that one servo is read without the others."""
-
-    def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - as long as its tracks are wanted
-        weakref.finalize(self, self._file.close)
-        self._lock = threading.Lock()
-        self._blocks: dict[str, list[tuple[int, int, tuple[int, ...]]]] = {}  # offset, samples, known columns
-        self._spans: dict[str, tuple[float, float]] = {}
-        self._latest: dict[str, float] = {}
-        self.backwards: dict[str, tuple[float, float]] = {}  # from when to when a clock first jumped back, s
-
-    def add(self, servos: tuple[str, ...], steps: Table) -> None:
-        """Take in samples, (steps, servos); those without a time that makes sense are none."""
-        values = steps.view(np.float64).reshape(*steps.shape, len(_COLUMNS))
-        for place, servo in enumerate(servos):
-            samples = values[:, place]
-            samples = samples[np.abs(samples[:, 0]) <= LAST]
-            if len(samples):
-                self._add(servo, np.where(np.isfinite(samples), samples, np.nan).T)
-
-    def _add(self, servo: str, columns: FloatArray) -> None:
-        time = columns[0]
-        before = np.concatenate(([self._latest.get(servo, time[0])], time[:-1]))
-        back = np.flatnonzero(time < before)
-        if len(back):
-            self.backwards.setdefault(servo, (float(before[back[0]]), float(time[back[0]])))
-        self._latest[servo] = float(time[-1])
-        first, last = self._spans.get(servo, (float(time[0]), float(time[0])))
-        self._spans[servo] = min(first, float(time.min())), max(last, float(time.max()))
-        known = tuple(np.flatnonzero(~np.isnan(columns).all(axis=1)).tolist())
-        self._blocks.setdefault(servo, []).append((self._file.tell(), columns.shape[1], known))
-        self._file.write(columns[list(known)].tobytes())
-
-    def __getitem__(self, servo: str) -> Track:
-        blocks = self._blocks[servo]
-        known = sorted({column for _, _, columns in blocks for column in columns})
-        values = {column: np.full(sum(count for _, count, _ in blocks), np.nan) for column in known}
-        at = 0
-        with self._lock:
-            for offset, count, columns in blocks:
-                self._file.seek(offset)
-                block = np.frombuffer(self._file.read(8 * count * len(columns))).reshape(len(columns), count)
-                for column, row in zip(columns, block, strict=True):
-                    values[column][at : at + count] = row
-                at += count
-        named = {_COLUMNS[column]: row for column, row in values.items()}
-        time, named = in_order(named.pop("time", np.empty(0)), named)
-        return Track.of(servo, time, **named)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._blocks)
-
-    def __len__(self) -> int:
-        return len(self._blocks)
-
-    def span(self, servo: str) -> tuple[float, float] | None:
-        """See `Recording.span`."""
-        return self._spans[servo]
 
 
 def opened(recording: Recording | Path | str) -> Recording:
@@ -105,7 +38,7 @@ def open_recording(path: Path | str) -> Recording:
         RecordingError: no such file, not readable, no MCAP, or nothing of ours in it.
     """
     path = Path(path)
-    tracks = _StoredTracks()
+    tracks = StoredTracks()
     with reading(partial(RecordingError, path), OURS):
         try:
             with regular(path).open("rb") as stream:
@@ -177,7 +110,7 @@ def _messages(recording: Recording) -> Iterator[Message]:
             some = slice(first, first + _BLOCK)
             steps = np.full((len(times[some]), len(servos)), np.nan, SERVO_ROW)
             for place, servo in enumerate(servos):
-                for name in _COLUMNS:
+                for name in SERVO_COLUMNS:
                     steps[name][:, place] = getattr(tracks[servo], name)[some]
             for time, step in zip(times[some].tolist(), steps, strict=True):
                 yield Message(STEP, packed(step), origin + round(time * 1e9), servos)
