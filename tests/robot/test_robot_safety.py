@@ -13,7 +13,7 @@ import pytest
 import axbridge
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, ControlWarning, PortError, RobotStopped, UsageError
-from axbridge.robot.safety.exit import still_powered
+from axbridge.robot.safety.net import still_powered
 from tests.support.pty_line import PtyLine
 from tests.support.waiting import until
 

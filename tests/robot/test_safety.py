@@ -11,7 +11,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.errors import BusError, BusTimeout, PortError, RobotStopped, SimulationDiverged, UsageError
 from axbridge.robot.safety import net as safety
 from axbridge.robot.safety import policies
-from axbridge.robot.safety.exit import EXIT_HANDLERS, still_powered
+from axbridge.robot.safety.net import EXIT_HANDLERS, still_powered
 from tests.support.pty_line import PtyLine
 
 pytestmark = pytest.mark.slow

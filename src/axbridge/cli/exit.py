@@ -91,7 +91,7 @@ def interruptible(path: Path | None, rig: Rig | None, asked: Callable[[], bool] 
 
 def motors_after(rig: Rig | None) -> str:
     """What the motors do now that a robot of this rig is closed; None: of some rig."""
-    from axbridge.robot.safety.exit import still_powered
+    from axbridge.robot.safety.net import still_powered
 
     if left := still_powered():
         return f"{', '.join(left)} may still be powered: cut the servo supply"

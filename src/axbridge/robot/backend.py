@@ -89,13 +89,10 @@ class _PacedClock:
     That is Webots' asynchronous mode: a controller that takes longer than its step is late, as on a real robot. What a
     frozen process missed, and what a simulation slower than real time cannot simulate, is not made up for: the clock
     falls behind by it. Else each step would be longer than the one before.
-
-    Attributes:
-        behind: By how much simulated time has fallen behind the wall's so far, s.
     """
 
     def __init__(self, world: Clock, wall: Clock | None = None) -> None:
-        self.behind = 0.0
+        self.behind = 0.0  # by how much simulated time has fallen behind the wall's so far, s
         self._world, self._wall = world, wall or WallClock()
         self._ahead = self._wall.now() - world.now()
         self._said = self._wall.now(), world.now(), 0.0

@@ -13,18 +13,14 @@ from axbridge.virtual.world import World
 
 
 class BasicSteps:
-    """What lives by the basic step of a robot.
-
-    Attributes:
-        battery_energy: J left; -1.0 without a battery.
-    """
+    """What lives by the basic step of a robot."""
 
     def __init__(self, rig: Rig, joints: Sequence[Joint], sampling: Sampling) -> None:
         self._basic = rig.control_step_ms
         self._joints, self._sampling = joints, sampling
         self._ideal = any(isinstance(joint.drive, IdealDrive) for joint in joints)
         self._battery = rig.robot.battery
-        self.battery_energy: float = -1.0 if rig.robot.battery is None else rig.robot.battery[0]
+        self.battery_energy: float = -1.0 if rig.robot.battery is None else rig.robot.battery[0]  # J left
         self._computer = rig.robot.cpu_consumption
         self._powered = True
         self._drawn = 0.0  # J, by the simulation's meter at the last look

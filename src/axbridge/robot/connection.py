@@ -30,8 +30,7 @@ from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.feetech import FeetechDrive
 from axbridge.robot.drives.ideal import IdealDrive
 from axbridge.robot.drives.x_drive import XDrive
-from axbridge.robot.safety.exit import EXIT_HANDLERS
-from axbridge.robot.safety.net import Safety
+from axbridge.robot.safety.net import EXIT_HANDLERS, Safety
 from axbridge.robot.sensors import Sample, Sensor, SimulatedSensor
 from axbridge.robot.serial_imu import SerialImu
 from axbridge.state import BusEvent
@@ -50,23 +49,13 @@ def drive_of(rig: Rig, servo: ServoConfig, bus: Bus) -> DynamixelDrive:
 
 
 class Connection:
-    """Everything of a robot that a change of backend replaces.
-
-    Attributes:
-        backend: The backend.
-        drives: By servo name.
-        on_bus: Those of them that are on a bus.
-        sensors: Those of the rig that this backend has, by name.
-        cycles: By bus name, for buses that have servos; empty before `open`.
-        events: What the latest `receive` noticed.
-        closed: Whether it was let go of.
-    """
+    """Everything of a robot that a change of backend replaces."""
 
     def __init__(self, rig: Rig, backend: Backend, seed: int = 0) -> None:
         self.rig = rig
         self.backend = backend
-        self.cycles: dict[str, Cycle] = {}
-        self.events: tuple[BusEvent, ...] = ()
+        self.cycles: dict[str, Cycle] = {}  # of buses that have servos; empty before `open`
+        self.events: tuple[BusEvent, ...] = ()  # that the latest `receive` noticed
         self.closed = False
         self._threads: ThreadPoolExecutor | None = None
         self._lost_sensors: set[str] = set()
@@ -80,7 +69,7 @@ class Connection:
         try:
             self.drives: dict[str, Drive] = {config.name: self._drive(config) for config in rig.servos}
             self.on_bus = [drive for drive in self.drives.values() if isinstance(drive, DynamixelDrive)]
-            self.sensors: dict[str, Sensor] = self._open_sensors(seed)
+            self.sensors: dict[str, Sensor] = self._open_sensors(seed)  # those that this backend has
         except BaseException:
             self.close()
             raise
@@ -270,8 +259,7 @@ class Connection:
     def close(self) -> None:
         """Switch every motor off, restore what was changed for good, release ports and worlds; may be called twice.
 
-        From the first step on no other thread commands a servo. In a forked child nothing happens: robot, ports and
-        worlds are its parent's.
+        No other thread commands a servo from now on. A forked child does nothing: robot and ports are its parent's.
         """
         if os.getpid() == self._owner:
             self.closed = True

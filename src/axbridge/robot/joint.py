@@ -25,42 +25,28 @@ _UNITS = {
 
 
 class Joint:
-    """What a robot keeps of one joint; `Servo` is its face.
+    """What a robot keeps of one joint; `Servo` is its face."""
 
-    Attributes:
-        config: The rig's entry.
-        connection, drive: To what moves the joint; a change of backend replaces both.
-        row: Of the table.
-        table: The robot's latest samples.
-        setpoints: After checks, clipping and multiplier.
-        requested: Position and velocity asked for last, before clipping: what Webots' getters return.
-        factors: Set-points of position and velocity over what was asked of this motor.
-        multiplier: Of commands to a coupling.
-        siblings: The others of its coupling.
-        limits: That the rig, or the coupling, wants.
-        turned: Position with whole turns while it is a wheel, else NaN, rad.
-        stopped: By hand, see `Robot.stop`.
-        limp: Although it should have torque.
-        withheld: Limp until `recover`: it has shut itself down, or was beyond a limit.
-        dead: The battery is empty.
-    """
-
-    table: StepTable
+    table: StepTable  # the robot's latest samples
 
     def __init__(self, config: ServoConfig, connection: Connection, row: int) -> None:
-        self.config, self.connection, self.row = config, connection, row
+        self.config, self.row = config, row
+        self.connection = connection  # a change of backend replaces it, and the drive
         self.drive: Drive = connection.drives[config.name]
         self.multiplier = config.multiplier or 1.0
-        self.siblings: tuple[Joint, ...] = ()
+        self.siblings: tuple[Joint, ...] = ()  # the others of its coupling
         (low, high), speed = config.soft_limits, self.drive.limits.velocity
         self.limits = Limits(min(low, config.position), max(high, config.position), speed)  # widened as by Webots
         start = config.position if self.drive.on_at_start else math.nan
         self.setpoints = Setpoints(start, speed, config.acceleration, self.drive.max_torque, config.control_pid)
         self.setpoints.enabled = self.drive.on_at_start
-        self.requested = {"position": start, "velocity": speed}
-        self.factors = {"position": 1.0, "velocity": 1.0}
-        self.turned = math.nan
-        self.stopped = self.limp = self.withheld = self.dead = False
+        self.requested = {"position": start, "velocity": speed}  # last, before clipping: Webots' getters return it
+        self.factors = {"position": 1.0, "velocity": 1.0}  # set-points over what was asked of this motor
+        self.turned = math.nan  # position with whole turns while it is a wheel, rad
+        self.stopped = False  # by hand, see `Robot.stop`
+        self.limp = False  # although it should have torque
+        self.withheld = False  # limp until `recover`: it has shut itself down, or was beyond a limit
+        self.dead = False  # the battery is empty
         self._warned: set[str | tuple[str, bool]] = set()  # what is emulated; command and end that were clipped
         if config.multiplier == 0:
             warn(f"multiplier of {config.name!r} must not be 0; it becomes 1")

@@ -12,7 +12,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import RigError, UsageError
 from axbridge.robot.backend import Backend, open_real, open_sim
 from axbridge.robot.robot import Robot
-from axbridge.robot.twin.shadow import open_twin
+from axbridge.robot.twin.twin import open_twin
 
 _attending: list[Callable[[Robot, int], None]] = []
 
@@ -78,12 +78,7 @@ def open_robot(
 
 
 def with_usual_engine(rig: Rig, engine: str | None = None) -> Rig:
-    """The rig with this engine, else with that of ``AXBRIDGE_ENGINE``, else as it is.
-
-    Raises:
-        RigError: there is no such engine, or one is asked for and the rig has no world.
-        UsageError: the variable names no engine that can move the rig.
-    """
+    """The rig with this engine, else with that of ``AXBRIDGE_ENGINE``, else as it is."""
     usual = os.environ.get("AXBRIDGE_ENGINE")
     if engine or not usual or rig.world is None:
         return rig.with_engine(engine)

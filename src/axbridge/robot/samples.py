@@ -148,12 +148,7 @@ class Samples(StepTable):
 
 
 class Sampling:
-    """Gathers what a robot's joints have measured, and gives each of them the table of the latest step.
-
-    Attributes:
-        table: The latest samples.
-        frozen: See `freeze`.
-    """
+    """Gathers what a robot's joints have measured, and gives each of them the table of the latest step."""
 
     table: Samples
 

@@ -19,19 +19,12 @@ from axbridge.sim.engine import Engine, LinkMotion
 
 @dataclass(frozen=True)
 class ImuSample:
-    """What an inertial measurement unit tells, in its own axes: x ahead, y to the left, z up.
+    """What an inertial measurement unit tells, in its own axes: x ahead, y to the left, z up."""
 
-    Attributes:
-        time: When it was taken, s.
-        orientation: How it is turned in the world, x, y, z, w.
-        rates: How fast it turns, rad/s.
-        acceleration: What it is pushed with, m/s²: at rest and upright 9.81 along z, in free fall nothing.
-    """
-
-    time: float
-    orientation: Quaternion
-    rates: Vector
-    acceleration: Vector
+    time: float  # when it was taken, s
+    orientation: Quaternion  # how it is turned in the world, x, y, z, w
+    rates: Vector  # how fast it turns, rad/s
+    acceleration: Vector  # what it is pushed with, m/s²: at rest and upright 9.81 along z, in free fall nothing
 
     @property
     def roll_pitch_yaw(self) -> Vector:
@@ -41,32 +34,20 @@ class ImuSample:
 
 @dataclass(frozen=True)
 class GpsSample:
-    """Where something is.
+    """Where something is in the world."""
 
-    Attributes:
-        time: When it was there, s.
-        position: In the world, m.
-        speed: In the world, m/s.
-    """
-
-    time: float
-    position: Vector
-    speed: Vector
+    time: float  # s
+    position: Vector  # m
+    speed: Vector  # m/s
 
 
 @dataclass(frozen=True)
 class ForceSample:
-    """What pushes a link.
+    """What pushes a link."""
 
-    Attributes:
-        time: When, s.
-        force: In the sensor's axes, N.
-        touched: Whether anything touches the link.
-    """
-
-    time: float
-    force: Vector
-    touched: bool
+    time: float  # s
+    force: Vector  # in the sensor's axes, N
+    touched: bool  # whether anything touches the link
 
     @property
     def pressed(self) -> float:
@@ -76,15 +57,10 @@ class ForceSample:
 
 @dataclass(frozen=True)
 class DistanceSample:
-    """How far the floor is.
+    """How far the floor is."""
 
-    Attributes:
-        time: When, s.
-        distance: Along the sensor's x axis, m; its range where there is none.
-    """
-
-    time: float
-    distance: float
+    time: float  # s
+    distance: float  # along the sensor's x axis, m; its range where there is none
 
 
 Sample = ImuSample | GpsSample | ForceSample | DistanceSample
@@ -98,11 +74,7 @@ class Sensor(Protocol):
         """Why `read` gives None now, and what repairs it."""
 
     def read(self, zero: float) -> Sample | None:
-        """The latest sample; None while there is none, or none that is new enough to go by.
-
-        Args:
-            zero: Where the sample's time counts from, on the clock of the robot's backend, s.
-        """
+        """The latest sample, None while there is none; its time counts from `zero` on the backend's clock, s."""
 
 
 class SimulatedSensor:

@@ -18,15 +18,12 @@ class Simulation:
 
     Positions of the base are those of its link's centre of mass.
 
-    Args:
-        world: The simulated world; closed by the backend.
-        shadow: Reads the simulated servos of a twin as of now, by name.
+    Attributes:
+        world: Lines, virtual servos, motors and joints; closed by the backend.
         sample: What a servo reports at a moment of the robot's clock, s, at most 50 ms ago, and the power it draws
             then, W; no packet is sent. Of an ideal joint: now. A twin has `shadow` instead.
-
-    Attributes:
-        world: Lines, virtual servos, motors and joints.
-        sample: As given.
+        shadow: The simulated servos of a twin as of now, on the robot's clock, by name; else empty. `AxBridgeError`
+            where the simulation of the twin has failed.
         base_start: Where the rig put the base; None where it is bolted down.
     """
 
@@ -38,7 +35,7 @@ class Simulation:
     ) -> None:
         self.world = world
         self.sample = sample
-        self._shadow = shadow
+        self.shadow = shadow
         self.base_start: LinkPose | None = self.base
 
     def __repr__(self) -> str:
@@ -80,14 +77,6 @@ class Simulation:
     def hand(self) -> Hand | None:
         """What holds a robot that cannot stand yet; None where its base is bolted down."""
         return None if self.engine is None or self.base_start is None else Hand(self.world.rig, self.engine)
-
-    def shadow(self) -> dict[str, ServoState]:
-        """Twin: the simulated servos' states at this moment, on the robot's clock. Else empty.
-
-        Raises:
-            AxBridgeError: the simulation of the twin has failed.
-        """
-        return self._shadow()
 
     @property
     def engine(self) -> Engine | None:

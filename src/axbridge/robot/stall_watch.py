@@ -38,15 +38,11 @@ class _Watched:
 
 
 class StallWatch:
-    """Looks after each exchange at the servos of a rig whose `[safety] stall`, or whose profile, wants it.
-
-    Attributes:
-        events: What the latest exchange has shown.
-    """
+    """Looks after each exchange at the servos of a rig whose `[safety] stall`, or whose profile, wants it."""
 
     def __init__(self, connection: Connection, joints: Mapping[str, Joint]) -> None:
         self._connection = connection
-        self.events: tuple[BusEvent, ...] = ()
+        self.events: tuple[BusEvent, ...] = ()  # that the latest exchange has shown
         wanted = connection.rig.safety.stall
         self._watched: dict[str, _Watched] = {}
         for name, joint in joints.items():

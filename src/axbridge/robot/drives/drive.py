@@ -29,7 +29,7 @@ Sample = Callable[[str], float]
 
 
 class Drive(Protocol):
-    """One motor of a robot."""
+    """One motor of a robot; its methods raise `BusError` where a servo does not answer."""
 
     config: ServoConfig  # the rig's entry
     flags: Flags  # what the bits of the servo's error byte mean
@@ -42,22 +42,10 @@ class Drive(Protocol):
     on_at_start: bool  # whether the motor holds its initial position without being asked, as Webots' do
 
     def power(self, *, on: bool) -> float:
-        """Switch the motor; on: goal := present position first, so that nothing snaps. Returns the present position.
-
-        Raises:
-            BusError: it does not answer.
-        """
+        """Switch the motor; on: goal := present position first, so that nothing snaps. Returns the present position."""
 
     def command(self, setpoints: Setpoints, sample: Sample, period: float) -> Goal | None:
-        """Hand over set-points before a step of `period` s; a drive on a bus returns what its cycle is to send.
-
-        Raises:
-            BusError: a change of mode needed a register that could not be written.
-        """
+        """Hand over set-points before a step of `period` s; a drive on a bus returns what its cycle is to send."""
 
     def restore(self) -> None:
-        """Undo what was changed for good in the servo (EEPROM), before the robot is let go.
-
-        Raises:
-            BusError: it does not answer.
-        """
+        """Undo what was changed for good in the servo (EEPROM), before the robot is let go."""

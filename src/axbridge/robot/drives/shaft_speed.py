@@ -61,13 +61,10 @@ class TurnCounter:
     turns no faster than the motor can would have it: three in a row, and ten in a row when it is far from where the
     model expects the shaft. Till then the model says where it is. The turns are right as long as the model is off by
     less than half a turn when the shaft is seen again, and less than half a turn passes from sample to sample.
-
-    Attributes:
-        position: rad, with whole turns.
     """
 
     def __init__(self, servo: SteadyServo, seen: tuple[float, float], start: float) -> None:
-        self.position = start
+        self.position = start  # rad, with whole turns
         self._servo = servo
         self._low, self._high = seen
         self._time = math.nan

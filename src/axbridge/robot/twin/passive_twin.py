@@ -21,7 +21,7 @@ from axbridge.errors import PortError
 from axbridge.robot.connection import drive_of
 from axbridge.robot.samples import Scales
 from axbridge.robot.twin.residuals import is_shut_down, residuals_of
-from axbridge.robot.twin.shadow import Shadow
+from axbridge.robot.twin.twin import Shadow
 from axbridge.state import Cause
 from axbridge.virtual.world import World
 
