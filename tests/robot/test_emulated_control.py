@@ -10,6 +10,7 @@ from axbridge.servo.columns import State
 from axbridge.units import AX
 from axbridge.webots.module import uninstall
 from axbridge.webots.robot import Robot as WebotsRobot
+from tests.support.waiting import run
 from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow
@@ -50,8 +51,7 @@ def test_torque_at_stall_is_what_was_commanded(wheel_rig, model, torque):
         servo = robot["axle"]
         with pytest.warns(ControlWarning, match="no current sensor"):
             servo.set_torque(torque)
-        for _ in range(75):
-            robot.step(20)
+        run(robot, 1.5)
         assert servo.velocity == 0
         assert true_torque(robot) == pytest.approx(torque, rel=0.1)
         assert servo.torque == pytest.approx(true_torque(robot), rel=0.1)
@@ -64,8 +64,7 @@ def test_torque_in_motion_is_what_was_commanded_while_the_supply_suffices(wheel_
     with axbridge.open(wheel_rig(model=model, position=-2.0)) as robot:
         servo = robot["axle"]
         servo.set_torque(torque)
-        for _ in range(5):
-            robot.step(20)
+        run(robot, 0.1)
         seen = []
         while abs(servo.load) < 0.97 and servo.position < 1.5:
             robot.step(20)
@@ -145,14 +144,12 @@ def test_a_wheel_switched_off_and_on_stands_still_and_one_left_behind_becomes_a_
         servo = robot["axle"]
         servo.set_position(math.inf)
         servo.set_velocity(2.0)
-        for _ in range(10):
-            robot.step(20)
+        run(robot, 0.2)
         servo.torque_off()
         robot.step(20)
         servo.torque_on()
         assert servo.read("moving_speed") == 0
-        for _ in range(200):  # a heavy disc swings out
-            robot.step(20)
+        run(robot, 4.0)  # a heavy disc swings out
         assert servo.velocity == pytest.approx(0.0, abs=0.05)
     left_behind = wheel_rig(model="ax12")
     with left_behind.open("a") as file:
@@ -160,8 +157,7 @@ def test_a_wheel_switched_off_and_on_stands_still_and_one_left_behind_becomes_a_
     with axbridge.open(left_behind) as robot:
         servo = robot["axle"]
         servo.set_position(0.3)
-        for _ in range(100):
-            robot.step(20)
+        run(robot, 2.0)
         assert servo.position == pytest.approx(0.3, abs=0.05)
 
 
@@ -177,8 +173,7 @@ def test_an_acceleration_limit_is_a_ramp_of_the_speed(wheel_rig):
             speeds.append(servo.velocity)
         assert max(speeds) == pytest.approx(math.sqrt(4.0 * 1.8), rel=0.15)  # a triangle over 1.8 rad
         assert (speeds[29] - speeds[9]) / 0.4 == pytest.approx(4.0, rel=0.15)
-        for _ in range(100):  # so heavy a disc is braked late, and comes back
-            robot.step(20)
+        run(robot, 2.0)  # so heavy a disc is braked late, and comes back
         assert servo.position == pytest.approx(0.8, abs=0.03)
 
 
@@ -189,11 +184,9 @@ def test_webots_pid_runs_on_the_host_when_the_rig_says_so(wheel_rig):
     with robot:
         servo = robot["axle"]
         servo.set_position(0.6)
-        for _ in range(25):
-            robot.step(20)
+        run(robot, 0.5)
         assert servo.position == pytest.approx(0.6 * (1 - math.exp(-3 * 0.5)), abs=0.12)
-        for _ in range(100):
-            robot.step(20)
+        run(robot, 2.0)
         assert servo.position == pytest.approx(0.6, abs=5.5 * AX.position)  # the bridge swallows what 5 counts ask for
     with axbridge.open("bench_arm") as robot, pytest.raises(UnsupportedOperation, match="has no pid"):
         robot["shoulder"].set_control_pid(1.0, 0.0, 0.0)
@@ -224,8 +217,7 @@ def test_a_robot_changes_from_simulation_to_the_real_bus_and_back_while_it_runs(
         servo = robot["shoulder"]
         servo.set_position(0.5)
         servo.set_velocity(2.0)
-        for _ in range(50):
-            robot.step(20)
+        run(robot, 1.0)
         assert servo.position == pytest.approx(0.5, abs=0.05)
         robot.switch("real", port=port)
         assert (robot.backend, robot.mode, robot.time) == ("real", 1, 1.0)
@@ -233,16 +225,14 @@ def test_a_robot_changes_from_simulation_to_the_real_bus_and_back_while_it_runs(
         assert servo.read("torque_enable") == 1
         assert servo.position == pytest.approx(0.0, abs=0.02)  # another arm, which hangs
         assert (servo.velocity_limit, servo.target_position) == (2.0, 0.5)
-        for _ in range(60):
-            robot.step(20)
+        run(robot, 1.2)
         assert servo.position == pytest.approx(0.5, abs=0.05)
         with pytest.raises(axbridge.PortError):
             robot.switch("real", port="/dev/no-such-port")
         assert robot.backend == "real"
         robot.step(20)
         robot.switch("sim")
-        for _ in range(60):
-            robot.step(20)
+        run(robot, 1.2)
         assert servo.position == pytest.approx(0.5, abs=0.05)
 
 

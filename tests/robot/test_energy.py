@@ -14,6 +14,7 @@ from axbridge.recording.stored import open_recording
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.virtual.assembly import build_bank
 from tests.support.robot_files import write_comb
+from tests.support.waiting import run
 
 pytestmark = pytest.mark.slow
 
@@ -95,8 +96,7 @@ def test_on_an_empty_battery_the_motors_are_limp_and_nothing_is_drawn():
         shoulder = robot["shoulder"]
         shoulder.torque_on()
         shoulder.set_position(math.pi / 2)
-        for _ in range(100):
-            robot.step(20)
+        run(robot, 2.0)
         assert robot.battery_energy == 0
         bank = robot.simulation.world.bank
         assert bank.state[0, State.CURRENT] == 0
@@ -120,8 +120,7 @@ def test_the_power_at_a_sample_is_that_of_the_duty_that_reaches_the_motor():
         arm, bank = robot["shoulder"], robot.simulation.world.bank
         arm.set_position(math.pi / 2)
         robot.goto({"shoulder": math.pi / 2}, 0.5)
-        for _ in range(25):
-            robot.step(20)
+        run(robot, 0.5)
         drawn = robot.simulation.energy()
         robot.step(20)
         assert 0.05 < abs(arm.load) < 0.4

@@ -9,6 +9,7 @@ from axbridge.errors import ControlWarning, FeetechError, HardwareError, Unsuppo
 from axbridge.errors import ErrorFlag as AxError
 from tests.support.ideal_world import Bench
 from tests.support.robot_files import write_feetech_comb
+from tests.support.waiting import run
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*(turns in wheel mode|no current sensor):axbridge.errors.ControlWarning"
@@ -45,23 +46,18 @@ def mode(servo, family):
     return [servo.read(register) for register in MODE[family]]
 
 
-def step(robot, seconds):
-    for _ in range(round(seconds / 0.02)):
-        robot.step(20)
-
-
 def test_a_joint_goes_where_it_is_sent_at_the_speed_that_is_asked_for(robot, servo):
     servo.set_velocity(0.5)
     servo.set_position(1.0)
-    step(robot, 1.0)
+    run(robot, 1.0)
     assert 0.3 < servo.position < 0.6
     assert servo.velocity == pytest.approx(0.5, abs=0.2)
     servo.set_velocity(0)
     held = servo.position
-    step(robot, 0.5)
+    run(robot, 0.5)
     assert servo.position == pytest.approx(held, abs=0.1)
     servo.set_velocity(servo.max_velocity)
-    step(robot, 1.5)
+    run(robot, 1.5)
     assert servo.position == pytest.approx(1.0, abs=0.08)
 
 
@@ -70,12 +66,12 @@ def test_a_wheel_turns_both_ways_and_is_a_joint_again(robot, servo, family):
     servo.set_position(math.inf)
     for speed in (1.5, -1.0):
         servo.set_velocity(speed)
-        step(robot, 1.0)
+        run(robot, 1.0)
         assert servo.velocity == pytest.approx(speed, abs=0.4)
     assert mode(servo, family) != before
     servo.set_velocity(servo.max_velocity)
     servo.set_position(0.0)
-    step(robot, 2.5)
+    run(robot, 2.5)
     assert servo.position == pytest.approx(0.0, abs=0.1)
     assert mode(servo, family) == before
 
@@ -84,16 +80,16 @@ def test_a_duty_drives_both_ways_until_another_command(robot, servo, family):
     before = mode(servo, family)
     for duty in (0.4, -0.4):
         servo.set_duty(duty)
-        step(robot, 0.4)
+        run(robot, 0.4)
         assert servo.velocity * duty > 0.1
         assert servo.load == pytest.approx(duty, abs=0.05)
         assert math.isnan(servo.goals.position)
     assert mode(servo, family) != before
     servo.set_position(servo.position)
-    step(robot, 0.1)
+    run(robot, 0.1)
     assert math.isnan(servo.goals.duty)
     servo.set_duty(0.2)
-    step(robot, 0.1)
+    run(robot, 0.1)
     servo.restore()
     assert mode(servo, family) == before
     assert (servo.read("torque_enable"), servo.torque_enabled) == (0, False)
@@ -115,18 +111,18 @@ def test_an_ideal_joint_knows_no_duty(tmp_path):
 
 def test_an_overload_is_named_and_recover_ends_it(robot, servo, family):
     servo.set_position(0.3)
-    step(robot, 1.0)
+    run(robot, 1.0)
     virtual = robot.simulation.world.servos[servo.name]
     if family in FEETECH:  # it goes on with a fifth of its torque
         virtual.overload(robot.time)
-        step(robot, 0.2)
+        run(robot, 0.2)
         assert servo.errors == FeetechError.OVERLOAD
     else:
         robot.simulation.inject(f"overload:{servo.config.id}")
         with pytest.warns(
             ControlWarning, match=f"{servo.name!r} has no torque, and stays limp until recover.*overload"
         ):
-            step(robot, 0.2)
+            run(robot, 0.2)
         assert servo.errors == (AxError if family == "ax-12a" else HardwareError).OVERLOAD
         assert (servo.torque_enabled, robot.causes, robot.withheld) == (
             False,
@@ -135,11 +131,11 @@ def test_an_overload_is_named_and_recover_ends_it(robot, servo, family):
         )
         servo.set_position(-0.3)
         servo.torque_on()  # nothing but `recover` wakes it
-        step(robot, 0.5)
+        run(robot, 0.5)
         assert servo.position == pytest.approx(0.3, abs=0.05)
     servo.set_position(-0.3)
     servo.recover()
-    step(robot, 3.0)
+    run(robot, 3.0)
     assert not servo.errors
     assert (robot.causes, robot.withheld) == ({}, frozenset())
     assert servo.position == pytest.approx(-0.3, abs=0.06)

@@ -7,6 +7,7 @@ import pytest
 import axbridge
 from axbridge.errors import ControlWarning, RigError
 from tests.support.robot_files import write_comb, write_feetech_comb
+from tests.support.waiting import run
 
 FAMILIES = ["sts3215", "scs0009"]
 
@@ -15,11 +16,6 @@ FAMILIES = ["sts3215", "scs0009"]
 def robot(request, tmp_path):
     with axbridge.open(write_feetech_comb(tmp_path, profile=request.param)) as opened:
         yield opened
-
-
-def step(robot, seconds):
-    for _ in range(round(seconds / 0.02)):
-        robot.step(20)
 
 
 def registers(servo, *names):
@@ -43,7 +39,7 @@ def test_a_mode_ends_with_the_robot_and_none_was_burnt(tmp_path):
     with axbridge.open(rig) as robot:
         servo, virtual = robot["s1"], robot.simulation.world.servos["s1"]
         servo.set_duty(0.2)
-        step(robot, 0.1)
+        run(robot, 0.1)
         assert registers(servo, "operating_mode", "lock") == [2, 1]
         robot.simulation.world.servos["s1"].power_cycle(robot.time)
         assert virtual.table["operating_mode"] == 0
@@ -55,7 +51,7 @@ def test_a_mode_that_another_program_left_is_ended_before_a_goal_is_given(mode, 
     with axbridge.open(write_feetech_comb(tmp_path)) as robot:
         robot["s1"].write("operating_mode", mode)
         robot["s1"].torque_on()
-        step(robot, 0.5)
+        run(robot, 0.5)
         assert robot["s1"].read("operating_mode") == 0
         assert robot["s1"].position == pytest.approx(0.0, abs=0.02)
 
@@ -65,10 +61,10 @@ def test_a_wheel_that_was_without_power_turns_on(tmp_path):
         servo = robot["s1"]
         servo.set_position(math.inf)
         servo.set_velocity(0.5)
-        step(robot, 0.5)
+        run(robot, 0.5)
         robot.simulation.world.servos["s1"].power_cycle(robot.time)
         with pytest.warns(ControlWarning, match="without power until now: s1"):
-            step(robot, 3.0)
+            run(robot, 3.0)
         assert servo.velocity == pytest.approx(0.5, abs=0.2)
 
 

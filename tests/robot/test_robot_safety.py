@@ -15,7 +15,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, ControlWarning, PortError, RobotStopped, UsageError
 from axbridge.robot.safety.net import still_powered
 from tests.support.pty_line import PtyLine
-from tests.support.waiting import until
+from tests.support.waiting import run, until
 
 pytestmark = pytest.mark.slow
 
@@ -43,11 +43,6 @@ def open_robot(line, rig):
     return axbridge.open(rig, backend="real", port=line.port)
 
 
-def step(robot, count):
-    for _ in range(count):
-        robot.step(20)
-
-
 def powered(line):
     return [id_ for id_, table in line.tables.items() if table[24]]
 
@@ -73,15 +68,13 @@ def test_park_goes_to_the_pose_of_the_rig(line):
 def test_motors_that_were_limped_stay_off_until_the_program_asks_for_them_anew(line):
     with open_robot(line, make_rig(stale_command_ms=100)) as robot:
         robot["hip"].set_position(0.3)
-        for _ in range(3):
-            robot.step(20)
+        run(robot, 0.06)
         until(lambda: not powered(line))
-        step(robot, 10)
+        run(robot, 0.2)
         assert powered(line) == []
         assert not robot["hip"].torque_enabled
         robot["hip"].set_position(0.2)
-        for _ in range(3):
-            robot.step(20)
+        run(robot, 0.06)
         assert powered(line) == [1]
 
 
@@ -145,7 +138,8 @@ def test_a_robot_survives_an_unplugged_adapter(line, caplog):
         line.unplug()
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            step(robot, 20)
+            for _ in range(20):
+                robot.step(20)
         reasons = [str(one.message) for one in said]
         assert "the port was lost" in reasons[0]
         assert reasons[0].endswith("the motors keep their last goals until it is back (all servos)")
@@ -177,12 +171,12 @@ def test_a_hot_servo_is_switched_off(line):
         robot.step(20)
         line.tables[1][43] = 61
         with pytest.warns(ControlWarning, match="'hip' has no torque, and stays limp until recover.*: it was beyond a"):
-            step(robot, 10)  # a busy machine may lose some of the answers
+            run(robot, 0.2)  # a busy machine may lose some of the answers
         assert powered(line) == []
         assert not robot["hip"].torque_enabled
         line.tables[1][43] = 50
         robot["hip"].recover()
-        step(robot, 10)
+        run(robot, 0.2)
         assert powered(line) == [1]
 
 
@@ -194,8 +188,7 @@ def test_a_change_of_backend_wakes_no_servo_that_has_shut_itself_down(line):
         robot.step(20)
         with pytest.warns(ControlWarning, match="'hip' had shut itself down"):
             robot.switch("real", port=line.port)
-        for _ in range(5):
-            robot.step(20)
+        run(robot, 0.1)
         assert line.tables[1][34:36] == bytes(2)
         assert powered(line) == [2]
         assert not robot["hip"].torque_enabled

@@ -9,6 +9,7 @@ import pytest
 import axbridge
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import check_rig
+from tests.support.waiting import run
 
 pytestmark = pytest.mark.slow
 
@@ -59,8 +60,7 @@ def test_what_stands_feels_its_weight_and_knows_its_place(box, engine):
         'name = "eye"\nkind = "distance"\nposition = [0, 0, 0.1]\nrotation = [0, 1.0471975512, 0]',  # 60° down
         engine=engine,
     )
-    for _ in range(20):
-        robot.step(20)
+    run(robot, 0.4)
     assert robot.imu.time == pytest.approx(robot.time)
     assert robot.imu.acceleration == pytest.approx((0, 0, G), abs=0.05)
     assert robot.imu.rates == pytest.approx((0, 0, 0), abs=0.05)
@@ -80,8 +80,7 @@ def test_what_falls_feels_nothing_and_what_hangs_upside_down_feels_its_weight_tu
         height=1.0,
     )
     assert robot.imu.acceleration == pytest.approx((0, 0, -G), abs=0.2)  # the first sample knows of no motion
-    for _ in range(10):
-        robot.step(20)
+    run(robot, 0.2)
     assert robot.imu.acceleration == pytest.approx((0, 0, 0), abs=0.05)
     assert abs(robot.imu.roll_pitch_yaw[0]) == pytest.approx(math.pi, abs=1e-3)
     assert robot.sensors["place"].speed == pytest.approx((0, 0, -G * 0.2), abs=0.05)

@@ -14,6 +14,7 @@ import pytest
 import axbridge
 from axbridge.config.rig import Rig
 from axbridge.robot.serial_imu import SerialImu, parsed
+from tests.support.waiting import run
 from tests.support.warm import serving
 
 LEVEL = b"#YPRAG=0.00,0.00,0.00,0.00,0.00,256.00,0.00,0.00,0.00\r\n"
@@ -67,11 +68,6 @@ def wait_for(what, seconds=3.0):
     while not what():
         assert time.monotonic() < due
         time.sleep(0.01)
-
-
-def go_on(robot):
-    for _ in range(15):
-        robot.step(20)
 
 
 def test_a_line_is_turned_into_our_axes_and_units():
@@ -128,12 +124,12 @@ def test_a_real_robot_says_that_its_imu_is_lost_and_back(board, caplog):
         assert -0.2 < robot.imu.time - robot.time <= 0.02
         board.line = b""
         with pytest.warns(axbridge.ControlWarning, match="sensor 'imu' tells nothing: the IMU on .* has fallen silent"):
-            go_on(robot)
+            run(robot, 0.3)
         assert robot.imu is None
         board.line = LEVEL
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # said once
-            go_on(robot)
+            run(robot, 0.3)
         assert robot.imu is not None
         assert "sensor 'imu' is back" in caplog.text
 

@@ -6,6 +6,7 @@ import pytest
 
 import axbridge
 from axbridge import ControlWarning, UnsupportedOperation, UsageError
+from tests.support.waiting import run
 
 NO_LOAD = 9.6 / (0.006810 * 254)  # rad/s at the paper's supply: U / (Ks N)
 
@@ -63,16 +64,14 @@ def test_torque_comes_on_where_the_arm_is():
         arm.torque_on()
         assert abs(arm.read("goal_position") - arm.read("present_position")) <= 3  # it was falling
         start = arm.position
-        for _ in range(25):
-            robot.step(20)
+        run(robot, 0.5)
         assert arm.position == pytest.approx(start, abs=0.02)  # the arm's weight against K_theta, no more
 
 
 def test_a_limp_arm_falls_and_gets_no_goals():
     with axbridge.open("bench_arm", servo=[{"name": "a", "joint": "shoulder", "id": 1, "position": 1.0}]) as robot:
         arm = robot["a"]
-        for _ in range(50):
-            robot.step(20)
+        run(robot, 1.0)
         assert abs(arm.position) < 0.1
         assert arm.read("torque_enable") == 0
 

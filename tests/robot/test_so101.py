@@ -13,6 +13,7 @@ from axbridge.config.rig import Rig
 from axbridge.recording.import_arm_folder import import_arm_folder
 from axbridge.recording.imported import trimmed
 from axbridge.rotations import matrix
+from tests.support.waiting import run
 
 REAL = Path(__file__).parents[2] / "docs" / "real" / "so101"
 RIG = Rig.load("so101")
@@ -43,8 +44,7 @@ def test_it_goes_where_it_is_sent_but_for_friction_and_weight(engine):
     with opened(engine) as robot:
         for name, goal in goals.items():
             robot[name].set_position(goal)
-        for _ in range(100):
-            robot.step(20)
+        run(robot, 2.0)
         off = {name: math.degrees(robot[name].position - goal) for name, goal in goals.items()}
     assert max(map(abs, off.values())) < 4.5
     assert off["shoulder_lift"] > -1.0  # its weight pulls it forward, towards larger angles
@@ -54,8 +54,7 @@ def test_it_goes_where_it_is_sent_but_for_friction_and_weight(engine):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_limp_arm_comes_to_rest_on_the_table(engine):
     with opened(engine) as robot:
-        for _ in range(60):
-            robot.step(20)
+        run(robot, 1.2)
         assert -0.004 < tip(robot)[2] < 0.05
 
 

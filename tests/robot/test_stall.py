@@ -7,6 +7,7 @@ import pytest
 import axbridge
 from axbridge.errors import ControlWarning
 from tests.support.robot_files import write_comb, write_feetech_comb
+from tests.support.waiting import run
 from tests.support.warm import serving
 
 STOPS = "min_stop = -0.8\nmax_stop = 0.5"  # rad
@@ -45,13 +46,11 @@ def test_a_joint_that_is_blocked_is_named_and_softened_in_time_and_gets_its_torq
     assert took < IN_TIME
     servo = robot["s1"]
     assert servo.read("torque_limit") == 300
-    for _ in range(50):
-        robot.step(20)
+    run(robot, 1.0)
     assert abs(servo.load) < 0.31
     assert robot.causes == {"s1": ["blocked"]}
     servo.set_position(0.2)
-    for _ in range(75):
-        robot.step(20)
+    run(robot, 1.5)
     assert robot.causes == {}
     assert servo.read("torque_limit") == 1000
     assert servo.position == pytest.approx(0.2, abs=0.05)
@@ -63,8 +62,7 @@ def test_a_joint_that_only_starts_is_not_blocked(tmp_path):
         for goal in (1.5, -1.5, 0.0):
             for servo in robot.values():
                 servo.set_position(goal)
-            for _ in range(75):
-                robot.step(20)
+            run(robot, 1.5)
 
 
 def test_what_a_gripper_may_press_with_is_no_stall(tmp_path):

@@ -11,7 +11,7 @@ from axbridge.motion.experiments import Options, conduct
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
-from tests.support.waiting import until
+from tests.support.waiting import run, until
 from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow
@@ -45,8 +45,7 @@ def test_an_ideal_joint_is_what_it_says(tmp_path):
     with axbridge.open(Rig.load("bench_arm").with_servos(lambda _: {"drive": "ideal", "id": None})) as robot:
         servo = robot["shoulder"]
         servo.set_position(math.pi / 2)
-        for _ in range(150):
-            robot.step(20)
+        run(robot, 3.0)
         assert servo.truth == (servo.position, servo.torque)
         assert servo.truth.torque == pytest.approx(LOAD, rel=0.05)
 

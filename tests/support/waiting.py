@@ -12,6 +12,12 @@ def until(condition, seconds=120.0):
     return found
 
 
+def run(robot, seconds):
+    """Step a robot for so long, 20 ms a step."""
+    for _ in range(round(seconds / 0.02)):
+        robot.step(20)
+
+
 def has_grown(path, size=20_000):
     """Whether a recording has begun to fill."""
     return path.is_file() and path.stat().st_size > size

@@ -56,7 +56,7 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
     profile = robot.rig.profile_of(servo.config)
     names = profile.names
     before = limits_of(robot, name)
-    if _shut_down(servo, profile):
+    if servo.dynamixel.shut_down:
         again = PROTOCOLS[profile.protocol].revival.format(id=servo.config.id)
         raise UsageError(f"{name} has shut itself down", f"when the cause is gone: axbridge servo {again}")
     low, high = _range(servo, profile)
@@ -108,17 +108,9 @@ def give_back(robot: Robot, name: str, before: Mapping[str, int]) -> None:
     """Make a servo limp, and give it back what `limits_of` read; one that has shut itself down is not woken."""
     servo = robot[name]
     servo.torque_off()
-    if not _shut_down(servo, robot.rig.profile_of(servo.config)):
+    if not servo.dynamixel.shut_down:  # writing what limits its torque would wake one of Protocol 1.0
         for register, value in before.items():
             servo.write(register, value)
-
-
-def _shut_down(servo: Servo, profile: FirmwareProfile) -> bool:
-    """Whether a servo has switched itself off: then writing what limits its torque would wake one of Protocol 1.0."""
-    for alarms in ("hardware_error_status", "status"):
-        if alarms in profile.registers:
-            return servo.read(alarms) != 0
-    return not servo.read("torque_limit")
 
 
 def _range(servo: Servo, profile: FirmwareProfile) -> tuple[float, float]:
