@@ -94,22 +94,6 @@ def test_a_wheel_that_becomes_a_joint_again_goes_to_its_goal_within_the_turn_it_
         assert servo.position == pytest.approx(0.4, abs=0.05)
 
 
-def test_registers_alone_turn_a_wheel_into_a_joint_that_stays_within_its_turn(wheel_rig):
-    """With torque on all the time, and a Moving Speed that lets the goal be approached slowly."""
-    with axbridge.open(wheel_rig(model="ax12")) as robot:
-        bus, servo = robot._connection.backend.buses["main"], robot["axle"]
-        bus.write(1, 6, bytes(4))
-        bus.write(1, 32, (600).to_bytes(2, "little"))
-        while not abs(servo.truth.position) >= 3 * 2 * math.pi:
-            robot.step(20)
-        before = servo.truth.position
-        bus.write(1, 6, bytes((0, 0, 0xFF, 3)))
-        bus.write(1, 30, (512).to_bytes(2, "little") + (100).to_bytes(2, "little"))
-        robot.step(6000)
-        assert abs(servo.truth.position - before) < 2 * math.pi
-        assert servo.position == pytest.approx(0.0, abs=0.05)
-
-
 @pytest.mark.parametrize("model", ["lima2009", "ax12"])
 def test_a_controller_sees_a_wheel_turn_on_through_the_dead_zone(wheel_rig, model, capsys):
     session = webots.install(wheel_rig(model=model), "sim")

@@ -35,19 +35,6 @@ def paper_energy(goal, duration):
     return solve_ivp(rates, (0, duration), [0.0] * 4, "LSODA", rtol=1e-8, atol=1e-10, max_step=2e-4).y[3, -1]
 
 
-@pytest.mark.parametrize("goal", [0.5, math.pi / 2])
-def test_energy_is_the_integral_of_voltage_and_current(goal):
-    bank = build_bank(Rig.load("bench_arm"))
-    row = np.zeros(len(Command))
-    row[[Command.TORQUE, Command.TORQUE_LIMIT]] = 1
-    row[Command.GOAL] = goal
-    bank.set_command(0, row, 0.0)
-    bank.advance(1.0)
-    drawn = bank.state[0, State.ENERGY]
-    bank.close()
-    assert drawn == pytest.approx(paper_energy(goal, 1.0), rel=0.01)
-
-
 def stalled(path, resistance, cap=1.0, count=18):
     """A bank of servos that push against their stops with all or part of the duty."""
     extra = f'[[bus]]\nname = "main"\nsupply_voltage = 11.1\nsupply_resistance = {resistance}'

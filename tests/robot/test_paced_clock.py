@@ -1,13 +1,8 @@
 """Simulated time that keeps to the wall's falls behind where it cannot keep up, and comes back at once."""
 
-import os
-import signal
-import time
-
 import pytest
 
 from axbridge.robot.backend import _PacedClock
-from tests.support.warm import Warm
 
 
 class Wall:
@@ -81,34 +76,3 @@ def test_what_a_frozen_process_missed_is_not_made_up_for(caplog):
     assert clock.behind == pytest.approx(4.9, abs=0.01)
     assert "held up for 5.0 s" in caplog.text
     assert "real time" not in caplog.text
-
-
-FROZEN = """
-import time, axbridge
-with axbridge.open("bioloid", realtime=True) as robot:
-    robot.step(20)
-    print("ready", flush=True)
-    while True:
-        began = time.monotonic()
-        robot.step(20)
-        print(time.monotonic() - began, flush=True)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.real_time
-def test_a_robot_that_was_frozen_goes_on_at_once():
-    with Warm("-c", FROZEN) as program:
-        assert program.stdout.readline() == "ready\n"
-        time.sleep(0.5)
-        os.kill(program.pid, signal.SIGSTOP)
-        time.sleep(1.5)
-        os.kill(program.pid, signal.SIGCONT)
-        took = []
-        end = time.monotonic() + 1
-        while time.monotonic() < end:
-            took.append(float(program.stdout.readline()))
-        program.kill()
-    frozen = took.index(max(took))
-    assert max(took) > 1.4
-    assert max(took[frozen + 1 :]) < 0.3

@@ -7,6 +7,8 @@ import pytest
 
 import axbridge
 from axbridge import RigError
+from axbridge.bus.protocols.packet import BROADCAST
+from axbridge.config.instructions import Instruction
 from axbridge.config.registers import Address
 from tests.support.waiting import run
 from tests.support.warm import serving

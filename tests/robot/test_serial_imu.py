@@ -5,7 +5,6 @@ import math
 import os
 import pty
 import threading
-import time
 import tty
 import warnings
 
@@ -14,7 +13,7 @@ import pytest
 import axbridge
 from axbridge.config.rig import Rig
 from axbridge.robot.serial_imu import SerialImu, parsed
-from tests.support.waiting import run
+from tests.support.waiting import run, until
 from tests.support.warm import serving
 
 LEVEL = b"#YPRAG=0.00,0.00,0.00,0.00,0.00,256.00,0.00,0.00,0.00\r\n"
@@ -63,13 +62,6 @@ def board(tmp_path):
     made.unplug()
 
 
-def wait_for(what, seconds=3.0):
-    due = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < due
-        time.sleep(0.01)
-
-
 def test_a_line_is_turned_into_our_axes_and_units():
     sample = parsed(LEANING, 3.0)
     assert sample.time == 3.0
@@ -90,17 +82,17 @@ def test_the_latest_line_counts_and_an_old_one_does_not(board):
     imu = SerialImu(str(board.link), 57_600)
     try:
         assert imu.read(0.0).acceleration == pytest.approx((0, 0, 9.80665))
-        wait_for(lambda: b"#ox" in board.heard and b"#o1" in board.heard)
+        until(lambda: b"#ox" in board.heard and b"#o1" in board.heard)
         board.line = b"noise" * 100 + b"\n" + LEANING
-        wait_for(lambda: imu.read(0.0).rates == (0.5, 0.25, 0.1))
+        until(lambda: imu.read(0.0).rates == (0.5, 0.25, 0.1))
         board.line = b""
-        wait_for(lambda: imu.read(0.0) is None)
+        until(lambda: imu.read(0.0) is None)
         assert imu.trouble == f"the IMU on {board.link} has fallen silent"
         board.unplug()
-        wait_for(lambda: "is lost" in imu.trouble)
+        until(lambda: "is lost" in imu.trouble)
         board.line = LEVEL
         board.plug_in()
-        wait_for(lambda: imu.read(0.0) is not None)
+        until(lambda: imu.read(0.0) is not None)
     finally:
         imu.close()
         imu.close()
@@ -117,11 +109,13 @@ def test_a_port_that_says_nothing_or_is_not_there_is_an_error(board, monkeypatch
 
 @pytest.mark.slow
 def test_a_real_robot_says_that_its_imu_is_lost_and_back(board, caplog):
-    rig = Rig.load("bench_arm").overridden({"sensor": [{"name": "imu", "kind": "imu", "port": str(board.link)}]})
+    sensors = [{"name": "imu", "kind": "imu", "port": str(board.link)}, {"name": "unplugged", "kind": "imu"}]
+    rig = Rig.load("bench_arm").overridden({"sensor": sensors})
     with serving("bench_arm") as port, axbridge.open(rig, backend="real", port=port) as robot:
         robot.step(20)
         assert robot.imu.acceleration == pytest.approx((0, 0, 9.80665))
         assert -0.2 < robot.imu.time - robot.time <= 0.02
+        assert robot.sensors["unplugged"] is None  # it has no port
         board.line = b""
         with pytest.warns(axbridge.ControlWarning, match="sensor 'imu' tells nothing: the IMU on .* has fallen silent"):
             run(robot, 0.3)
@@ -132,11 +126,3 @@ def test_a_real_robot_says_that_its_imu_is_lost_and_back(board, caplog):
             run(robot, 0.3)
         assert robot.imu is not None
         assert "sensor 'imu' is back" in caplog.text
-
-
-@pytest.mark.slow
-def test_a_real_robot_without_the_port_has_no_imu():
-    rig = Rig.load("bench_arm").overridden({"sensor": [{"name": "imu", "kind": "imu"}]})
-    with serving("bench_arm") as port, axbridge.open(rig, backend="real", port=port) as robot:
-        assert robot.imu is None
-        assert dict(robot.sensors) == {"imu": None}

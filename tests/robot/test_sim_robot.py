@@ -9,55 +9,57 @@ from axbridge import ControlWarning, UnsupportedOperation, UsageError
 from tests.support.waiting import run
 
 NO_LOAD = 9.6 / (0.006810 * 254)  # rad/s at the paper's supply: U / (Ks N)
+ONE_COUNT = 0.111 * 2 * math.pi / 60  # rad/s
 
 
-def step_to_quarter_turn(time_step_ms, noted=None):
-    """The paper's step; the true final angle (deg) and the highest true speed (rad/s)."""
-    world = {"time_step_ms": time_step_ms}
-    fastest = 0.0
-    with axbridge.open("bench_arm", backend="sim", world=world) as robot:
+@pytest.fixture
+def robot():
+    with axbridge.open("bench_arm") as made:
+        yield made
+
+
+@pytest.fixture
+def arm(robot):
+    return robot["shoulder"]
+
+
+def step_to_quarter_turn(time_step_ms):
+    """The paper's step: true angles (deg) by time, and the highest true speed (rad/s)."""
+    curve, fastest = {}, 0.0
+    with axbridge.open("bench_arm", backend="sim", world={"time_step_ms": time_step_ms}) as robot:
         arm = robot["shoulder"]
         arm.set_position(0.0)
-        while robot.time < 0.2:
-            robot.step(20)
+        run(robot, 0.2)
         arm.set_position(math.pi / 2)
         while robot.time < 1.2:
             robot.step(5)
             fastest = max(fastest, abs(arm.velocity))
-            if noted is not None:
-                noted.append((arm.state.time - 0.2, math.degrees(arm.position)))
-        return math.degrees(arm.position), fastest
+            curve[arm.state.time - 0.2] = math.degrees(arm.position)
+    return curve, fastest
 
 
-def test_the_step_ends_where_the_paper_says_and_takes_as_long():
-    curve = []
-    final, _ = step_to_quarter_turn(1000 / 240, curve)
-    assert final == pytest.approx(89.29, abs=0.3)  # one count is 0.293 degrees
-    rise = next(t for t, p in curve if p > 0.9 * 89.29) - next(t for t, p in curve if p > 0.1 * 89.29)
-    assert rise == pytest.approx(0.24, abs=0.01)
-
-
-def test_coarse_and_fine_physics_steps_end_alike_and_never_exceed_the_no_load_speed():
+def test_the_step_ends_where_the_paper_says_takes_as_long_and_depends_on_no_physics_step():
     coarse, fast_coarse = step_to_quarter_turn(1000 / 240)
     fine, fast_fine = step_to_quarter_turn(1.0)
-    assert coarse == pytest.approx(fine, abs=0.1)
-    one_count = 0.111 * 2 * math.pi / 60
-    assert max(fast_coarse, fast_fine) <= NO_LOAD + one_count
+    final = list(coarse.values())[-1]
+    assert final == pytest.approx(89.29, abs=0.3)  # one count is 0.293 degrees
+    assert final == pytest.approx(list(fine.values())[-1], abs=0.1)
+    rise = next(t for t, p in coarse.items() if p > 0.9 * 89.29) - next(t for t, p in coarse.items() if p > 0.1 * 89.29)
+    assert rise == pytest.approx(0.24, abs=0.01)
+    assert max(fast_coarse, fast_fine) <= NO_LOAD + ONE_COUNT
 
 
-def test_time_is_counted_by_steps_and_samples_say_when_they_were_taken():
-    with axbridge.open("bench_arm") as robot:
-        assert (robot.time, robot.mode, robot.backend, len(robot)) == (0.0, 0, "sim", 1)
-        for _ in range(200):
-            assert robot.step(20) == 0.0
-        assert robot.time == pytest.approx(4.0, abs=1e-12)
-        sampled = robot.last_step.sampled["shoulder"]
-        assert robot.time <= sampled < robot.time + 0.001  # one READ later on the wire
-        assert robot.last_step.requested == 20
-        assert robot.last_step.errors == {}
+def test_time_is_counted_by_steps_and_samples_say_when_they_were_taken(robot):
+    assert (robot.time, robot.mode, robot.backend, len(robot)) == (0.0, 0, "sim", 1)
+    for _ in range(200):
+        assert robot.step(20) == 0.0
+    assert robot.time == pytest.approx(4.0, abs=1e-12)
+    sampled = robot.last_step.sampled["shoulder"]
+    assert robot.time <= sampled < robot.time + 0.001  # one READ later on the wire
+    assert (robot.last_step.requested, robot.last_step.errors) == (20, {})
 
 
-def test_torque_comes_on_where_the_arm_is():
+def test_torque_comes_on_where_the_arm_is_and_a_limp_one_falls_and_gets_no_goals():
     with axbridge.open("bench_arm", servo=[{"name": "a", "joint": "shoulder", "id": 1, "position": 0.4}]) as robot:
         arm = robot["a"]
         assert arm.position == pytest.approx(0.4, abs=0.006)
@@ -66,94 +68,77 @@ def test_torque_comes_on_where_the_arm_is():
         start = arm.position
         run(robot, 0.5)
         assert arm.position == pytest.approx(start, abs=0.02)  # the arm's weight against K_theta, no more
-
-
-def test_a_limp_arm_falls_and_gets_no_goals():
-    with axbridge.open("bench_arm", servo=[{"name": "a", "joint": "shoulder", "id": 1, "position": 1.0}]) as robot:
-        arm = robot["a"]
+        arm.torque_off()
         run(robot, 1.0)
         assert abs(arm.position) < 0.1
         assert arm.read("torque_enable") == 0
 
 
-def test_targets_are_clipped_with_a_warning_and_impossible_ones_refused():
-    with axbridge.open("bench_arm") as robot:
-        arm = robot["shoulder"]
-        with pytest.warns(
-            ControlWarning, match=r"^servo 'shoulder' \(rad\): too big requested position: 3 > 2.6"
-        ) as said:
-            arm.set_position(3)
-        assert [one.filename for one in said] == [__file__]
-        assert arm.target_position == arm.max_position
-        with pytest.warns(ControlWarning, match="NaN"):
-            arm.set_position(math.nan)
-        assert arm.target_position == arm.max_position
-        with pytest.warns(ControlWarning):
-            arm.set_velocity(-1)
-        assert arm.velocity_limit == arm.max_velocity
+def test_targets_are_clipped_with_a_warning_and_impossible_ones_refused(arm):
+    with pytest.warns(ControlWarning, match=r"^servo 'shoulder' \(rad\): too big requested position: 3 > 2.6") as said:
+        arm.set_position(3)
+    assert [one.filename for one in said] == [__file__]
+    assert arm.target_position == arm.max_position
+    with pytest.warns(ControlWarning, match="NaN"):
+        arm.set_position(math.nan)
+    assert arm.target_position == arm.max_position
+    with pytest.warns(ControlWarning):
+        arm.set_velocity(-1)
+    assert arm.velocity_limit == arm.max_velocity
 
 
-def test_registers_are_read_and_written_by_name_within_their_range():
-    with axbridge.open("bench_arm") as robot:
-        arm = robot["shoulder"]
-        arm.write("punch", 100)
-        assert arm.read("punch") == 100
-        assert arm.read("model_number") == 12
-        with pytest.raises(UsageError, match="punch = 5000 is outside 0..1023"):
-            arm.write("punch", 5000)
-        with pytest.raises(UsageError, match="read-only"):
-            arm.write("present_position", 1)
-        with pytest.raises(axbridge.ProfileError, match="no such register"):
-            arm.read("pnuch")
+def test_registers_are_read_and_written_by_name_within_their_range(arm):
+    arm.write("punch", 100)
+    assert (arm.read("punch"), arm.read("model_number")) == (100, 12)
+    with pytest.raises(UsageError, match="punch = 5000 is outside 0..1023"):
+        arm.write("punch", 5000)
+    with pytest.raises(UsageError, match="read-only"):
+        arm.write("present_position", 1)
+    for count in (1.5, "7", None):
+        with pytest.raises(UsageError, match="no whole number"):
+            arm.write("goal_position", count)
+    with pytest.raises(axbridge.ProfileError, match="no such register"):
+        arm.read("pnuch")
 
 
 def test_the_same_seed_gives_the_same_bits():
     def trace():
+        states = []
         with axbridge.open("bench_arm", seed=3) as robot:
             robot["shoulder"].set_position(1.0)
-            states = []
             for _ in range(30):
                 robot.step(20)
                 states.append(robot["shoulder"].state)
-            return repr(states)
+        return repr(states)
 
     assert trace() == trace()
 
 
-def test_two_robots_in_one_process_do_not_disturb_each_other():
-    with axbridge.open("bench_arm") as one, axbridge.open("bench_arm") as other:
-        one["shoulder"].set_position(1.0)
+def test_two_robots_in_one_process_do_not_disturb_each_other(robot, arm):
+    with axbridge.open("bench_arm") as other:
+        arm.set_position(1.0)
         for _ in range(25):
-            one.step(20)
+            robot.step(20)
             other.step(20)
-        assert one["shoulder"].position == pytest.approx(1.0, abs=0.03)
+        assert arm.position == pytest.approx(1.0, abs=0.03)
         assert other["shoulder"].position == pytest.approx(0.0, abs=0.01)
 
 
-def test_a_closed_robot_ends_the_loop_and_closes_twice():
-    robot = axbridge.open("bench_arm")
+def test_a_wrong_backend_or_servo_is_named(robot):
+    with pytest.raises(UsageError, match="no backend 'simm'"):
+        axbridge.open("bench_arm", backend="simm")
+    with pytest.raises(KeyError, match="it has: shoulder"):
+        robot["knee"]
+    assert "knee" not in robot
+
+
+def test_every_command_to_a_closed_robot_is_an_error_that_names_it(robot, arm):
+    arm.set_position(0.3)
+    robot.step(20)
+    position = arm.position
     robot.close()
     robot.close()
     assert robot.step(20) == -1
-
-
-def test_a_wrong_backend_period_or_servo_is_named():
-    with pytest.raises(UsageError, match="no backend 'simm'"):
-        axbridge.open("bench_arm", backend="simm")
-    with axbridge.open("bench_arm") as robot:
-        with pytest.raises(UsageError, match="can be had"):
-            robot.step(0)
-        with pytest.raises(KeyError, match="it has: shoulder"):
-            robot["knee"]
-        assert "knee" not in robot
-
-
-def test_every_command_to_a_closed_robot_is_an_error_that_names_it():
-    with axbridge.open("bench_arm") as robot:
-        arm = robot["shoulder"]
-        arm.set_position(0.3)
-        robot.step(20)
-    position = arm.position
     commands = (
         lambda: arm.set_position(0.5),
         lambda: arm.set_velocity(1.0),
@@ -177,98 +162,72 @@ def test_every_command_to_a_closed_robot_is_an_error_that_names_it():
     for command in commands:
         with pytest.raises(UsageError, match="'bench_arm' is closed"):
             command()
-    assert arm.position == position  # what was read last
-    assert arm.target_position == 0.3
+    assert (arm.position, arm.target_position) == (position, 0.3)  # what was read last
 
 
 @pytest.mark.parametrize("degrees", [90, -45, 180, 3600])  # the last two are beyond the limits in degrees, too
-def test_degrees_are_asked_about_and_move_nothing(degrees):
-    with axbridge.open("bench_arm") as robot:
-        arm = robot["shoulder"]
-        arm.set_position(0.3)
-        ways = (
-            lambda: arm.set_position(degrees),
-            lambda: arm.goto(degrees, 1.0),
-            lambda: robot.set_positions([degrees]),
-        )
-        for way in ways:
-            with pytest.raises(UsageError, match=rf"radians\? {degrees}° is {math.radians(degrees):.3f}: give math"):
-                way()
-            assert arm.target_position == 0.3
+def test_degrees_are_asked_about_and_move_nothing(robot, arm, degrees):
+    arm.set_position(0.3)
+    for way in (arm.set_position, lambda goal: arm.goto(goal, 1.0), lambda goal: robot.set_positions([goal])):
+        with pytest.raises(UsageError, match=rf"radians\? {degrees}° is {math.radians(degrees):.3f}: give math"):
+            way(degrees)
+        assert arm.target_position == 0.3
 
 
 def test_an_array_with_degrees_in_it_gives_no_servo_a_goal():
     with axbridge.open("pan_tilt") as robot:
-        with pytest.raises(
-            UsageError, match="-60 rad is no angle of servo 'tilt', which goes from -1.200 to 1.200 rad"
-        ):
+        with pytest.raises(UsageError, match="-60 rad is no angle of servo 'tilt', which goes from -1.200 to 1.200"):
             robot.set_positions([0.5, -60])
         assert not robot["pan"].torque_enabled
 
 
-def test_a_program_that_wants_them_clipped_says_so():
-    with axbridge.open("bench_arm") as robot:
-        with pytest.warns(ControlWarning, match=r"too big requested position: 90 > 2\.\d+ \(radians\? 90° is 1.571\)"):
-            robot["shoulder"].set_position(90, clip=True)
-        robot["shoulder"].set_position(95, clip=True)  # a loop hears of it once
-        assert robot["shoulder"].target_position == robot["shoulder"].max_position
+def test_a_program_that_wants_them_clipped_says_so(arm):
+    with pytest.warns(ControlWarning, match=r"too big requested position: 90 > 2\.\d+ \(radians\? 90° is 1.571\)"):
+        arm.set_position(90, clip=True)
+    arm.set_position(95, clip=True)  # a loop hears of it once
+    assert arm.target_position == arm.max_position
 
 
-def test_what_is_no_time_and_no_count_is_refused():
-    with axbridge.open("bench_arm") as robot:
-        arm = robot["shoulder"]
-        for period in (0, -20, math.inf, math.nan):
-            with pytest.raises(UsageError, match="can be had"):
-                robot.step(period)
-        for count in (1.5, "7", None):
-            with pytest.raises(UsageError, match="no whole number"):
-                arm.write("goal_position", count)
-
-
-def test_an_observer_sees_the_report_and_all_states_of_each_step_until_it_leaves():
+def test_an_observer_sees_the_report_and_all_states_of_each_step_until_it_leaves(robot, arm):
     seen = []
-    with axbridge.open("bench_arm", backend="sim") as robot:
-        leave = robot.observe(lambda report, states: seen.append((report, states["shoulder"].time)))
-        robot.step(20)
-        robot.exchange()
-        assert [report.requested for report, _ in seen] == [20, 0]
-        assert seen[-1] == (robot.last_step, robot["shoulder"].state.time)
-        leave()
-        leave()
-        robot.step(20)
+    leave = robot.observe(lambda report, states: seen.append((report, states["shoulder"].time)))
+    robot.step(20)
+    robot.exchange()
+    assert [report.requested for report, _ in seen] == [20, 0]
+    assert seen[-1] == (robot.last_step, arm.state.time)
+    leave()
+    leave()
+    robot.step(20)
     assert len(seen) == 2
 
 
-def test_an_error_of_an_observer_ends_the_step_it_happened_in():
+def test_an_error_of_an_observer_ends_the_step_it_happened_in(robot):
     def full(report, states):
         raise OSError("no space left")
 
-    with axbridge.open("bench_arm", backend="sim") as robot:
-        robot.observe(full)
-        with pytest.raises(OSError, match="no space left"):
-            robot.step(20)
-
-
-def test_what_only_a_simulation_can_do_is_in_one_place():
-    with axbridge.open("bench_arm", backend="sim") as robot:
-        simulation = robot.simulation
-        assert simulation.base is None
-        assert simulation.truth("shoulder").position == pytest.approx(robot["shoulder"].position, abs=0.01)
-        with pytest.raises(UnsupportedOperation, match="bolted down"):
-            simulation.place_base(((0, 0, 0), (0, 0, 0, 1)))
-        assert simulation.shadow() == {}
-
-
-def test_a_step_without_goals_says_when_the_motor_was_switched_off_and_not_when_it_had_confirmed():
-    with axbridge.open("bench_arm") as robot:
-        arm, world = robot["shoulder"], robot.simulation.world
-        arm.torque_on()
+    robot.observe(full)
+    with pytest.raises(OSError, match="no space left"):
         robot.step(20)
-        before = world.now()
-        arm.torque_off()
-        confirmed = world.now()
-        robot.step(20)
-        switched, now = robot.last_step.commanded, world.now()
-        robot.step(20)  # nothing goes out: then it says when it began
-        start = now - robot.last_step.commanded
-        assert before < start + switched < confirmed - 0.0005  # the servo's return delay
+
+
+def test_what_only_a_simulation_can_do_is_in_one_place(robot, arm):
+    simulation = robot.simulation
+    assert simulation.base is None
+    assert simulation.truth("shoulder").position == pytest.approx(arm.position, abs=0.01)
+    with pytest.raises(UnsupportedOperation, match="bolted down"):
+        simulation.place_base(((0, 0, 0), (0, 0, 0, 1)))
+    assert simulation.shadow() == {}
+
+
+def test_a_step_without_goals_says_when_the_motor_was_switched_off_and_not_when_it_had_confirmed(robot, arm):
+    world = robot.simulation.world
+    arm.torque_on()
+    robot.step(20)
+    before = world.now()
+    arm.torque_off()
+    confirmed = world.now()
+    robot.step(20)
+    switched, now = robot.last_step.commanded, world.now()
+    robot.step(20)  # nothing goes out: then it says when it began
+    start = now - robot.last_step.commanded
+    assert before < start + switched < confirmed - 0.0005  # the servo's return delay

@@ -7,7 +7,7 @@ import pytest
 
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.robot.drives.shaft_speed import TurnCounter, speed_under
+from axbridge.robot.drives.shaft_speed import TurnCounter
 from axbridge.servo.columns import pack
 from axbridge.servo.steady import SteadyServo
 
@@ -51,16 +51,3 @@ def test_a_turn_back_within_the_dead_zone_is_no_turn():
         angle = 2.0 + 1.0 * math.sin(step * 0.02 * 3)  # up to 3.0, beyond 2.618
         position = counter.update(sample(step * 0.02, angle, 3 * math.cos(step * 0.06), READINGS["the nearer end"]))
         assert position == pytest.approx(angle, abs=math.radians(20))
-
-
-@pytest.mark.parametrize("torque", [-0.2, 0.0, 0.3])
-@pytest.mark.parametrize("speed", [-3.0, 1.0, 4.0])
-def test_the_speed_under_a_torque_is_the_inverse_of_the_motor_model(speed, torque):
-    duty = SERVO.duty(torque, VOLTS, speed)
-    if abs(duty) < 1:
-        given = SERVO.torque(duty, VOLTS, speed)
-        assert speed_under(SERVO, duty, VOLTS, given) == pytest.approx(speed, abs=1e-3)
-
-
-def test_friction_holds_a_motor_that_is_not_driven():
-    assert speed_under(SERVO, 0.0, VOLTS, 1e-3) == 0.0

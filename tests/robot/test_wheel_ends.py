@@ -1,6 +1,7 @@
 """A servo that was a wheel is a joint again, however the program ends, or it is said how to repair it."""
 
 import math
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from axbridge.errors import BusTimeout
 from tests.support import ends
 from tests.support.warm import serving
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")]
 
 CASES = [(1, how) for how in ("script", "exception", "SIGTERM", "SIGHUP", "SIGKILL")] + [(2, "sys.exit")]
 
@@ -93,13 +94,13 @@ def wheel(request):
     made.robot.close()
 
 
-@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
-@pytest.mark.parametrize("fails", [0, 1, 99])
-def test_a_wheel_is_a_joint_after_close_or_the_command_that_repairs_it_is_said(wheel, fails, capfd):
+@pytest.mark.parametrize(("fails", "trouble"), [*((count, None) for count in (0, 1, 99)), (1, KeyboardInterrupt())])
+def test_a_wheel_is_a_joint_after_close_or_the_command_that_repairs_it_is_said(wheel, fails, trouble, capfd):
     wheel.turn()
     assert wheel.held == wheel.wheel
-    wheel.trouble(fails)
-    wheel.robot.close()
+    wheel.trouble(fails, trouble=trouble)
+    with pytest.raises(KeyboardInterrupt) if trouble else nullcontext():
+        wheel.robot.close()
     said = capfd.readouterr().err
     what, command = wheel.said
     assert wheel.held == (wheel.wheel if fails == 99 else wheel.joint)
@@ -107,7 +108,6 @@ def test_a_wheel_is_a_joint_after_close_or_the_command_that_repairs_it_is_said(w
     assert (f"axbridge servo write 1 {command}" in said) == (fails == 99)
 
 
-@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
 def test_a_wheel_whose_making_seemed_to_fail_is_a_joint_after_close(wheel):
     wheel.robot[wheel.name].torque_on()
     wheel.robot.step(20)
@@ -116,13 +116,4 @@ def test_a_wheel_whose_making_seemed_to_fail_is_a_joint_after_close(wheel):
         wheel.turn()
     assert wheel.held == wheel.wheel
     wheel.robot.close()
-    assert wheel.held == wheel.joint
-
-
-@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
-def test_a_second_interrupt_does_not_leave_a_wheel_behind(wheel):
-    wheel.turn()
-    wheel.trouble(1, trouble=KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        wheel.robot.close()
     assert wheel.held == wheel.joint
