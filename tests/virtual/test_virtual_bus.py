@@ -2,7 +2,7 @@
 
 import pytest
 
-from axbridge.errors import PortError
+from axbridge.errors import BusTimeout, ErrorFlag, PortError
 from axbridge.virtual.bus import VirtualBus
 from tests.support.virtual_rig import make_world
 
@@ -23,6 +23,17 @@ def test_without_timing_nothing_takes_time():
         bus.write(1, 12, b"\x3d\x8b")
         bus.write(1, 25, b"\x01")
     assert world.now() == 0
+
+
+def test_a_late_reply_is_no_answer_to_the_next_question():
+    world = make_world(return_delay_time=0)
+    bus = VirtualBus(world)
+    world.inject("late=1:4ms")
+    with pytest.raises(BusTimeout):
+        bus.ping(1)
+    world.inject("none")
+    world.sleep_until(world.now() + 0.01)
+    assert bus.write(1, 30, b"\xa0\x0f").error == ErrorFlag.RANGE  # the goal is refused
 
 
 def test_no_such_bus_names_those_there_are():

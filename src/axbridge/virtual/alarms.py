@@ -14,13 +14,7 @@ _DUTY, _SPEED, _VOLTS, _TEMPERATURE = map(int, (State.DUTY, State.SPEED, State.V
 
 
 class Alarms:
-    """The state bits of one servo's error byte, or its Hardware Error Status, and the shutdown they lead to.
-
-    Attributes:
-        bits: What is wrong now.
-        tripped: Alarms that have taken the torque away and wait for recovery.
-        overloaded: Whether the load counts as an overload whatever it is (a fault).
-    """
+    """The state bits of one servo's error byte, or its Hardware Error Status, and the shutdown they lead to."""
 
     def __init__(self, profile: FirmwareProfile, table: ControlTable) -> None:
         self._behaviour = profile.behaviour
@@ -28,9 +22,9 @@ class Alarms:
         self._limit = "pwm_limit" if self._latched else "torque_limit"
         self._table = table
         self._stalled_since: float | None = None
-        self.bits: int = 0
-        self.tripped: int = 0
-        self.overloaded: bool = False
+        self.bits: int = 0  # what is wrong now
+        self.tripped: int = 0  # what has taken the torque away and waits for recovery
+        self.overloaded: bool = False  # whatever the load is (a fault)
         protection = profile.protection
         self._share = protection.overload_duty / profile.units.full_scale  # of the duty, for each count of its limit
         self._by_torque_limit = not self._latched and self._behaviour.shutdown_effect == "torque_limit_zero"
@@ -51,10 +45,7 @@ class Alarms:
         self._stalled_since = None
 
     def poll(self, state: list[float], time: float, *, driven: bool, hot: float | None) -> int:
-        """Renew `bits` from a row of the state array; return the alarms that demand a shutdown now.
-
-        `hot` is what the temperature sensor reports instead of the state's; None: that.
-        """
+        """Renew `bits` from a row of the state array, or the temperature `hot`; return what demands a shutdown now."""
         bits = 0
         lowest, highest = self._voltages
         if not lowest <= round(state[_VOLTS] * 10) <= highest:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from axbridge.config.registers import Address
 from axbridge.jit import plain as plain_python
-from axbridge.servo.columns import Command, Mode, State
+from axbridge.servo.columns import Command, Mode
 from axbridge.servo.position_laws import compliance
 from axbridge.units import bits_to_signed
 from axbridge.virtual.firmware import Firmware, Seen, Written
@@ -20,18 +20,11 @@ _AIM = frozenset(("goal_position", "moving_speed"))
 _TURN = 2 * math.pi
 _ACCELERATION_UNIT = math.radians(8.583)  # rad/s² per count of the MX goal acceleration
 _COMPLIANCE = Command.MARGIN_CW, Command.MARGIN_CCW, Command.SLOPE_CW, Command.SLOPE_CCW, Command.PUNCH
-_READING = int(State.READING)
 _BUSY = 0.1  # s after a goal in which a servo at rest still counts as moving: latency and stiction
 
 
 class AxFirmware(Firmware):
-    """Of one servo; see `Firmware`.
-
-    Attributes:
-        mode: Mode of the loop.
-        multi_turn: Whether positions go beyond one turn: both limits 4095 on an MX.
-        turned: Whole turns, rad, that the sensor does not tell from none, as the motor was commanded last.
-    """
+    """Of one servo."""
 
     EFFECTS: ClassVar = {
         "torque_enable": "_switch",
@@ -40,18 +33,16 @@ class AxFirmware(Firmware):
         "torque_limit": "_new_limit",
     }
     REST: ClassVar = ("moving", "realtime_tick")
-    turned = 0.0
+    turned = 0.0  # whole turns, rad, that the sensor does not tell from none, as the motor was commanded last
     _last_position = -1
     _wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
     _busy_until = 0.0
 
     def begin(self, time: float) -> None:
-        """See `Firmware.begin`."""
         self._wheel_drive = False
         super().begin(time)
 
     def configure(self) -> None:
-        """See `Firmware.configure`."""
         low, high, counts = self.table["cw_angle_limit"], self.table["ccw_angle_limit"], self.units.counts
         wheel, behaviour = low == high == 0, self.profile.behaviour
         self.mode = Mode.JOINT
@@ -69,10 +60,9 @@ class AxFirmware(Firmware):
     # -- writes ------------------------------------------------------------------------------------------------------
 
     def locked(self, address: int, length: int, *, own: bool) -> bool:  # noqa: ARG002
-        """See `Firmware.locked`. Lock itself stays writable: 1 is all it takes."""
         if not self.table.get("lock"):
             return False
-        lock = self.profile.registers["lock"]
+        lock = self.profile.registers["lock"]  # it stays writable: 1 is all it takes
         return (address, length) != (lock.address, lock.size) and self.profile.behaviour.locks(address, length)
 
     def aim(self, written: Written) -> tuple[float, float] | None:
@@ -109,7 +99,6 @@ class AxFirmware(Firmware):
             self.alarms.recover(torque_enable=False)
 
     def shut_down(self, flags: int) -> None:
-        """See `Firmware.shut_down`."""
         if self.profile.behaviour.shutdown_effect == "torque_enable_off":
             self._wheel_drive = False
         super().shut_down(flags)
@@ -118,14 +107,9 @@ class AxFirmware(Firmware):
 
     @property
     def driven(self) -> bool:
-        """See `Firmware.driven`."""
         return self.powered and (self._wheel_drive or self.table.data[_TORQUE] != 0)
 
-    def position(self, state: list[float]) -> int:
-        """See `Firmware.position`; may exceed 16 bits' sign in multi-turn mode."""
-        if self.stuck is not None:
-            return self.stuck
-        reading = state[_READING]
+    def count(self, reading: float) -> int:
         count = round(self.zero + reading / self.units.position)
         if self.multi_turn:
             divider = max(self.table.get("resolution_divider", 1), 1)
@@ -145,7 +129,6 @@ class AxFirmware(Firmware):
         return round((reading - middle) / _TURN) * _TURN
 
     def block(self, seen: Seen, state: list[float], time: float) -> tuple[int, ...]:
-        """See `Firmware.block`, with what this firmware gets wrong about the speed."""
         words, quirk = super().block(seen, state, time), self.profile.behaviour.speed_quirk
         if quirk == "none":
             return words
@@ -158,7 +141,6 @@ class AxFirmware(Firmware):
         return position, speed, *others
 
     def refresh_rest(self, seen: Seen, state: list[float], time: float) -> None:  # noqa: ARG002
-        """See `Firmware.refresh_rest`."""
         table = self.table
         table["moving"] = int(self.driven and self._is_moving(seen, busy=time < self._busy_until))
         if "realtime_tick" in table:
@@ -176,7 +158,6 @@ class AxFirmware(Firmware):
     # -- the motor ---------------------------------------------------------------------------------------------------
 
     def drive(self, row: list[float], reading: float) -> None:
-        """See `Firmware.drive`. A goal is an angle within the turn in which the sensor sees the shaft."""
         table, units, mode = self.table, self.units, self.mode
         self.turned = self._turns(reading) if mode is Mode.JOINT and self.stuck is None else 0.0
         speed, limit, goal = table["moving_speed"], table["torque_limit"], table["goal_position"]
@@ -185,7 +166,7 @@ class AxFirmware(Firmware):
         if not limit:
             row[Command.TORQUE] = 0.0
         row[Command.MODE] = float(mode)
-        row[Command.GOAL] = (goal - self.zero) * units.position + self.turned
+        row[Command.GOAL] = (goal - self.zero) * units.position + self.turned  # in the turn that the sensor sees
         row[Command.SPEED] = (bits_to_signed(speed) if mode is Mode.WHEEL_SPEED else speed) * units.speed
         row[Command.DUTY] = bits_to_signed(speed) / units.full_scale if mode is Mode.WHEEL_DUTY else 0.0
         row[Command.TORQUE_LIMIT] = limit / units.full_scale

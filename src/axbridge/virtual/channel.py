@@ -56,13 +56,10 @@ class Listener:
 
     It never sees what a client takes back: a TCOFLUSH right after a write (pypot flushes before every packet) discards
     bytes that the kernel has not moved to this end yet.
-
-    Attributes:
-        news: Descriptor that is readable when there are arrivals.
     """
 
     def __init__(self, end: int) -> None:
-        self.news, self._tell = os.pipe()
+        self.news, self._tell = os.pipe()  # readable when there are arrivals
         self._end = end
         self._found: deque[Arrival] = deque()
         self._over = False
@@ -126,15 +123,8 @@ class PtyChannel:
     """One pseudo-terminal; clients open its slave end like any serial port.
 
     It keeps the slave open itself, so that clients may come and go. A pseudo-terminal takes any speed and transports
-    bytes in no time: both are the line's business, which gets the client's speed.
-
-    Args:
-        baud: Speed that a client finds when it sets none.
-        link: Symbolic link to keep pointing at the slave; None = none.
-
-    Attributes:
-        address: Path of the slave.
-        transit: How long bytes take from `write` to the client, s, at best: measured when it is opened.
+    bytes in no time: both are the line's business, which gets the client's speed. `baud` is what a client finds that
+    sets none, and `link` a symbolic link to keep pointing at the slave.
 
     Raises:
         UsageError: `link` is taken.
@@ -160,8 +150,6 @@ class PtyChannel:
 
     def plug(self) -> None:
         """Open the pseudo-terminal (again) and point the link at it."""
-        if self._ends is not None:
-            return
         try:
             master, slave = pty.openpty()
         except OSError as failure:
@@ -289,15 +277,7 @@ class TcpChannel:
 
     Another one is sent away with a word: what it said meanwhile must not move the robot when the first one leaves.
 
-    A socket has no baud rate: the line keeps the one it has.
-
-    Args:
-        host: Address to listen on.
-        port: TCP port; 0 = any free one.
-
-    Attributes:
-        address: ``socket://HOST:PORT``, as pyserial wants it.
-        transit: 0: who is at the other end, and how far, is not known.
+    A socket has no baud rate: the line keeps the one it has. Port 0 is any free one.
 
     Raises:
         PortError: the address cannot be listened on.
@@ -308,7 +288,7 @@ class TcpChannel:
         self._listener: socket.socket | None = None
         self._client: socket.socket | None = None
         self.address = ""
-        self.transit = 0.0
+        self.transit = 0.0  # who is at the other end, and how far, is not known
         self.plug()
 
     def descriptors(self) -> tuple[int, ...]:
@@ -316,9 +296,7 @@ class TcpChannel:
         return tuple(one.fileno() for one in (self._listener, self._client) if one is not None)
 
     def plug(self) -> None:
-        """Listen for clients, where it does not yet."""
-        if self._listener is not None:
-            return
+        """Listen for clients."""
         host, port = self._wanted
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.socket(family, socket.SOCK_STREAM)

@@ -14,28 +14,17 @@ FORMS = {(1, False): "B", (1, True): "b", (2, False): "H", (2, True): "h", (4, F
 
 
 class RegisterShare(NamedTuple):
-    """One register's share of an address range; `name` is "" for an address no register uses.
+    """One register's share of an address range."""
 
-    Attributes:
-        offset: Where the share starts in the range (negative: the range begins inside the register).
-        whole: Whether the range covers all of it.
-        limits: Lowest and highest value that may be written.
-    """
-
-    name: str
-    offset: int
-    whole: bool
+    name: str  # "" for an address that no register uses
+    offset: int  # where the share starts in the range; negative: the range begins inside the register
+    whole: bool  # whether the range covers all of it
     writable: bool
-    limits: tuple[int, int]
+    limits: tuple[int, int]  # what may be written
 
 
 class ControlTable:
-    """The registers of one servo.
-
-    Attributes:
-        data: All bytes, addresses 0 to `size` - 1.
-        shares: The registers that a range touches, in order, by its address and length.
-    """
+    """The registers of one servo."""
 
     def __init__(self, profile: FirmwareProfile) -> None:
         self._profile = profile
@@ -43,6 +32,7 @@ class ControlTable:
         self.data: bytearray = bytearray(self.size)
         self._place = {name: (r.address, r.size, _plain(r)) for name, r in profile.registers.items()}
         self._at = {address: name for name, r in profile.registers.items() for address in range(r.address, r.end)}
+        # The registers that a range touches, in order, by its address and length.
         self.shares: Callable[[int, int], tuple[RegisterShare, ...]] = cache(self._find_shares)
         self.factory_reset()
         self.power_on()

@@ -14,34 +14,26 @@ from dataclasses import dataclass
 from typing import Literal
 
 from axbridge.arrays import FloatArray
+from axbridge.bus.protocols.v1 import MAX_ID
 from axbridge.errors import UsageError
 from axbridge.virtual.line import Line
 from axbridge.virtual.mishaps import Fault
 from axbridge.virtual.servo import VirtualServo
 
 _BROWNOUT = 4.0  # V
-_TIME = re.compile(r"(\d+(?:\.\d+)?)(ms|s)?")
+_TIME = r"(?:\d+(?:\.\d+)?)(?:ms|s)?"
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What faults strike.
+    """What faults strike."""
 
-    Attributes:
-        lines: Those that faults of bytes strike.
-        servos: Those of the rig.
-        supply: V, (servos,): what feeds each motor, to be written.
-        rated_supply: As long as nothing is wrong.
-        twin_of: Makes a second servo with one's registers, and no motor.
-        now: The time, s.
-    """
-
-    lines: Collection[Line]
-    servos: Collection[VirtualServo]
-    supply: FloatArray
-    rated_supply: FloatArray
-    twin_of: Callable[[VirtualServo], VirtualServo]
-    now: Callable[[], float]
+    lines: Collection[Line]  # those that faults of bytes strike
+    servos: Collection[VirtualServo]  # those of the rig
+    supply: FloatArray  # V, (servos,): what feeds each motor, to be written
+    rated_supply: FloatArray  # as long as nothing is wrong
+    twin_of: Callable[[VirtualServo], VirtualServo]  # makes a second servo with one's registers, and no motor
+    now: Callable[[], float]  # s
 
 
 Act = Callable[[Scene, Fault], None]
@@ -57,11 +49,10 @@ class FaultKind:
         example: The word in a spec.
         says: What happens, for the docs.
         start: Begins it; also a rate or switch that is turned off (its share is 0).
-        end: Heals it. A fault without an id means every servo.
+        end: Heals an event. A fault without an id means every servo.
         of_servo: An event that needs an id.
-        lasts: An event whose length may be given.
+        lasts: An event whose length, or a rate whose delay, may be given.
         usually: How long it lasts when no length is given, s; None = for good.
-        timed: Whether a time may stand behind a rate.
     """
 
     form: Form
@@ -72,7 +63,18 @@ class FaultKind:
     of_servo: bool = False
     lasts: bool = False
     usually: float | None = None
-    timed: bool = False
+
+    def grammar(self) -> tuple[str, str]:
+        """What may stand behind its name: as a pattern, and for a person."""
+        duration = rf"(?::(?P<duration>{_TIME}))?" if self.lasts else ""
+        if self.form == "switch":
+            return "(?:=(?P<share>[01]))?", ", with =0 to end it"
+        if self.form == "rate":
+            share = r"=(?P<share>0?\.\d+|\d(?:\.\d+)?(?:e-\d+)?)"
+            return share + duration, "=SHARE, a share of packets from 0 to 1 (late=0.01:40ms says how late)"
+        id_, words = (r":(?P<id>\d+)", ":ID") if self.of_servo else ("", "")
+        words += "[:DURATION]" * self.lasts + "[@TIME]" + ", the id from 0 to 253" * self.of_servo
+        return f"{id_}{duration}(?:@(?P<at>{_TIME}))?", f"{words}, times as 40ms or 2s"
 
 
 # ---- what they do
@@ -87,21 +89,13 @@ def _set_share(scene: Scene, fault: Fault) -> None:
         line.mishaps.set(fault)
 
 
-def _end_share(scene: Scene, fault: Fault) -> None:
-    _set_share(scene, Fault(fault.kind))
-
-
-def _rate(example: str, says: str, *, timed: bool = False) -> FaultKind:
-    return FaultKind("rate", example, says, _set_share, _end_share, timed=timed)
+def _rate(example: str, says: str, *, lasts: bool = False) -> FaultKind:
+    return FaultKind("rate", example, says, _set_share, _set_share, lasts=lasts)
 
 
 def _set_deaf(scene: Scene, fault: Fault) -> None:
     for servo in scene.servos:
         servo.burns_all = fault.share > 0
-
-
-def _end_deaf(scene: Scene, fault: Fault) -> None:
-    _set_deaf(scene, Fault(fault.kind))
 
 
 def _unplug(scene: Scene, fault: Fault) -> None:
@@ -152,15 +146,15 @@ FAULTS: Mapping[str, FaultKind] = {
     "corrupt": _rate("corrupt=0.01", "one bit is turned over"),
     "truncate": _rate("truncate=0.01", "the end is missing"),
     "noise": _rate("noise=0.01", "one to three junk bytes come first"),
-    "late": _rate("late=0.01:40ms", "the adapter delivers a reply late", timed=True),
+    "late": _rate("late=0.01:40ms", "the adapter delivers a reply late", lasts=True),
     "duplicate": _rate("duplicate=0.01", "the adapter delivers a reply twice"),
-    "echo": FaultKind("switch", "echo", "the adapter returns what the host sends", _set_share, _end_share),
+    "echo": FaultKind("switch", "echo", "the adapter returns what the host sends", _set_share, _set_share),
     "deaf": FaultKind(
         "switch",
         "deaf",
         "servos burn EEPROM bytes that keep their value, too, and hear nothing meanwhile",
         _set_deaf,
-        _end_deaf,
+        _set_deaf,
     ),
     "unplug": FaultKind(
         "event", "unplug:2s@5s", "the adapter is pulled; without a time it stays so", _unplug, _plug, lasts=True
@@ -226,60 +220,27 @@ def parse_faults(spec: str) -> tuple[Fault, ...]:
 
 def _parse_item(item: str) -> Fault:
     name = re.split(r"[=:@]", item, maxsplit=1)[0]
-    rest = item[len(name) :]
-    kind = FAULTS.get(name)
-    if kind is None and name != "none":
+    if item == "none":
+        return Fault(item, 1.0)
+    if name not in FAULTS:
         known = [*FAULTS, "none"]
         close = difflib.get_close_matches(name, known, n=1)
         raise UsageError(
             f"fault {item!r}: {name!r} is not known",
             f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(known)}",
         )
-    if kind is None:
-        if rest:
-            raise _wrong(item, "write none")
-        return Fault(name, 1.0)
-    if kind.form == "switch":
-        if rest not in {"", "=0", "=1"}:
-            raise _wrong(item, f"write {name}, or {name}=0 to end it")
-        return Fault(name, 0.0 if rest == "=0" else 1.0)
-    return _parse_rate(item, name, rest, kind) if kind.form == "rate" else _parse_event(item, name, rest, kind)
+    kind = FAULTS[name]
+    pattern, words = kind.grammar()
+    found = re.fullmatch(pattern, item[len(name) :])
+    facts = found.groupdict() if found else {}
+    share = float(facts.get("share") or kind.form == "switch")
+    id_ = int(facts["id"]) if facts.get("id") else None
+    if not found or share > 1.0 or (id_ or 0) > MAX_ID:
+        raise UsageError(f"fault {item!r} is not complete or has too much", f"write {name}{words}")
+    return Fault(name, share, id_, _seconds(facts.get("duration")), _seconds(facts.get("at")) or 0.0)
 
 
-def _parse_rate(item: str, name: str, rest: str, kind: FaultKind) -> Fault:
-    share, _, time = rest.removeprefix("=").partition(":")
-    try:
-        value = float(share)
-    except ValueError:
-        value = -1.0
-    if not rest.startswith("=") or not 0 <= value <= 1 or (time and not kind.timed):
-        raise _wrong(item, f"write {name}=SHARE, a share of packets from 0 to 1 (late=0.01:40ms says how late)")
-    return Fault(name, value, duration=_seconds(item, time) if time else None)
-
-
-def _parse_event(item: str, name: str, rest: str, kind: FaultKind) -> Fault:
-    before, at, when = rest.partition("@")
-    parts = before.split(":")[1:] if before.startswith(":") else []
-    usage = f"write {name}" + (":ID" if kind.of_servo else "") + ("[:DURATION]" if kind.lasts else "")
-    if (before and not before.startswith(":")) or (at and not when):
-        raise _wrong(item, f"{usage}[@TIME]")
-    id_ = None
-    if kind.of_servo:
-        if not parts or not parts[0].isdigit() or int(parts[0]) > 253:
-            raise _wrong(item, f"{usage}[@TIME], the id from 0 to 253")
-        id_ = int(parts.pop(0))
-    duration = _seconds(item, parts.pop(0)) if parts and kind.lasts else None
-    if parts:
-        raise _wrong(item, f"{usage}[@TIME]")
-    return Fault(name, id=id_, duration=duration, at=_seconds(item, when) if when else 0.0)
-
-
-def _seconds(item: str, text: str) -> float:
-    match = _TIME.fullmatch(text)
-    if match is None:
-        raise _wrong(item, f"{text!r} is no time: write 40ms or 2s")
-    return float(match[1]) * (1e-3 if match[2] == "ms" else 1.0)
-
-
-def _wrong(item: str, hint: str) -> UsageError:
-    return UsageError(f"fault {item!r} is not complete or has too much", hint)
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    return float(text.removesuffix("ms")) * 1e-3 if text.endswith("ms") else float(text.removesuffix("s"))

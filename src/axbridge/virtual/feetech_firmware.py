@@ -70,7 +70,7 @@ class _Alarms(Alarms):
 
 
 class FeetechFirmware(Firmware):
-    """Of one servo; see `Firmware`."""
+    """Of one servo."""
 
     EFFECTS: ClassVar = {
         "operating_mode": "_new_mode",
@@ -92,17 +92,14 @@ class FeetechFirmware(Firmware):
         self.keep()
 
     def keep(self) -> None:
-        """See `Firmware.keep`."""
         self._kept = self.table.data[: self.profile.eeprom_end]
 
     def begin(self, time: float) -> None:
-        """See `Firmware.begin`: what was written while the EEPROM was locked is forgotten."""
-        self.table.data[: len(self._kept)] = self._kept
+        self.table.data[: len(self._kept)] = self._kept  # what was written while it was locked is forgotten
         self.configure()
         self.copy_present(time)
 
     def configure(self) -> None:
-        """See `Firmware.configure`."""
         low, high = self.table["min_position_limit"], self.table["max_position_limit"]
         free = low == high == 0
         self.mode = self.table.get("operating_mode", _PWM if free else _POSITION)
@@ -111,8 +108,7 @@ class FeetechFirmware(Firmware):
     # -- writes ------------------------------------------------------------------------------------------------------
 
     def take(self, written: Written) -> None:
-        """See `Firmware.take`. What is written while the lock is open lasts, whatever follows."""
-        if not self.table["lock"]:
+        if not self.table["lock"]:  # what is written now lasts, whatever follows
             self._burn(written.values)
         super().take(written)
 
@@ -122,7 +118,6 @@ class FeetechFirmware(Firmware):
                 self._kept[register.address : register.end] = self.table.data[register.address : register.end]
 
     def copy_present(self, time: float) -> None:
-        """See `Firmware.copy_present`; it has no way to go, either."""
         super().copy_present(time)
         self._step = self.state_at(time)[State.READING]
 
@@ -145,7 +140,7 @@ class FeetechFirmware(Firmware):
         """Let the present place be the middle of the turn: by the homing offset, and for good."""
         if "homing_offset" not in self.table:
             return
-        self.table["homing_offset"] = self._encoder(self.state_at(time)) % self._turn - self._turn // 2
+        self.table["homing_offset"] = self._encoder(self.state_at(time)[State.READING]) % self._turn - self._turn // 2
         self._burn(["homing_offset"])
         self.copy_present(time)
 
@@ -165,8 +160,8 @@ class FeetechFirmware(Firmware):
 
     # -- readings ----------------------------------------------------------------------------------------------------
 
-    def _encoder(self, state: list[float]) -> int:
-        return round(self._encoder_zero + state[State.READING] / self.units.position)
+    def _encoder(self, reading: float) -> int:
+        return round(self._encoder_zero + reading / self.units.position)
 
     def _turns(self, reading: float) -> int:
         """Counts of whole turns that the position of a shaft at `reading` (rad) does not tell."""
@@ -175,11 +170,8 @@ class FeetechFirmware(Firmware):
         count = self._encoder_zero + reading / self.units.position - self.table.get("homing_offset")
         return math.floor((count + 0.5) / self._turn) * self._turn
 
-    def position(self, state: list[float]) -> int:
-        """See `Firmware.position`."""
-        if self.stuck is not None:
-            return self.stuck
-        return self._encoder(state) - self.table.get("homing_offset") - self._turns(state[State.READING])
+    def count(self, reading: float) -> int:
+        return self._encoder(reading) - self.table.get("homing_offset") - self._turns(reading)
 
     def _goal(self, reading: float) -> float:
         """The shaft's angle, rad, that the goal means while the sensor sees it at `reading` (rad)."""
@@ -189,7 +181,6 @@ class FeetechFirmware(Firmware):
         return (count - self._encoder_zero) * self.units.position
 
     def refresh_rest(self, seen: Seen, state: list[float], time: float) -> None:  # noqa: ARG002
-        """See `Firmware.refresh_rest`."""
         table = self.table
         table["status"] = self.alarms.bits
         going = self.driven and abs(self._goal(state[State.READING]) - state[State.REFERENCE]) > self.units.position
@@ -201,7 +192,6 @@ class FeetechFirmware(Firmware):
     # -- the motor ---------------------------------------------------------------------------------------------------
 
     def drive(self, row: list[float], reading: float) -> None:
-        """See `Firmware.drive`."""
         table, units, mode = self.table, self.units, self.mode
         most = min(table[self.profile.names.torque] / units.full_scale, _MOST_DUTY)
         if self.alarms.tripped & _OVERLOAD:

@@ -82,33 +82,14 @@ class Seen(NamedTuple):
 
 
 class Firmware(ABC):
-    """One servo's; it knows nothing of packets.
+    """One servo's; it knows nothing of packets. `state_at` gives its row of the state array at a time, s."""
 
-    Args:
-        table: The registers, with the factory's values and those of the rig.
-        profile: The servo model.
-        zero: Position count at 0 rad.
-        state_at: Row of the state array at a time, s.
-
-    Attributes:
-        EFFECTS: By register, the method that lets a write take effect, in the order in which they do.
-        BLOCK: First and last of the registers that follow the motor and are renewed together.
-        REST: Those that stand elsewhere.
-        ALARMS: What it watches.
-        refreshed: Addresses of all of them: the first, the first of the block, its end, and the end.
-        alarms: What it watches.
-        powered: Whether it runs.
-        stuck: Position count that the sensor reports whatever the shaft does (a fault); None = it works.
-        hot: Temperature reported instead of the simulated one, degC (a fault); None = none.
-        ranges: Lowest and highest values that replace the table's for some registers: they depend on the mode.
-        goal_range: Lowest and highest goal that its own limits let pass.
-    """
-
-    EFFECTS: ClassVar[Mapping[str, str]]
+    EFFECTS: ClassVar[Mapping[str, str]]  # by register, the method that lets a write take effect, in their order
+    # First and last of the registers that follow the motor and are renewed together, and those that stand elsewhere.
     BLOCK: ClassVar[tuple[str, str]] = "present_position", "present_temperature"
     REST: ClassVar[tuple[str, ...]]
     ALARMS: ClassVar[type[Alarms]] = Alarms
-    goal_range: tuple[float, float] = _ANYWHERE
+    goal_range: tuple[float, float] = _ANYWHERE  # what its own limits let pass
 
     def __init__(
         self, table: ControlTable, profile: FirmwareProfile, zero: int, state_at: Callable[[float], list[float]]
@@ -120,9 +101,9 @@ class Firmware(ABC):
         self.units = profile.units
         self.protocol = PROTOCOLS[profile.protocol]
         self.powered = False
-        self.stuck: int | None = None
-        self.hot: float | None = None
-        self.ranges: dict[str, tuple[int, int]] = {}
+        self.stuck: int | None = None  # the position that a stuck sensor reports whatever the shaft does
+        self.hot: float | None = None  # degC, reported instead of the simulated temperature (a fault)
+        self.ranges: dict[str, tuple[int, int]] = {}  # instead of the table's, for registers whose mode decides
         self.alarms = self.ALARMS(profile, table)
         registers = profile.registers
         start, end = registers[self.BLOCK[0]].address, registers[self.BLOCK[1]].end
@@ -133,7 +114,7 @@ class Firmware(ABC):
         self._most = (1 << min(self._sign_bits[1:])) - 1
         rest = [registers[name] for name in self.REST if name in registers]
         whole = min(start, *(one.address for one in rest)), max(end, *(one.end for one in rest))
-        self.refreshed = whole[0], start, end, whole[1]
+        self.refreshed = whole[0], start, end, whole[1]  # addresses of all that follow the motor; the block's inside
         self._copies = [(int(to), name, convert) for name, (to, convert) in _COPIES.items() if name in registers]
         self.configure()
 
@@ -211,9 +192,13 @@ class Firmware(ABC):
         """Whether the motor is driven."""
         return self.powered and self.table["torque_enable"] != 0
 
-    @abstractmethod
     def position(self, state: list[float]) -> int:
         """Present Position of a row of the state array."""
+        return self.count(state[_READING]) if self.stuck is None else self.stuck
+
+    @abstractmethod
+    def count(self, reading: float) -> int:
+        """The position that its sensor makes of a shaft at `reading`, rad."""
 
     def refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:
         """Write the present registers, from a row of the state array: that of `time` (s) when it is not given.

@@ -76,20 +76,10 @@ class LineCounters:
 
 
 class Line:
-    """One line.
+    """One line, at the rate that the host has set, bits per second.
 
-    Args:
-        servos: Who listens.
-        baud: What the host has set, bits per second.
-        timing: ``wire``: every byte takes its 10 bit times and servos their delays; ``none``: nothing takes time.
-        seed: Of the servos' interrupt phases and of mishaps.
-
-    Attributes:
-        baud: What the host has set, bits per second.
-        host_free: When the host's last byte has left, s.
-        mishaps: Faults of the line and its adapter.
-        plugged: Whether the adapter is plugged in.
-        counters: What happened so far.
+    Timing ``wire``: every byte takes its 10 bit times and servos their delays; ``none``: nothing takes time.
+    The seed is that of the servos' interrupt phases and of mishaps.
     """
 
     def __init__(
@@ -100,24 +90,23 @@ class Line:
         timing: Literal["wire", "none"] = "wire",
         seed: int = 0,
     ) -> None:
-        self.servos: list[VirtualServo] = list(servos)
+        self.servos: list[VirtualServo] = []
         self.baud: float = float(baud)
         self.timing = timing
         self.counters: LineCounters = LineCounters()
         self.mishaps: Mishaps = Mishaps(seed)
         self.plugged: bool = True
         self._rng = random.Random(seed)
-        self._interrupts = {id(servo): _Interrupts(servo, self._rng) for servo in self.servos}
+        self._interrupts: dict[int, _Interrupts] = {}
+        self._by_id: dict[tuple[int, int], list[VirtualServo]] = {}  # by version of the packets and id
+        for servo in servos:
+            self.add(servo)
         self._framing = Framing(servo.protocol.version for servo in self.servos)
         self._inbox: deque[tuple[float, float, Heard]] = deque()  # start and end on the line
         self._outbox: list[Delivery] = []  # by due time
         self._speaking: list[tuple[float, float]] = []  # start and end of replies on the line
-        self.host_free: float = 0.0  # when the host's last byte has left
+        self.host_free: float = 0.0  # when the host's last byte has left, s
         self._pause = min((s.profile.timing.inter_byte_timeout_ms for s in self.servos), default=100.0) * 1e-3
-        self._by_id: dict[tuple[int, int], list[VirtualServo]] = {}  # by version of the packets and id
-        for servo in self.servos:
-            servo.changed = self._renew_index
-        self._renew_index()
 
     def add(self, servo: VirtualServo) -> None:
         """Put one more servo on the line."""

@@ -11,21 +11,13 @@ _LATE = 0.04  # s
 
 @dataclass(frozen=True)
 class Fault:
-    """One item of a spec.
+    """One item of a spec."""
 
-    Attributes:
-        kind: Key of `axbridge.virtual.faults.FAULTS`, or ``none``.
-        share: Share of packets, 0..1, of a rate; 1 for a switch, 0 for one turned off (``echo=0``).
-        id: Servo it strikes; None where it has none.
-        duration: How long it lasts, or how late a reply is, s; None = its default.
-        at: When it strikes, s after the spec was set.
-    """
-
-    kind: str
-    share: float = 0.0
-    id: int | None = None
-    duration: float | None = None
-    at: float = 0.0
+    kind: str  # key of `axbridge.virtual.faults.FAULTS`, or "none"
+    share: float = 0.0  # of packets, 0..1, of a rate; 1 for a switch, 0 for one turned off ("echo=0")
+    id: int | None = None  # servo it strikes
+    duration: float | None = None  # how long it lasts, or how late a reply is, s; None = its default
+    at: float = 0.0  # when it strikes, s after the spec was set
 
 
 def _invert_bit(data: bytes, dice: random.Random) -> bytes:
@@ -50,22 +42,13 @@ DAMAGE: Mapping[str, Callable[[bytes, random.Random], bytes]] = {  # they strike
 
 
 class Mishaps:
-    """What the rates do to the bytes of one line.
-
-    Args:
-        seed: Of the dice.
-
-    Attributes:
-        shares: Share of packets by kind.
-        late: How late a late reply is, s.
-        echo: Whether the adapter returns what the host sends.
-    """
+    """What the rates do to the bytes of one line."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
-        self.shares: dict[str, float] = {}
-        self.late: float = _LATE
-        self.echo: bool = False
+        self.shares: dict[str, float] = {}  # of packets, by kind
+        self.late: float = _LATE  # s
+        self.echo: bool = False  # whether the adapter returns what the host sends
 
     def set(self, fault: Fault) -> None:
         """Take over a rate, or the adapter's echo."""
@@ -93,8 +76,6 @@ class Mishaps:
 
     def deliver(self, due: float, data: bytes) -> list[tuple[float, bytes]]:
         """A reply as the adapter hands it to the host: when, and what."""
-        if not self.shares:
-            return [(due, data)]
         data = self.damage(data)
         if not data:
             return []

@@ -25,14 +25,10 @@ _QUIET = 0.2  # s without a packet after which the machine may sleep between two
 
 
 class Console:
-    """Standard input as a way to set faults while serving: `obey` carries out a line, and returns what to say.
-
-    Attributes:
-        descriptor: To read from; -1 once the input has ended.
-    """
+    """Standard input as a way to set faults while serving: `obey` carries out a line, and returns what to say."""
 
     def __init__(self, descriptor: int, obey: Callable[[str], str]) -> None:
-        self.descriptor = descriptor
+        self.descriptor = descriptor  # -1 once the input has ended
         self._obey = obey
         self._begun = b""
 
@@ -52,17 +48,12 @@ class Console:
 
 
 class Lateness:
-    """How long after their due times the replies left: a histogram in microseconds.
-
-    Attributes:
-        worst: s.
-        unanswered: What was dropped because the machine was too busy.
-    """
+    """How long after their due times the replies left: a histogram in microseconds."""
 
     def __init__(self) -> None:
         self._bins = [0] * 2000  # the last one takes all above
-        self.worst = 0.0
-        self.unanswered = 0
+        self.worst = 0.0  # s
+        self.unanswered = 0  # what was dropped because the machine was too busy
 
     def add(self, late: float) -> None:
         """Count one reply that left `late` seconds after its due time."""

@@ -44,19 +44,12 @@ _GROUP_WRITES = {Instruction.SYNC_WRITE, Instruction.BULK_WRITE}
 
 
 class Status(NamedTuple):
-    """An answer.
-
-    Attributes:
-        frame: The status packet.
-        delay: From the end of the instruction packet to the first start bit, without interruptions, s.
-        turn: The other servos that answer first.
-        gap: How long it waits for each of those that does not answer, s; infinite: it waits for ever.
-    """
+    """An answer: the status packet, and when."""
 
     frame: bytes
-    delay: float
-    turn: tuple[int, ...] = ()
-    gap: float = math.inf
+    delay: float  # from the end of the instruction packet to the first start bit, without interruptions, s
+    turn: tuple[int, ...] = ()  # the other servos that answer first
+    gap: float = math.inf  # how long it waits for each of those that does not answer, s; infinite: for ever
 
 
 @lru_cache(maxsize=16)
@@ -66,34 +59,13 @@ def _blocks(protocol: Protocol, packet: Packet) -> Sequence[tuple[int, Mapping[i
 
 
 class VirtualServo:
-    """One servo.
+    """One servo: a model, row `index` of a bank of motors, and what its registers hold beside the factory's values.
 
-    Args:
-        profile: Its model.
-        motors: The bank it drives.
-        index: Its row there.
-        zero: Position count at 0 rad.
-        registers: Values that differ from the factory's, by register name.
-        time: Power-on, s.
-
-    Attributes:
-        zero: Position count at 0 rad.
-        row: Its row in the bank.
-        table: The control table.
-        firmware: What it makes of its registers.
-        alarms: The state bits of its error byte, or its Hardware Error Status.
-        protocol: What it speaks.
-        id: Id it answers to.
-        baud: Bits per second it hears and speaks.
-        deafness: How long the last packet makes it deaf, s, after its answer. The line takes it over and sets 0.
-        deaf_until: It hears nothing before this time, s.
-        burns_all: Whether it burns EEPROM bytes that keep their value, too.
-        dead: Whether it is broken: power does not bring it back.
-        changed: Called when its id, its baud rate, how it answers, or its power may have changed.
+    It is switched on at `time` (s). `zero` is the position count at 0 rad.
     """
 
     id: int
-    baud: float
+    baud: float  # bits per second it hears and speaks
 
     def __init__(
         self,
@@ -108,10 +80,10 @@ class VirtualServo:
         self.profile = profile
         self.protocol: Protocol = PROTOCOLS[profile.protocol]
         self.table: ControlTable = ControlTable(profile)
-        self.changed: Callable[[], None] = lambda: None
-        self.deafness: float = 0.0
-        self.burns_all = False
-        self.dead = False
+        self.changed: Callable[[], None] = lambda: None  # its id, baud rate or power may be another: the line's index
+        self.deafness: float = 0.0  # s after its answer, by the last packet: the line takes it over
+        self.burns_all = False  # also EEPROM bytes that keep their value (a fault)
+        self.dead = False  # broken: power does not bring it back
         self.row = index
         self.zero = zero
         self._motors = motors

@@ -54,17 +54,11 @@ _RESET_BY_MODE = (
 
 
 class Approach(NamedTuple):
-    """How the trajectory nears the goal: what the profile registers made of it when the goal was written.
+    """How the trajectory nears the goal: what the profile registers made of it when the goal was written."""
 
-    Attributes:
-        speed: rad/s; 0 = at once.
-        acceleration: rad/s²; 0 = at once.
-        shape: Bits 4 and 5 of Moving Status.
-    """
-
-    speed: float = 0.0
-    acceleration: float = 0.0
-    shape: int = 0
+    speed: float = 0.0  # rad/s; 0 = at once
+    acceleration: float = 0.0  # rad/s²; 0 = at once
+    shape: int = 0  # bits 4 and 5 of Moving Status
 
     @classmethod
     def of(cls, table: ControlTable, profile: FirmwareProfile, distance: float) -> Approach:
@@ -92,11 +86,7 @@ class Approach(NamedTuple):
 
 
 class XFirmware(Firmware):
-    """Of one servo; see `Firmware`.
-
-    Attributes:
-        mode: Operating mode.
-    """
+    """Of one servo."""
 
     EFFECTS: ClassVar = {
         "operating_mode": "_new_mode",
@@ -111,7 +101,6 @@ class XFirmware(Firmware):
     _mounted = 0  # side on which the shaft's angle grows with the position, as the registers were at first
 
     def begin(self, time: float) -> None:
-        """See `Firmware.begin`: the position is within a turn, and the goal is there."""
         self.table["torque_enable"] = self.table.get("startup_configuration") & 1
         self.table["registered_instruction"] = 0
         self._fed = time
@@ -119,7 +108,6 @@ class XFirmware(Firmware):
         self.forget_turns(time)
 
     def configure(self) -> None:
-        """See `Firmware.configure`."""
         table = self.table
         self.mode = OperatingMode(table["operating_mode"])
         offset = table["homing_offset"]
@@ -135,11 +123,9 @@ class XFirmware(Firmware):
     # -- writes ------------------------------------------------------------------------------------------------------
 
     def locked(self, address: int, length: int, *, own: bool) -> bool:  # noqa: ARG002
-        """See `Firmware.locked`: EEPROM is while torque is on, and for the secondary id."""
         return address < self.profile.eeprom_end and not (own and not self.table["torque_enable"])
 
     def settle(self, values: dict[str, int]) -> tuple[int, dict[str, int] | None]:
-        """See `Firmware.settle`; one value that is refused refuses them all."""
         error = next((error for name, value in values.items() if (error := self._refusal(name, value))), 0)
         return (error, None) if error else super().settle(values)
 
@@ -200,12 +186,11 @@ class XFirmware(Firmware):
         return self.table["bus_watchdog"] < 0
 
     def feed(self, time: float) -> bool:
-        """See `Firmware.feed`: what the Bus Watchdog waits for."""
         stopped, self._fed = self.watch(time), time
         return stopped
 
     def watch(self, time: float) -> bool:
-        """See `Firmware.watch`. Stop where no packet has come for too long; by the manual torque stays on: it holds."""
+        """Stop where no packet has come for too long; by the manual torque stays on: it holds."""
         table = self.table
         period = table["bus_watchdog"]
         if period <= 0 or not self.driven or time - self._fed <= period * _WATCHDOG_UNIT:
@@ -231,10 +216,6 @@ class XFirmware(Firmware):
         self.refresh(time, state)
         self.table["goal_position"] = self.table["present_position"]
 
-    def position(self, state: list[float]) -> int:
-        """See `Firmware.position`."""
-        return self._count(state[State.READING]) if self.stuck is None else self.stuck
-
     def _angle(self, count: int) -> float:
         """The shaft's angle, rad, of a position as the host sees it."""
         encoder = self._side * (count - self._shift) + self._forgotten
@@ -243,21 +224,19 @@ class XFirmware(Firmware):
     def _raw(self, angle: float) -> int:
         return round(self._encoder_zero + self._mounted * angle / self.units.position)
 
-    def _count(self, angle: float) -> int:
-        return self._side * (self._raw(angle) - self._forgotten) + self._shift
+    def count(self, reading: float) -> int:
+        return self._side * (self._raw(reading) - self._forgotten) + self._shift
 
     def load(self, state: list[float]) -> int:
-        """See `Firmware.load`: else the supply's current, which flows during the on-time of the PWM alone, mA."""
         if "present_load" in self.table:
             return super().load(state)
-        return round(state[State.CURRENT] * abs(state[State.DUTY]) * 1e3)
+        return round(state[State.CURRENT] * abs(state[State.DUTY]) * 1e3)  # mA, of the supply
 
     def block(self, seen: Seen, state: list[float], time: float) -> tuple[int, ...]:
-        """See `Firmware.block`."""
         driven, approach, table, units, side = self.driven, self._approach, self.table, self.units, self.side
         speed, position = side * seen.speed, seen.position
         steers = driven and self.mode in POSITION_MODES
-        planned = self._count(state[State.REFERENCE]) if steers else position
+        planned = self.count(state[State.REFERENCE]) if steers else position
         ongoing = steers and planned != table["goal_position"]
         status = 0
         if steers:
@@ -282,13 +261,11 @@ class XFirmware(Firmware):
         )
 
     def refresh_rest(self, seen: Seen, state: list[float], time: float) -> None:  # noqa: ARG002
-        """See `Firmware.refresh_rest`."""
         self.table["hardware_error_status"] = self.alarms.bits
 
     # -- the motor ---------------------------------------------------------------------------------------------------
 
     def drive(self, row: list[float], reading: float) -> None:  # noqa: ARG002
-        """See `Firmware.drive`."""
         table, approach, stopped = self.table, self._approach, self._expired
         units, mode, side = self.units, self.mode, self.side
         most, pwm = table["pwm_limit"], table["goal_pwm"]
