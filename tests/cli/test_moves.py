@@ -162,6 +162,7 @@ def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, 
         out, err = teacher.communicate(" ", timeout=30)
     assert teacher.returncode == 0, err
     assert f"wrote {path}: " in out
+    assert "smoothed  by " in out
     assert torque(port, capsys) == 0
     with start("play", path, *on_bus, "--backend", "real") as player:
         out, err = player.communicate(timeout=60)

@@ -12,7 +12,7 @@ from axbridge.motion.interpolation import JointPath
 from axbridge.motion.moves import Key, Move, Page
 from axbridge.motion.planning import Bounds, check, plan, reachable
 
-BETWEEN = ["linear", "minimum-jerk"]  # never leave the range between two knots
+BETWEEN = ["linear", "minimum-jerk", "cubic"]  # never leave the range between two knots
 LAWS = [*BETWEEN, "ramps"]
 ways = st.lists(st.tuples(st.floats(0.05, 2.0), st.floats(-2.0, 2.0)), min_size=2, max_size=7)
 
@@ -55,6 +55,13 @@ def test_the_peak_speed_is_the_fastest_there_is(law, found):
         measured = np.abs(np.diff(fine)).max() / ((end - begin) / 400)
         assert measured <= peak * (1 + 1e-6) + 1e-6
         assert measured >= 0.97 * peak - 1e-6
+
+
+def test_a_cubic_runs_through_a_knot_in_its_direction_and_rests_where_it_turns_and_minimum_jerk_rests_at_all():
+    for law, through in (("cubic", 1.0), ("minimum-jerk", 0.0)):
+        way = JointPath(law, [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0])
+        speed = [(way.at(t + 1e-5) - way.at(t - 1e-5)) / 2e-5 for t in (1.0, 2.0)]
+        assert speed == pytest.approx([through, 0.0], abs=1e-3)
 
 
 def test_ramps_go_as_robotis_published_player_goes():

@@ -115,6 +115,8 @@ def test_a_move_of_days_has_no_end_of_rows_and_is_told_so():
         UsageError, match=r"a .motion file of 1e\+06 s would have more than 1000000 rows\nmake the move"
     ):
         motion_text(long)
+    with pytest.raises(UsageError, match="50000001 poses, and 1000000 are the most"):
+        long.blended(Move(pages={"1": Page(keys=(Key(positions={"a": 0.0}, time=1e6),))}), 0.5)
     again = wave(repeat=1_000_000)
     with pytest.raises(UsageError, match=r"more than 1000000 poses with its repeats\nwork on its pages"):
         assert again.single
@@ -187,6 +189,44 @@ def test_only_some_joints_keep_their_times():
     assert late.only(["b"]).pages["1"].keys == (Key(positions={"b": 1.0}, time=3.5),)
     with pytest.raises(UsageError, match="no joint tail"):
         wave().only(["tail"])
+
+
+def test_one_after_the_other():
+    both = wave(exit="1").then(linked(**{"1": "2"}))
+    assert both.duration == pytest.approx(3.75 * 3)
+    assert [both.pages[name].next for name in both.pages] == ["2", "3", None, None]
+    assert both.pages["1"].exit == "1"
+    with pytest.raises(UsageError, match="for ever"):
+        linked(**{"1": "1"}).then(wave())
+
+
+@settings(max_examples=60, deadline=None)
+@given(moves, st.floats(0, 1))
+def test_a_blend_with_itself_is_itself(move, share):
+    found = move.blended(move, share).pages["1"]
+    for key, kept in zip(move.pages["1"].keys, found.keys, strict=True):
+        assert kept.positions == pytest.approx(key.positions, abs=1e-12)
+        assert kept.time == pytest.approx(key.time)
+
+
+def test_a_blend_of_moves_with_other_times_lies_between_them():
+    slow = Move(pages={"1": Page(keys=(Key(positions={"a": 0.0}, time=0.0), Key(positions={"a": 1.0}, time=4.0)))})
+    fast = Move(
+        pages={
+            "1": Page(
+                interpolation="linear",
+                keys=tuple(Key(positions={"a": place}, time=1.0) for place in (0.0, 2.0, 3.0)),
+            )
+        }
+    )
+    half = slow.blended(fast, 0.5)
+    assert half.duration == pytest.approx(3.5, abs=0.03)
+    assert half.pages["1"].keys[0].positions["a"] == pytest.approx(0.0)
+    assert half.pages["1"].keys[-1].positions["a"] == pytest.approx(2.0)
+    with pytest.raises(UsageError, match="different joints"):
+        slow.blended(wave(), 0.5)
+    with pytest.raises(UsageError, match="not between 0 and 1"):
+        slow.blended(slow, 1.5)
 
 
 def test_the_mirrored_bioloid_knows_its_other_side():

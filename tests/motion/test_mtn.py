@@ -324,7 +324,7 @@ def test_a_first_pose_without_a_time_is_no_jump():
 
 
 def test_a_long_page_with_repeats_is_written_out():
-    file, _ = mtn_of(samples(*([0.0, 0.5] * 4), way=1.0, repeat=2, interpolation="minimum-jerk"), ARM)
+    file, _ = mtn_of(samples(*([0.0, 0.5] * 4), way=1.0, repeat=2, interpolation="cubic"), ARM)
     used = [page for page in file.pages if page.steps]
     assert [len(page.steps) for page in used] == [7, 1, 7, 1]
     assert {page.repeat for page in used} == {1}
@@ -344,7 +344,7 @@ def test_a_long_page_with_repeats_is_written_out():
             ),
             "page '2' does not say where a should be",
         ),
-        (samples(*(n % 2 for n in range(1800)), way=1.0, interpolation="minimum-jerk"), "1800 steps: too many"),
+        (samples(*(n % 2 for n in range(1800)), way=1.0, interpolation="cubic"), "1800 steps: too many"),
     ],
 )
 def test_what_a_page_set_cannot_hold_is_refused(move, said):

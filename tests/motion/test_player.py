@@ -50,7 +50,7 @@ class Goals:
         return np.abs(np.diff(np.array(self.rows), axis=0)) / 0.02  # rad/s
 
 
-@pytest.mark.parametrize("law", ["linear", "ramps", "minimum-jerk"])
+@pytest.mark.parametrize("law", ["linear", "cubic", "minimum-jerk"])
 def test_a_move_is_played_pose_by_pose(robot, law):
     goals = Goals(robot)
     page = NOD.pages["1"].model_copy(update={"interpolation": law})

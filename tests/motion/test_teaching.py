@@ -41,6 +41,7 @@ def test_what_the_hand_did_is_the_move_and_it_starts_where_it_began(hand, robot)
     page = taught.move.pages["1"]
     assert page.joints == ("pan",)
     assert page.duration == pytest.approx(UP + BACK, abs=0.35)
+    assert taught.trimmed > 0.3
     pan = np.array([key.positions["pan"] for key in page.keys]) - start
     clock = np.arange(len(pan)) * 0.02
     delays = np.arange(-0.2, 0.4, 0.01)
@@ -48,6 +49,7 @@ def test_what_the_hand_did_is_the_move_and_it_starts_where_it_began(hand, robot)
     assert min(off) < 0.02  # rad, of 0.8: the hand's own way
     assert pan[-1] == pytest.approx(LEFT, abs=0.01)
     assert pan.max() == pytest.approx(HIGH, abs=0.02)
+    assert 0 < taught.smoothed_rms < taught.smoothed < math.radians(2)
     assert taught.clipped == {}
     assert robot["pan"].torque_enabled  # it holds where the hand left it
     assert robot["pan"].target_position == pytest.approx(start + LEFT, abs=0.02)
@@ -111,6 +113,8 @@ def test_smoothing_takes_the_counts_steps_away_and_keeps_the_ends(robot):
         return np.abs(np.diff([key.positions["pan"] for key in taught.move.pages["1"].keys], n=2)).max()
 
     assert jerk(even) < 0.3 * jerk(rough)
+    assert rough.smoothed == 0
+    assert 0.0005 < even.smoothed < 0.02
     for taught in (rough, even):
         assert taught.move.pages["1"].keys[0].positions["pan"] == pytest.approx(0.0, abs=1e-3)
 

@@ -84,7 +84,11 @@ def teach(
                 _poses(robot, names, key, way, save)
             else:
                 taught = _hand(robot, names, key, duration, width, save)
-                document["clipped"] = taught.clipped
+                document |= {fact: value for fact, value in vars(taught).items() if fact != "move"}
+                if not json:
+                    off, rms = math.degrees(taught.smoothed), math.degrees(taught.smoothed_rms)
+                    print(f"cut       {taught.trimmed:.1f} s of rest")
+                    print(f"smoothed  by {off:.1f}° at most, {rms:.2f}° RMS")
         if json:
             emit_json("teach-1", document)
         if sys.stdin.isatty():

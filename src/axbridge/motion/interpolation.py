@@ -1,9 +1,11 @@
 """The way between key poses: what a joint does between the times at which its position is given.
 
-Three laws; all but ``ramps`` stay in the range between two neighbouring knots.
+Four laws; all but ``ramps`` stay in the range between two neighbouring knots.
 
 * ``linear``: a straight line, as Webots plays motions and as dense samples want it.
 * ``minimum-jerk``: every knot is a rest, and the way between two of them the smoothest.
+* ``cubic``: the joint runs on through a knot when its direction stays, and rests where it turns (Fritsch and Carlson
+  1980, "Monotone piecewise cubic interpolation", with the harmonic mean of Fritsch and Butland 1984).
 * ``ramps``: the speed changes evenly for a given time, then it stays; the joint runs on through a knot at full speed
   when its direction stays, and slows down before one where it turns or rests. This is how ROBOTIS' player of the
   ROBOTIS-OP plays the same kind of pages (`Action.cpp` of its framework: pre, main and post section). Where a slow way
@@ -21,7 +23,7 @@ import numpy as np
 from axbridge import minimum_jerk
 from axbridge.arrays import FloatArray
 
-Law = Literal["linear", "minimum-jerk", "ramps"]
+Law = Literal["linear", "minimum-jerk", "cubic", "ramps"]
 
 
 class JointPath:
@@ -41,9 +43,11 @@ class JointPath:
         self.law, self.times, self.positions = law, list(times), list(positions)
         durations = np.diff(times)
         self._ramps = np.minimum(np.broadcast_to(ramps, durations.shape), durations / 2).tolist()
-        self._speeds: list[float] = []  # at the knots, of ``ramps`` alone
+        self._slopes = [0.0] * len(self.times)
         if law == "ramps":
-            self._speeds = _passed(durations.tolist(), np.diff(positions).tolist(), self._ramps)
+            self._slopes = _passed(durations.tolist(), np.diff(positions).tolist(), self._ramps)
+        elif law == "cubic":
+            self._slopes = _slopes(np.array(times), np.array(positions)).tolist()
 
     def at(self, time: float) -> float:
         """Position at `time`, s, rad; held before the first knot and after the last."""
@@ -54,20 +58,36 @@ class JointPath:
             return self.positions[-1]
         begin, duration = self.times[place - 1], self.times[place] - self.times[place - 1]
         start, end = self.positions[place - 1 : place + 1]
+        out, into = self._slopes[place - 1 : place + 1]
         if self.law == "ramps":
-            out, into = self._speeds[place - 1 : place + 1]
             return start + _ramped(end - start, duration, self._ramps[place - 1], out, into, time - begin)
         share = (time - begin) / duration
+        if self.law == "cubic":
+            rest = 1 - share
+            lean = share * rest * (out * rest - into * share)
+            return start + (end - start) * (share * share * (3 - 2 * share)) + duration * lean
         return start + (end - start) * (share if self.law == "linear" else minimum_jerk.way(share))
 
     def peak_speeds(self) -> FloatArray:
         """Highest speed between each two knots, (n - 1,), rad/s."""
-        durations = np.diff(self.times)
-        mean: FloatArray = np.diff(self.positions) / durations
-        if self.law != "ramps":
-            return np.abs(mean) * (1.0 if self.law == "linear" else minimum_jerk.PEAK)
-        ways = zip(mean * durations, durations, self._ramps, self._speeds[:-1], self._speeds[1:], strict=True)
-        return np.array([max(abs(way[3]), abs(_steady(*way))) for way in ways])
+        mean: FloatArray = np.diff(self.positions) / np.diff(self.times)
+        if self.law in _PEAKS:
+            return np.abs(mean) * _PEAKS[self.law]
+        out, into = np.array(self._slopes[:-1]), np.array(self._slopes[1:])
+        if self.law == "ramps":
+            durations = np.diff(self.times)
+            ways = zip(mean * durations, durations, self._ramps, out, into, strict=True)
+            return np.array([max(abs(way[3]), abs(_steady(*way))) for way in ways])
+        # The speed is a parabola in the share s of the time: out + 2 a s + 3 b s²; its top is at s = -a / 3b.
+        a, b = 3 * mean - 2 * out - into, out + into - 2 * mean
+        curved = np.abs(b) > 1e-12
+        top = np.clip(np.divide(-a, 3 * b, out=np.zeros_like(a), where=curved), 0.0, 1.0)
+        found = np.abs(out + 2 * a * top + 3 * b * top * top)
+        peaks: FloatArray = np.maximum(found, np.maximum(np.abs(out), np.abs(into)))
+        return peaks
+
+
+_PEAKS: dict[Law, float] = {"linear": 1.0, "minimum-jerk": minimum_jerk.PEAK}
 
 
 def _steady(distance: float, duration: float, ramp: float, out: float, into: float) -> float:
@@ -93,3 +113,18 @@ def _ramped(distance: float, duration: float, ramp: float, out: float, into: flo
         way += (steady - out) * first**2 / (2 * ramp)
         way -= 0.0 if into else steady * last**2 / (2 * ramp)
     return way
+
+
+def _slopes(times: FloatArray, positions: FloatArray) -> FloatArray:
+    """Speed of a cubic at each knot, (n,), rad/s; 0 at both ends and where the direction changes."""
+    slopes = np.zeros(len(times))
+    durations = np.diff(times)
+    mean = np.diff(positions) / durations
+    before, after = mean[:-1], mean[1:]
+    weight_before = durations[:-1] + 2 * durations[1:]
+    weight_after = 2 * durations[:-1] + durations[1:]
+    on = before * after > 1e-18  # not 0 alone: the mean below divides by both
+    slopes[1:-1][on] = (weight_before[on] + weight_after[on]) / (
+        weight_before[on] / before[on] + weight_after[on] / after[on]
+    )
+    return slopes

@@ -30,6 +30,7 @@ LONGEST = 1e6  # s, eleven days: no move lasts as long
 Signs = Mapping[str, tuple[str, float]]  # joint -> the joint that mirrors it, and 1 or -1
 
 _RAMPS_A_SECOND = 128  # ROBOTIS counts INERTIA in 1/128 s
+_GRID = 0.02  # s between samples where two moves with other times are blended
 _FORMAT = re.compile("axbridge-move-([1-9][0-9]{0,5})")
 _SCHEMA = "see `axbridge move schema`"
 MOST = 1_000_000  # poses of a page: five hours at 20 ms
@@ -329,6 +330,56 @@ class Move(TomlTable):
         keys = [key.model_copy(update={"time": way}) for key, way in zip(page.keys[::-1], ways, strict=True)]
         return Move(pages={"1": page.model_copy(update={"keys": tuple(keys)})})
 
+    def then(self, other: Move) -> Move:
+        """This move and then `other`; pages keep their settings. The new pages are numbered from 1.
+
+        Raises:
+            UsageError: this move never ends.
+        """
+        mine, loop = self.chain(self.start)
+        if loop is not None:
+            raise UsageError(f"the move goes on for ever: page {loop!r} comes again", "nothing can come after it")
+        names = {("a", name): str(n) for n, name in enumerate(self.pages, 1)}
+        names |= {("b", name): str(n) for n, name in enumerate(other.pages, 1 + len(self.pages))}
+        pages = {}
+        for side, move in (("a", self), ("b", other)):
+            for name, page in move.pages.items():
+                after = None if page.next is None else names[side, page.next]
+                if side == "a" and name == mine[-1]:
+                    after = names["b", other.start]
+                leave = None if page.exit is None else names[side, page.exit]
+                pages[names[side, name]] = page.model_copy(update={"next": after, "exit": leave})
+        return Move(start=names["a", self.start], pages=pages)
+
+    def blended(self, other: Move, share: float) -> Move:
+        """Between this move (share 0) and another one (share 1), as one page.
+
+        Key by key where both have as many; else both are sampled every 20 ms over their lengths.
+
+        Raises:
+            UsageError: as `single`; a share outside 0..1, or other joints.
+        """
+        if not 0 <= share <= 1:
+            raise UsageError(f"a share of {share:g} is not between 0 and 1", "0.5 is half and half")
+        one, two = self.single, other.single
+        if set(one.joints) != set(two.joints):
+            raise UsageError("the moves have different joints", "take what they share: `only`")
+        if len(one.keys) != len(two.keys) or any(
+            a.positions.keys() != b.positions.keys() for a, b in zip(one.keys, two.keys, strict=True)
+        ):
+            one, two = _sampled(one, two, share)
+        keys = tuple(
+            a.model_copy(
+                update={
+                    "positions": {j: _mix(a.positions[j], b.positions[j], share) for j in a.positions},
+                    "time": _mix(a.time, b.time, share),
+                    "pause": _mix(a.pause, b.pause, share),
+                }
+            )
+            for a, b in zip(one.keys, two.keys, strict=True)
+        )
+        return Move(pages={"1": one.model_copy(update={"keys": keys})})
+
     def _with_pages(self, change: Callable[[Page], Page]) -> Move:
         return self.model_copy(update={"pages": {name: change(page) for name, page in self.pages.items()}})
 
@@ -367,6 +418,28 @@ def _restricted(page: Page, joints: Collection[str]) -> Page:
         for field in ("speed", "torque", "slope")
     }
     return page.model_copy(update={"keys": tuple(keys), **settings})
+
+
+def _sampled(one: Page, two: Page, share: float) -> tuple[Page, Page]:
+    """Both as dense pages with as many keys."""
+    count = max(2, math.ceil(_mix(one.duration, two.duration, share) / _GRID) + 1)
+    if count > MOST:
+        raise UsageError(f"between these moves there are {count} poses, and {MOST} are the most", "make them shorter")
+    found = []
+    for page in (one, two):
+        ways = tracks(page)
+        start = page.keys[0].time
+        step = (page.duration - start) / (count - 1)
+        keys = tuple(
+            Key(positions={j: way.at(start + n * step) for j, way in ways.items()}, time=step if n else start)
+            for n in range(count)
+        )
+        found.append(page.model_copy(update={"keys": keys, "interpolation": "linear"}))
+    return found[0], found[1]
+
+
+def _mix(one: float, two: float, share: float) -> float:
+    return (1 - share) * one + share * two
 
 
 def _json(value: Any) -> str:

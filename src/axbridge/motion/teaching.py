@@ -29,9 +29,20 @@ _DIGITS = 4  # of an angle in rad: 0.006°
 
 @dataclass(frozen=True)
 class Taught:
-    """A move of one page of samples, and how far the hand went beyond the limits, rad, by joint: cut off there."""
+    """A move taken down, and what was done to it.
+
+    Attributes:
+        move: One page of samples.
+        trimmed: Rest that was cut off, s.
+        smoothed: Largest change of an angle by smoothing, rad.
+        smoothed_rms: The same, root of the mean square of all samples.
+        clipped: How far the hand went beyond a joint's limits, rad, by joint; cut off there.
+    """
 
     move: Move
+    trimmed: float
+    smoothed: float
+    smoothed_rms: float
     clipped: Mapping[str, float]
 
 
@@ -151,6 +162,9 @@ def worked_up(robot: Robot, taken: Mapping[str, Sequence[tuple[float, float]]], 
     )
     return Taught(
         Move(pages={"1": Page(keys=keys, interpolation="linear")}),
+        (len(clock) - len(raw)) * period,
+        float(np.abs(even - raw).max()),
+        math.sqrt(float(np.mean((even - raw) ** 2))),
         {joint: far for joint, far in zip(taken, beyond.tolist(), strict=True) if far > _REST},
     )
 
