@@ -60,10 +60,10 @@ def test_writes_of_both_kinds(line, bus):
     bus.write(3, 30, (300).to_bytes(2, "little"))
     bus.sync_write(116, {1: (7).to_bytes(4, "little"), 2: (8).to_bytes(4, "little")})
     bus.sync_write(116, {4: (9).to_bytes(4, "little")})
-    bus.instruct(1, Instruction.REG_WRITE, b"\x41\0\1")
+    bus.reg_write(1, 65, b"\1")
     assert [bus.read(id_, 116, 4).data[0] for id_ in (1, 2, 4)] == [7, 8, 9]
     assert bus.read(1, 65, 1).data == b"\0"
-    bus.instruct(1, Instruction.ACTION)
+    bus.action(1)
     assert bus.read(1, 65, 1).data == b"\1"
     assert int.from_bytes(bus.read(3, 30, 2).data, "little") == 300
     with pytest.raises(UsageError, match="two protocols"):

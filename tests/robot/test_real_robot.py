@@ -7,8 +7,6 @@ import pytest
 
 import axbridge
 from axbridge import RigError
-from axbridge.bus.protocols.packet import BROADCAST
-from axbridge.config.instructions import Instruction
 from axbridge.config.registers import Address
 from tests.support.waiting import run
 from tests.support.warm import serving
@@ -46,9 +44,9 @@ def test_a_twin_is_told_what_is_sent_in_any_way(port):
         bus, twin = robot._connection.backend.buses["main"], robot.simulation.world.servos["shoulder"].table
         bus.write(1, Address.LED, b"\1")
         assert twin["led"] == 1
-        bus.instruct(1, Instruction.REG_WRITE, bytes((Address.GOAL_POSITION, 8, 2)))
+        bus.reg_write(1, Address.GOAL_POSITION, b"\x08\x02")
         before = twin["goal_position"]
-        bus.instruct(BROADCAST, Instruction.ACTION)
+        bus.action()
         assert (before != 520, twin["goal_position"]) == (True, 520)
         bus.sync_write(Address.LED, {1: b"\0"})
         assert twin["led"] == 0

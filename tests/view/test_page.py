@@ -140,13 +140,23 @@ def test_a_way_ends_at_the_goal_within_the_limits_and_a_hand_on_the_slider_ends_
     assert servo.target_position == pytest.approx(0.3)
 
 
-def test_registers_are_read_a_few_a_step(arm):
-    taken, begun = [], arm.time
-    run(arm, Actions(arm).registers("shoulder", taken.append))
+def test_registers_are_read_a_few_a_step_and_written_with_the_checks_of_servo_write(arm):
+    actions, taken = Actions(arm), []
+    begun = arm.time
+    run(arm, actions.registers("shoulder", taken.append))
     assert arm.time - begun > 0.2
-    rows = {name: (counts, units) for _, name, counts, units in taken[0]}
+    rows = {name: (counts, units) for _, name, counts, units, _ in taken[0]}
     assert rows["model_number"][0] == 12
     assert rows["present_voltage"][1] == "9.6 V"
+    assert "is 20" in actions.write("shoulder", "cw_compliance_margin", 20)
+    with pytest.raises(UsageError, match="takes 0..254, not 400"):
+        actions.write("shoulder", "cw_compliance_margin", 400)
+
+
+@pytest.mark.parametrize("register", ["goal_position", "torque_limit", "id", "cw_angle_limit", "torque_enable"])
+def test_registers_that_would_go_around_the_limits_of_the_rig_are_not_written(arm, register):
+    with pytest.raises(UsageError, match="is not written here"):
+        Actions(arm).write("shoulder", register, 1)
 
 
 def test_a_joint_is_sent_nowhere_beyond_its_limits_and_to_nothing_that_is_no_number(arm):
@@ -163,6 +173,23 @@ def test_a_joint_is_sent_nowhere_beyond_its_limits_and_to_nothing_that_is_no_num
     assert not servo.torque_enabled
     actions.move("shoulder", servo.max_position)
     assert servo.target_position == servo.max_position
+
+
+@pytest.mark.parametrize(
+    ("register", "harmless", "doubtful"),
+    [
+        ("temperature_limit", 70, 71),
+        ("max_voltage_limit", 140, 141),
+        ("min_voltage_limit", 60, 59),
+        ("shutdown", 36, 4),
+        ("cw_compliance_slope", 254, None),
+    ],
+)
+def test_what_protects_a_servo_less_than_its_factory_thought_good_is_asked_about(arm, register, harmless, doubtful):
+    actions = Actions(arm)
+    assert not actions.doubt("shoulder", register, harmless)
+    if doubtful is not None:
+        assert f"{register} {doubtful} protects the servo less" in actions.doubt("shoulder", register, doubtful)
 
 
 # ---- a client of somebody's own
@@ -189,6 +216,42 @@ def test_nothing_that_a_client_sends_turns_a_real_servo_into_a_wheel(tmp_path, m
             step_until(robot, lambda wrong=wrong: f"{math.degrees(wrong):g}°" in client.text)
         assert bytes(line.tables[1][:24]) == before
         assert not line.tables[1][24]
+
+
+def test_counts_are_whole_numbers_and_a_limit_above_the_factorys_is_written_at_the_second_asking(arm, client):
+    servo, limit = arm["shoulder"], {"servo": "shoulder", "register": "temperature_limit"}
+    client.ask("registers", servo="shoulder")
+    step_until(arm, lambda: client.hear() or client.registers)
+    rows = {name: counts for _, name, counts, _, _ in client.registers["rows"]}
+    assert rows["temperature_limit"] == 70
+    client.ask("write", **limit, counts="40.7", sure=False)
+    step_until(arm, lambda: "no whole number" in client.text)
+    client.ask("write", **limit, counts="80", sure=True)  # nobody was asked whether it is meant
+    step_until(arm, lambda: "protects the servo less than the 70" in client.text)
+    assert servo.read("temperature_limit") == 70
+    client.ask("write", **limit, counts="90", sure=True)  # another value than the one that was asked about
+    step_until(arm, lambda: "temperature_limit 90 protects the servo less" in client.text)
+    client.ask("write", **limit, counts="90", sure=True)
+    step_until(arm, lambda: "temperature_limit is 90" in client.text)
+    assert servo.read("temperature_limit") == 90
+
+
+@pytest.mark.slow
+def test_what_a_servo_of_protocol_2_0_refuses_is_told_and_taken_when_its_torque_is_off(tmp_path, monkeypatch):
+    pytest.importorskip("websockets")
+    monkeypatch.chdir(tmp_path)
+    with axbridge.open("koch") as robot, robot.view(port=0, open=False) as page, page_client(page) as client:
+        servo = robot["shoulder_pan"]
+        servo.torque_on()
+        asked = {"servo": "shoulder_pan", "register": "moving_threshold", "counts": "20", "sure": False}
+        client.ask("write", **asked)
+        step_until(robot, lambda: "refused it: moving_threshold is 10 after writing 20" in client.text)
+        assert "its EEPROM takes nothing while its torque is on" in client.text
+        assert servo.read("moving_threshold") == 10
+        servo.torque_off()
+        client.ask("write", **asked)
+        step_until(robot, lambda: "moving_threshold is 20" in client.text)
+        assert servo.read("moving_threshold") == 20
 
 
 def test_a_client_that_names_what_is_not_there_stops_neither_page_nor_robot(arm, page, client):
@@ -441,7 +504,7 @@ def test_what_makes_no_sense_is_counted_on_the_page_and_costs_the_terminal_no_li
         *map(json.dumps, (
             {**move, "to": None}, {**move, "to": "0.1"}, {**move, "to": True}, {**move, "servo": []}, {**move, "more": 1},
             {"ask": "torque", "servos": "shoulder", "on": True}, {"ask": "torque", "servos": [1], "on": True},
-            {"ask": "torque", "servos": ["shoulder"], "on": 1}, {"ask": "registers", "servos": "shoulder"},
+            {"ask": "torque", "servos": ["shoulder"], "on": 1}, {"ask": "write", "servo": "shoulder"},
         )),
         "[" * 60_000,
     ):  # fmt: skip

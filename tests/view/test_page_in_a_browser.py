@@ -327,7 +327,7 @@ def test_a_refusal_is_seen_whole_moves_nothing_below_it_and_goes_when_it_is_over
 
 
 @pytest.mark.ci
-def test_a_click_in_the_picture_or_in_the_table_chooses_a_servo_its_curves_and_registers(comb, tab):
+def test_a_click_in_the_picture_or_in_the_table_chooses_a_servo_and_its_curves(comb, tab):
     spot = """(() => { for (let y = 5; y < axbridge.body.seen.height; y += 6)
       for (let x = 5; x < axbridge.body.seen.width; x += 6) if (axbridge.body.servoAt(x, y) === 1) return [x, y]; })()"""
     tab.click("tr[data-servo=s3] td:nth-child(2)")
@@ -338,8 +338,26 @@ def test_a_click_in_the_picture_or_in_the_table_chooses_a_servo_its_curves_and_r
     x, y = tab.wait_for(spot)
     tab.click_at(box["x"] + x, box["y"] + y)
     tab.wait_for("window.axbridge?.chosen.join() === 's2' && location.hash.includes('servo=s2')")
+
+
+@pytest.mark.ci
+def test_registers_are_read_and_a_doubtful_value_is_written_by_the_second_button(comb, tab):
+    line = comb[0]
+    before, limit = line.tables[2][11], "document.querySelector('tr[data-register=temperature_limit]')"
+    tab.click("tr[data-servo=s2] td:nth-child(2)")
+    tab.wait_for("document.querySelector('aside h2').textContent === 's2'")
     tab.click("aside button", "Read its registers")
-    tab.wait_for(f"document.querySelector('aside table').textContent.includes('{comb[0].tables[2][11]} °C')")
+    tab.wait_for(f"{limit}?.textContent.includes('{before} °C')")
+    tab.run(f"{limit}.scrollIntoView(), {limit}.click()")
+    tab.wait_for("document.querySelector('input[title=counts]').value === '70'")
+    tab.run("document.querySelector('input[title=counts]').value = '80'")
+    tab.click("aside button", "Write")
+    tab.wait_for(f"{TEXT}.includes('protects the servo less than the 70')")
+    assert line.tables[2][11] == before
+    tab.click("aside button", "Write it all the same")
+    wait_until(lambda: line.tables[2][11] == 80)
+    tab.wait_for(f"{limit}.textContent.includes('80 °C')")
+    line.tables[2][11] = before
 
 
 @pytest.mark.ci

@@ -253,6 +253,17 @@ class Bus(ABC):
         held = f"holds {found.data.hex(' ') or 'nothing'} at address {address} after writing {data.hex(' ')}"
         raise ServoFault(id, protocol.error(found.error), "check register, value and lock", held)
 
+    def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
+        """Write that waits for `action`."""
+        self._note_eeprom(id, address, len(data))
+        return self.instruct(
+            id, Instruction.REG_WRITE, self.protocol(id).write_params(address, data), answered=answered
+        )
+
+    def action(self, id: int = BROADCAST, *, answered: bool = True) -> Reply | None:
+        """Execute the waiting writes, all at the same moment when broadcast."""
+        return self.instruct(id, Instruction.ACTION, answered=answered)
+
     def instruct(self, id: int, code: int, params: bytes = b"", *, answered: bool = True) -> Reply | None:
         """Send any other instruction that is answered without data (factory reset, reboot, clear)."""
         frame = self.protocol(id).encode(id, code, params)

@@ -82,6 +82,16 @@ def _nobody_answers_a_broadcast(bus: Bus, id: int, absent: int) -> None:
     assert bus.read(id, _spare(bus, id), 1).data == before, "the servo has taken its part of the sync write"
 
 
+def _a_registered_write_waits_for_its_action(bus: Bus, id: int, absent: int) -> None:
+    before = bus.read(id, _spare(bus, id), 1).data
+    other = b"\x00" if before == b"\x01" else b"\x01"
+    bus.reg_write(id, _spare(bus, id), other)
+    assert bus.read(id, _spare(bus, id), 1).data == before, "nothing happens before the action"
+    bus.action()
+    assert bus.read(id, _spare(bus, id), 1).data == other, "the action has carried it out"
+    bus.write(id, _spare(bus, id), before)
+
+
 class _Losses:
     """Loses the next transactions of a bus, by plan: the question ("question") or the answer ("answer")."""
 

@@ -1,7 +1,7 @@
 """What people at the page ask for until the robot's step has time for it, and what a robot can be asked for.
 
 Everything goes through the servo's own set-points, so limits of the rig hold. What is beyond them, or no number, is
-refused: who has typed it meant something else.
+refused: who has typed it meant something else. So are registers that would go around them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,33 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from axbridge import minimum_jerk
+from axbridge.bus.commission import write_register
 from axbridge.config.register_units import in_units
 from axbridge.errors import AxBridgeError, BusError, ControlWarning, UsageError
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
 
 _FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
+_ALONE = "`axbridge servo write`, when no robot is open"
+_NOT_HERE = {  # what a register would go around, and where it is done instead
+    "id": "`axbridge servo set-id`", "baud_rate": "`axbridge servo set-baud`", "goal_position": "its slider",
+    "moving_speed": "its speed limit", "torque_limit": "its torque limit", "torque_enable": "its torque switch",
+    "profile_velocity": "its speed limit", "profile_acceleration": "its acceleration limit",
+    "goal_pwm": "its torque limit",
+    **dict.fromkeys((
+        "cw_angle_limit", "ccw_angle_limit", "status_return_level", "operating_mode", "drive_mode", "homing_offset",
+        "min_position_limit", "max_position_limit", "goal_velocity", "goal_current", "secondary_shadow_id",
+        "protocol_type", "bus_watchdog",
+    ), _ALONE),
+}  # fmt: skip
+# they protect the servo: above the factory's they do less
+_HIGHEST = {"temperature_limit", "max_voltage_limit", "max_torque", "pwm_limit", "current_limit"}
+_LOWEST = {"min_voltage_limit"}  # below it likewise
+_BITS = {"shutdown"}  # without one of its bits likewise
 
 Job = Iterator[None]  # a request that takes several steps: it goes on by one `yield` a step
 Request = Callable[[], "Job | None"]
-RegisterRow = tuple[int, str, int, str]  # address, name, counts, in units
+RegisterRow = tuple[int, str, int, str, str]  # address, name, counts, in units, "rw" or "r"
 
 _END: Job = iter(())  # what a job gives that has come to its end
 
@@ -188,9 +205,32 @@ class Actions:
             if number % 2:
                 yield
         take([
-            (entry.address, key, values[key], in_units(profile, key, values))
+            (entry.address, key, values[key], in_units(profile, key, values), entry.access.lower())
             for key, entry in profile.registers.items()
         ])  # fmt: skip
+
+    def doubt(self, name: str, register: str, value: int) -> str:
+        """Why somebody should think twice before this is written, in a sentence; "" if there is no reason.
+
+        Limits that lie beyond the factory's let a servo heat, starve or push more than its maker thought good for it.
+        """
+        entry = self._robot.rig.profile_of(self._robot[name].config).registers.get(register)
+        factory = None if entry is None else entry.initial
+        if not isinstance(factory, int):
+            return ""
+        above, below = register in _HIGHEST and value > factory, register in _LOWEST and value < factory
+        if not (above or below or (register in _BITS and factory & ~value)):
+            return ""
+        less = f"{register} {value} protects the servo less than the {factory} from its factory"
+        return f"{name}: {less}, also after the power was off"
+
+    def write(self, name: str, register: str, value: int) -> str:
+        """Set one register as `axbridge servo write` does: read, refuse, write, verify. What was done, in words."""
+        if register in _NOT_HERE:
+            raise UsageError(f"{register} is not written here", f"use {_NOT_HERE[register]}")
+        drive = self._robot[name].dynamixel  # `Servo.write` neither spares the EEPROM nor verifies
+        worn = write_register(drive.bus, drive.id, drive.profile, register, value)
+        return f"{name}: {register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else "")
 
 
 def _checked(share: float) -> float:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from axbridge.errors import AxBridgeError, UsageError
 from axbridge.file_reading import reading
@@ -24,7 +26,8 @@ _DURATIONS = 0.1, 60.0  # s of a way to a pose
 _PACES = 0.1, 4.0  # of moves
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "servo": str, "servos": list, "on": bool, "to": (int, float), "share": (int, float), "pose": str, "mirror": bool,
-    "seconds": (int, float), "name": str, "file": str, "pace": (int, float),
+    "seconds": (int, float), "name": str, "file": str, "pace": (int, float), "register": str, "counts": str,
+    "sure": bool,
 }  # fmt: skip
 
 
@@ -33,11 +36,13 @@ class Commands:
 
     Attributes:
         poses: Those that were saved.
+        doubt: Servo and register of the value that somebody must confirm before it is written; None: none.
     """
 
     def __init__(self, page: LivePage) -> None:
         self._page, self._robot = page, page.robot
         self.poses = PoseFile(Path(f"{page.robot.name}.poses.json"))
+        self.doubt: tuple[str, str, int] | None = None
         act, ask = page.actions, page.desk.ask
         self._known: dict[str, tuple[Callable[..., object], tuple[str, ...]]] = {
             "release": (page.release, ()),
@@ -56,6 +61,7 @@ class Commands:
             "stop_move": (page.stop_move, ()),
             "recover": (lambda servo: ask("recover", self._robot[servo].recover), ("servo",)),
             "registers": (self._registers, ("servo",)),
+            "write": (self._write, ("servo", "register", "counts", "sure")),
             "record": (self._record, ("name",)),
             "record_end": (page.stop_recording, ()),
         }
@@ -106,11 +112,28 @@ class Commands:
 
     def _registers(self, servo: str) -> None:
         known = self._robot[servo]  # an error names those that there are
+        self._page.desk.ask(
+            "registers", lambda: self._page.actions.registers(known.name, lambda rows: self._show(servo, rows))
+        )
 
-        def show(rows: Sequence[RegisterRow]) -> None:
-            self._page.server.publish("registers", json.dumps({"registers": True, "servo": servo, "rows": rows}))
+    def _show(self, servo: str, rows: Sequence[RegisterRow]) -> None:
+        self._page.server.publish("registers", json.dumps({"registers": True, "servo": servo, "rows": rows}))
 
-        self._page.desk.ask("registers", lambda: self._page.actions.registers(known.name, show))
+    def _write(self, servo: str, register: str, counts: str, sure: bool) -> None:
+        if not re.fullmatch(r"-?[0-9]{1,6}", counts):
+            raise AxBridgeError(f"{counts!r} is no whole number: nothing is written", "give counts, not units")
+        asked = servo, register, int(counts)
+        doubt = self._page.actions.doubt(*asked)
+        confirmed, self.doubt = sure and self.doubt == asked, asked if doubt else None
+        if doubt and not confirmed:
+            raise AxBridgeError(doubt, "nothing is written yet: press the second button if you mean it")
+        self.doubt = None
+
+        def write() -> Any:
+            self._page.tell(self._page.actions.write(*asked))
+            return self._page.actions.registers(servo, lambda rows: self._show(servo, rows))
+
+        self._page.desk.ask("registers", write)
 
     def _record(self, name: str) -> None:
         file = Path(name.strip()).name  # in the folder where one started, and nowhere else
