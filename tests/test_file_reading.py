@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from axbridge.config import toml_tables
-from axbridge.config.mesh import read_mesh
-from axbridge.config.urdf import read_tree
-from axbridge.config.urdf_parameters import filled
+from axbridge.config.rig import filled
+from axbridge.config.urdf import read_mesh, read_tree
 from axbridge.errors import AxBridgeError, ProfileError, RecordingError, RigWarning, UsageError
 from axbridge.export.bam import from_bam
 from axbridge.file_reading import controls, printable, reading

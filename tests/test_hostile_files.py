@@ -24,14 +24,12 @@ from axbridge.comparison.findings import headline
 from axbridge.comparison.page import table_text
 from axbridge.comparison.recorded_runs import written_in
 from axbridge.comparison.tables import deviation_table, provenance_table, response_tables
-from axbridge.config.mesh import read_mesh
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.rig import Rig
+from axbridge.config.rig import Parameter, Rig, filled
 from axbridge.config.rig_check import check_rig
 from axbridge.config.toml_tables import shipped
-from axbridge.config.urdf import read_shapes, read_tree, with_checked_meshes
-from axbridge.config.urdf_parameters import Parameter, filled
+from axbridge.config.urdf import read_mesh, read_shapes, read_tree, with_checked_meshes
 from axbridge.errors import AxBridgeError, RigWarning
 from axbridge.export.bam import from_bam
 from axbridge.file_reading import controls

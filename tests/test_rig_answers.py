@@ -7,7 +7,7 @@ import axbridge
 from axbridge.cli.verify_steps import suited
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import check_rig, positive_ways
-from axbridge.config.rig_copy import copy_rig
+from axbridge.config.rig_edit import copy_rig
 from axbridge.motion.gait import Gait, Walk
 from axbridge.motion.mirror import signs
 from axbridge.recording.provenance import describe, rig_of

@@ -28,7 +28,7 @@ from axbridge.comparison.comparison import compare
 from axbridge.comparison.html import write_html
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
-from axbridge.config.rig_copy import copy_rig
+from axbridge.config.rig_edit import copy_rig
 from axbridge.motion.files import load_move
 from tests.support.browser import browsing
 from tests.support.hand import led

@@ -12,7 +12,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, MISUSE, run
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
-from axbridge.config.rig_copy import copy_rig
+from axbridge.config.rig_edit import copy_rig
 from tests.support.hand import led
 from tests.support.robot_files import write_feetech_comb
 from tests.support.waiting import until

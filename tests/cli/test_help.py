@@ -14,8 +14,7 @@ import typer.main
 from axbridge.cli import help as listed
 from axbridge.cli.app import app, run
 from axbridge.cli.help import EXAMPLES
-from axbridge.config.profile import FirmwareProfile
-from axbridge.config.register_units import in_units
+from axbridge.config.profile import FirmwareProfile, in_units
 from axbridge.recording.stored import open_recording
 from tests.support.warm import serving, start
 

@@ -10,7 +10,7 @@ from axbridge.cli.app import DONE, HARDWARE, MISUSE, run
 from axbridge.config.instructions import Instruction
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
-from axbridge.config.rig_copy import copy_rig
+from axbridge.config.rig_edit import copy_rig
 from tests.support.hand import led
 from tests.support.pty_line import READ, PtyLine
 from tests.support.waiting import until

@@ -43,7 +43,7 @@ from axbridge.config.instructions import Instruction
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
-from axbridge.config.rig_copy import copy_rig
+from axbridge.config.rig_edit import copy_rig
 from axbridge.errors import UsageError
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from axbridge.config.mesh import read_mesh
-from axbridge.config.urdf import with_checked_meshes
+from axbridge.config.urdf import read_mesh, with_checked_meshes
 from axbridge.errors import RigError
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.choice import build_engine

@@ -8,7 +8,7 @@ import pytest
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.servo.columns import Command, State
-from axbridge.servo.feed_forward import goal_offset
+from axbridge.servo.steady import goal_offset
 from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engines.pendulums import Pendulums
 

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from axbridge.servo import checks
-from axbridge.servo.setpoints import Limits, couplings, scaled
-from axbridge.servo.velocity_pid import VelocityController
+from axbridge.servo.setpoints import Limits, VelocityController, couplings, scaled
 
 
 def test_the_limits_of_coupled_motors_are_the_first_ones_by_the_ratio_of_their_multipliers():

@@ -17,11 +17,10 @@ from axbridge.cli.by_hand import BACK, KEYS, MOVE, SKIP, YES, Ended, Hand, ask, 
 from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.options import JsonOption, PortOption, RigOption, YesOption, servos_of, shared
 from axbridge.cli.progress import progress
-from axbridge.config.rig import Rig
+from axbridge.config.rig import Rig, split_options
 from axbridge.config.rig_check import check_rig
 from axbridge.config.rig_edit import Value, edited
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.config.urdf_parameters import split_options
 from axbridge.errors import UsageError
 from axbridge.files import check_writable, replacing
 from axbridge.robot.calibration import ENOUGH, Mounting, changes, check_whole, rig_of_bus

@@ -15,12 +15,11 @@ from axbridge.cli.help import Verbs
 from axbridge.cli.list_ import shipped_rigs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigArgument, lined_up
 from axbridge.config.model import toml_value
-from axbridge.config.rig import Rig
+from axbridge.config.rig import Rig, split_options
 from axbridge.config.rig_check import check_rig
-from axbridge.config.rig_copy import copy_rig
+from axbridge.config.rig_edit import copy_rig
 from axbridge.config.rig_schema import rig_schema
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.config.urdf_parameters import split_options
 from axbridge.errors import UsageError
 from axbridge.file_reading import printable
 from axbridge.files import check_new, write_whole

@@ -26,8 +26,7 @@ from axbridge.cli.help import Verbs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, YesOption, servo_of, shared
 from axbridge.cli.progress import progress
 from axbridge.config.instructions import Instruction
-from axbridge.config.profile import FirmwareProfile
-from axbridge.config.register_units import in_units
+from axbridge.config.profile import FirmwareProfile, in_units
 from axbridge.config.registers import ADDRESSES, Address
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, HardwareError, UsageError

@@ -7,6 +7,7 @@ unit the key says.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -20,6 +21,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig_tables import (
     BusConfig,
+    Parameter,
     RobotConfig,
     SafetyConfig,
     SensorConfig,
@@ -28,9 +30,8 @@ from axbridge.config.rig_tables import (
     WebotsConfig,
     WorldConfig,
 )
-from axbridge.config.urdf_parameters import Parameter, filled, split_options
 from axbridge.errors import ProfileError, RigError
-from axbridge.file_reading import reading
+from axbridge.file_reading import printable, reading, regular
 from axbridge.units import baud_register
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 
 FOLDER = "hil_rigs"
+_OPTIONS = re.compile(r"(.+?):(\w+=[^,=:/\\]*(?:,\w+=[^,=:/\\]*)*)")  # and no drive letter of a path
+_LONGEST = 60  # characters of what stands in the braces that are shown
+_PLACE = re.compile(r"\$\{([^{}]*)\}")
 
 
 class Rig(toml_tables.TomlTable):
@@ -410,3 +414,34 @@ def _unique(
             why = f"{value!r} appears twice{where}; every {table} needs its own"
             raise toml_tables.Misfit(f"{table}.{index}.{key}", why, f"give one of the two another {key}")
         seen.add((where, value))
+
+
+def split_options(rig: str | Path) -> tuple[str | Path, dict[str, float]]:
+    """A rig's name or path, and the parameters behind it: ``pendulum:mass=0.2,length=0.15``."""
+    found = _OPTIONS.fullmatch(str(rig))
+    if found is None:
+        return rig, {}
+    values = {}
+    for option in found[2].split(","):
+        name, _, value = option.partition("=")
+        try:
+            values[name] = float(value)
+        except ValueError:
+            raise RigError(found[1], f"parameters.{name}", f"{value!r} is no number", f"write {name}=0.1") from None
+    return found[1], values
+
+
+def filled(urdf: Path, parameters: Mapping[str, Parameter], rig: Path) -> str:
+    """Text of a URDF with a rig's parameters in it."""
+    known = f"parameters of the rig: {', '.join(parameters) or 'none'}; add others to [parameters]; no arithmetic"
+    with reading(partial(RigError, urdf, ""), known):
+        text = regular(urdf).read_text(encoding="utf-8-sig")
+    named = _PLACE.findall(text)
+    for name in named:
+        if name not in parameters:
+            raise RigError(urdf, "", f"${{{printable(name)[:_LONGEST]}}} names no parameter", known)
+    for name in parameters:
+        if name not in named:
+            why = f"{urdf.name} has no ${{{name}}}"
+            raise RigError(rig, f"parameters.{name}", why, "use it there, or leave it out")
+    return _PLACE.sub(lambda found: repr(parameters[found[1]].value), text)

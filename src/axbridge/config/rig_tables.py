@@ -6,6 +6,7 @@ Angles are rad, lengths m, torques N·m, times in the unit the key says.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -35,6 +36,36 @@ class BusConfig(toml_tables.TomlTable):
     supply_voltage: float = Field(default=11.1, gt=0, le=24)
     supply_resistance: float = Field(default=0.0, ge=0)
     bus_timing: Literal["wire", "none"] = "wire"
+
+
+class Parameter(toml_tables.TomlTable):
+    """A number that the URDF names as ``${name}``; in a rig also just the number.
+
+    Attributes:
+        value: What it is, unless somebody says otherwise.
+        unit: Its unit, for messages.
+        min: Lowest that makes sense.
+        max: Highest.
+    """
+
+    value: float
+    unit: str = ""
+    min: float | None = None
+    max: float | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_number(cls, data: Any) -> Any:
+        return data if isinstance(data, Mapping) else {"value": data}
+
+    @model_validator(mode="after")
+    def _check_range(self) -> Parameter:
+        low = -math.inf if self.min is None else self.min
+        high = math.inf if self.max is None else self.max
+        if not low <= self.value <= high:
+            why = f"{self.value:g} is outside {low:g}..{high:g} {self.unit}".rstrip()
+            raise toml_tables.Misfit("value", why, "correct it")
+        return self
 
 
 class WorldConfig(toml_tables.TomlTable):
@@ -280,31 +311,17 @@ class ServoConfig(toml_tables.TomlTable):
     resolution: float = Field(default=0.0, ge=0)
     noise: float = Field(default=0.0, ge=0)
 
-    @field_validator("name")
-    @classmethod
-    def _check_name(cls, value: str) -> str:
-        if value.count("::") > 1:
-            raise ValueError(
-                f"{value!r} has more than one `::`: base::member couples servos; write it once, or not at all"
-            )
-        return value
-
-    @field_validator("acceleration")
-    @classmethod
-    def _check_acceleration(cls, value: float) -> float:
-        if value < 0 and value != -1:
-            raise ValueError(f"acceleration {value} must be positive, or -1 for unlimited")
-        return value
-
-    @field_validator("control_pid")
-    @classmethod
-    def _check_gains(cls, value: tuple[float, float, float]) -> tuple[float, float, float]:
-        if value[0] <= 0 or min(value) < 0:
-            raise ValueError(f"P must be positive, I and D not negative: {list(value)}")
-        return value
-
     @model_validator(mode="after")
-    def _check_limits(self) -> ServoConfig:
+    def _check(self) -> ServoConfig:
+        if self.name.count("::") > 1:
+            why = f"{self.name!r} has more than one `::`: base::member couples servos"
+            raise toml_tables.Misfit("name", why, "write it once, or not at all")
+        if self.acceleration < 0 and self.acceleration != -1:
+            why = f"acceleration {self.acceleration} must be positive, or -1 for unlimited"
+            raise toml_tables.Misfit("acceleration", why, "correct it")
+        if self.control_pid[0] <= 0 or min(self.control_pid) < 0:
+            why = f"P must be positive, I and D not negative: {list(self.control_pid)}"
+            raise toml_tables.Misfit("control_pid", why, "correct it")
         for low, high in (("min_position", "max_position"), ("min_stop", "max_stop")):
             if getattr(self, low) > getattr(self, high):
                 why = f"{low} {getattr(self, low)} is above {high} {getattr(self, high)}"

@@ -106,12 +106,12 @@ def find_toml(name: str | Path, folder: str, error: FileError) -> Path:
     """The file meant by a path or by a name in a shipped folder."""
     given = Path(name)
     with reading(partial(error, name, ""), "give a name, or the path of a .toml file"):
-        candidates = [given] if given.suffix == ".toml" or given.is_file() else []
+        places = [given] if given.suffix == ".toml" or given.is_file() else []
         if given.is_dir():
-            candidates.append(given / f"{given.resolve().name}.toml")
+            places.append(given / f"{given.resolve().name}.toml")
         if given.parent == Path():
-            candidates += _shipped_places(str(given), folder)
-        if found := next((path for path in candidates if path.is_file()), None):
+            places += _shipped_places(str(given), folder)
+        if found := next(filter(Path.is_file, places), None):
             return found
     raise error(name, "", "no such file or name", _known(str(name), folder))
 
@@ -179,13 +179,12 @@ def _find_base(base: str, path: Path, folder: str, error: FileError) -> Path:
     """The file that `path` calls its base."""
     with reading(partial(error, path, "base"), 'write base = "NAME", or the path of a .toml'):
         given = path.parent / Path(base).expanduser()
-        if given.suffix == ".toml":
-            candidates = [given]
-        else:
+        places = [given]
+        if given.suffix != ".toml":
             beside = [given.with_name(f"{given.name}.toml"), given / f"{given.name}.toml"]
-            candidates = [file for file in beside if file.resolve() != path]  # a copy may have the name of its base
-            candidates += _shipped_places(base, folder)
-        if found := next((file for file in candidates if file.is_file()), None):
+            places = [file for file in beside if file.resolve() != path]  # a copy may have the name of its base
+            places += _shipped_places(base, folder)
+        if found := next(filter(Path.is_file, places), None):
             return found.resolve()
     raise error(path, "base", f"no {base!r} beside this file, and none of that name", _known(base, folder))
 

@@ -1,7 +1,8 @@
-"""A URDF as numbers: the tree of links and joints that the dynamics need, checked.
+"""A URDF as numbers: the tree of links and joints that the dynamics need, and its shapes and meshes, checked.
 
-PyBullet reads the same file for its world, but silently gives a link without `<inertial>` 1 kg and 1 kg·m², so links
-are checked here first.
+Engines read the same files for their worlds, in C and C++, and trust them. PyBullet silently gives a link without
+`<inertial>` 1 kg and 1 kg·m². So links are checked here first, and of meshes (STL and OBJ) engines get what was
+understood here, in a file of our own, and nothing else.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree as ET
@@ -18,7 +20,6 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.config.mesh import Mesh, read_mesh
 from axbridge.errors import RigError, RigWarning
 from axbridge.file_reading import reading, regular
 from axbridge.rotations import matrix_of_roll_pitch_yaw
@@ -166,7 +167,6 @@ def _tree(path: Path, root: ET.Element, kinematic: Collection[str], *, fixed_bas
             parent.append(index)
     if len(order) != len(links):
         raise RigError(path, _listed(links.keys() - set(order)), "not connected to the base", "join them into one tree")
-    _check_meshes(path, links)
     n = len(order)
     kind, dof = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
     place, turn, axis = np.zeros((n, 3)), np.tile(np.eye(3), (n, 1, 1)), np.tile([1.0, 0.0, 0.0], (n, 1))
@@ -230,7 +230,10 @@ def _shapes(path: Path, root: ET.Element, element: Literal["collision", "visual"
                 raise RigError(path, name, why, f"use one of {', '.join(_SIZES)}")
             file = _mesh_file(path, form) if form.tag == "mesh" else None
             if form.tag == "mesh" and file is None:
-                continue
+                if seen:
+                    continue
+                why = f"the mesh {form.get('filename')!r} of its <collision> is not there"
+                raise RigError(path, name, why, "put the file there, or use a box, cylinder or sphere")
             colour = (
                 None if material is None or not seen else _colour(path, material) or named.get(material.get("name"))
             )
@@ -291,22 +294,12 @@ def with_checked_meshes(
                         changed = True
                         continue
                     for mesh, file in files:
-                        assert file is not None  # `read_tree` has seen to it
+                        assert file is not None  # `_shapes` has seen to it
                         understood = read_mesh(file)
                         if keep is not None:
                             mesh.set("filename", str(keep(understood)))
                             changed = True
         return ET.tostring(root, encoding="unicode") if changed else None
-
-
-def _check_meshes(path: Path, links: Mapping[str, ET.Element]) -> None:
-    """Refuse shapes to touch things with that are not there."""
-    for name, link in links.items():
-        for collision in link.findall("collision"):
-            for mesh in collision.iter("mesh"):
-                if _mesh_file(path, mesh) is None:
-                    why = f"the mesh {mesh.get('filename')!r} of its <collision> is not there"
-                    raise RigError(path, name, why, "put the file there, or use a box, cylinder or sphere")
 
 
 def _mesh_file(path: Path, mesh: ET.Element) -> Path | None:
@@ -448,3 +441,77 @@ def _numbers(path: Path, name: str, text: str, count: int) -> FloatArray:
 
 def _number(path: Path, name: str, text: str) -> float:
     return float(_numbers(path, name, text, 1)[0])
+
+
+_MESHES = (".stl", ".obj")
+_LARGEST = 2_000_000  # triangles: more than any robot has
+_LONGEST = 500_000_000  # bytes: so many triangles as text
+_AGAIN = "export the mesh again, as STL or OBJ"
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Triangles."""
+
+    corners: FloatArray  # (n, 3), in the file's unit
+    # corners of each triangle, (m, 3): the objects of an OBJ file one by one, of each of which Bullet makes a convex
+    # body
+    parts: tuple[IntArray, ...]
+
+    @property
+    def triangles(self) -> IntArray:
+        """All of them, (m, 3)."""
+        return np.concatenate(self.parts)
+
+    def file(self) -> bytes:
+        """Content of an OBJ file that says this."""
+        lines = [f"v {x!r} {y!r} {z!r}" for x, y, z in self.corners.tolist()]
+        for number, part in enumerate(self.parts):
+            lines += [f"o part{number}", *(f"f {a} {b} {c}" for a, b, c in (part + 1).tolist())]
+        return "\n".join(lines).encode()
+
+
+def read_mesh(path: Path) -> Mesh:
+    """Read a mesh: ``.stl`` (binary or text) or ``.obj``."""
+    kind = path.suffix.lower()
+    if kind not in _MESHES:
+        known = "Collada is not read" if kind == ".dae" else "no such kind of mesh is known"
+        raise RigError(path, "", known, "export the mesh as STL or OBJ")
+    with reading(partial(RigError, path, ""), _AGAIN):
+        data = regular(path).read_bytes()
+        if len(data) > _LONGEST:
+            raise ValueError(f"more than {_LONGEST} bytes")
+        parts = _parsed(data, kind)
+        if sum(len(triangles) for _, triangles in parts) > _LARGEST:
+            raise ValueError(f"more than {_LARGEST} triangles")
+        wrong = (
+            "has no triangles"
+            if not parts
+            else "has a corner that is no finite number"
+            if not all(np.isfinite(corners).all() for corners, _ in parts)
+            else "has a triangle of corners that are not there"
+            if any(triangles.min() < 0 or triangles.max() >= len(corners) for corners, triangles in parts)
+            else ""
+        )
+    if wrong:
+        raise RigError(path, "", wrong, _AGAIN)
+    places, index = np.unique(np.concatenate([corners for corners, _ in parts]), axis=0, return_inverse=True)
+    starts = np.cumsum([0, *(len(corners) for corners, _ in parts)])
+    at = index.reshape(-1)
+    return Mesh(places, tuple(at[triangles + start] for (_, triangles), start in zip(parts, starts, strict=False)))
+
+
+def _parsed(data: bytes, kind: str) -> list[tuple[FloatArray, IntArray]]:
+    """Corners and triangles of each part, as trimesh reads them, in the file's order; no other file is opened."""
+    import trimesh
+
+    options = {"skip_materials": True, "split_objects": True, "split_groups": True} if kind == ".obj" else {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # the only word of numpy about a text that is no number
+            scene = trimesh.load_scene(BytesIO(data), file_type=kind[1:], process=False, **options)
+    except Warning as said:
+        raise ValueError(str(said)) from said
+    found = [one for one in scene.geometry.values() if isinstance(one, trimesh.Trimesh) and len(one.faces)]
+    shapes = [(np.asarray(one.vertices, np.float64), np.asarray(one.faces, np.int64)) for one in found]
+    return shapes[::-1] if kind == ".obj" else shapes  # trimesh takes an OBJ's parts from its end

@@ -27,8 +27,7 @@ from axbridge.motion.mirror import signs
 from axbridge.motion.moves import MOST, Key, Move, Page, tracks
 from axbridge.motion.planning import Bounds, check
 from axbridge.servo.columns import Param, pack
-from axbridge.servo.feed_forward import volts_per_radian
-from axbridge.servo.steady import SteadyServo
+from axbridge.servo.steady import SteadyServo, volts_per_radian
 from axbridge.sim.body.inverse_dynamics import Body
 from axbridge.sim.body.kinematics import way_to_base
 from axbridge.units import RPM

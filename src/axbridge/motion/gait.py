@@ -22,7 +22,7 @@ from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree
 from axbridge.errors import RigError, UsageError
 from axbridge.rotations import about
-from axbridge.servo.feed_forward import goal_offset
+from axbridge.servo.steady import goal_offset
 from axbridge.sim.body.inverse_dynamics import BaseMotion, Carrier, carried, wrenches
 from axbridge.sim.body.kinematics import posed
 

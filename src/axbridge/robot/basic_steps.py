@@ -37,8 +37,9 @@ class BasicSteps:
         while now < end:
             tick = tick + self._basic if tick + self._basic < end - 1e-6 else end
             on_time = abs(now / self._basic - round(now / self._basic)) < 1e-9
-            if backend.simulated is not None and self._ideal and on_time:
-                backend.simulated.ideal.control(self._basic / 1000)
+            if backend.simulated is not None and on_time:
+                for joint in backend.simulated.ideal.values():
+                    joint.control(self._basic / 1000)
             backend.clock.sleep_until(start + tick / 1000)
             if self._battery is not None:
                 self._drain((tick - now) / 1000, backend.simulated)

@@ -278,7 +278,7 @@ class Connection:
         if config.drive == "dynamixel":
             return drive_of(self.rig, config, self.backend.buses[config.bus])
         assert simulated is not None  # no other backend was built
-        return IdealDrive(config, simulated.ideal.joints[config.name])
+        return IdealDrive(config, simulated.ideal[config.name])
 
     def _open_sensors(self, seed: int) -> dict[str, Sensor]:
         """Those that the backend has, by name: in the simulator all, on a real robot those with a port."""

@@ -55,44 +55,41 @@ def is_no_angle(request: float, low: float, high: float) -> bool:
 
 def velocity(request: float, maximum: float, *, endless: bool) -> Checked:
     """A velocity set-point, clipped to ±`maximum`; negative only in velocity control (`endless`)."""
-    if math.isnan(request):
-        return Checked(None, "velocity must not be NaN; the old one stays")
-    value = float(request)
-    if value < 0 and not endless:
-        return Checked(None, f"negative velocity {value:g} in position control; the old one stays")
-    if abs(value) > maximum:
-        return Checked(math.copysign(maximum, value), f"requested velocity {value:g} exceeds max_velocity {maximum:g}")
-    return Checked(value)
+    if request < 0 and not endless:
+        return Checked(None, f"negative velocity {request:g} in position control; the old one stays")
+    return _clipped(request, maximum, "velocity", f"max_velocity {maximum:g}")
 
 
 def acceleration(request: float) -> Checked:
     """An acceleration limit; -1 = none."""
-    value = float(request)
-    if math.isnan(value) or (value < 0 and value != -1):
-        return Checked(None, f"acceleration must be positive, or -1 for unlimited, not {value:g}; the old one stays")
-    return Checked(-1.0 if math.isinf(value) else value)
+    if math.isnan(request) or (request < 0 and request != -1):
+        return Checked(None, f"acceleration must be positive, or -1 for unlimited, not {request:g}; the old one stays")
+    return Checked(-1.0 if math.isinf(request) else float(request))
 
 
 def available_torque(request: float, maximum: float) -> Checked:
     """A torque limit, clipped to `maximum`."""
-    value = float(request)
-    if math.isnan(value) or value < 0:
-        return Checked(None, f"available torque must be positive, not {value:g}; the old one stays")
-    if value > maximum:
-        return Checked(maximum, f"requested available torque {value:g} exceeds max_torque {maximum:g}")
-    return Checked(value)
+    if math.isnan(request) or request < 0:
+        return Checked(None, f"available torque must be positive, not {request:g}; the old one stays")
+    return _clipped(request, maximum, "available torque", f"max_torque {maximum:g}")
 
 
 def torque(request: float, available: float) -> Checked:
     """A torque to apply, clipped to ±`available`."""
-    value = float(request)
-    if math.isnan(value):
-        return Checked(None, "torque must not be NaN; the old one stays")
-    if abs(value) > available:
-        return Checked(
-            math.copysign(available, value), f"requested torque {value:g} exceeds the available torque {available:g}"
-        )
-    return Checked(value)
+    return _clipped(request, available, "torque", f"the available torque {available:g}")
+
+
+def duty(request: float) -> Checked:
+    """A duty, clipped to -1..1."""
+    return _clipped(request, 1.0, "duty", "full duty, 1")
+
+
+def _clipped(request: float, most: float, what: str, limit: str) -> Checked:
+    if math.isnan(request):
+        return Checked(None, f"{what} must not be NaN; the old one stays")
+    if abs(request) > most:
+        return Checked(math.copysign(most, request), f"requested {what} {request:g} exceeds {limit}")
+    return Checked(float(request))
 
 
 def gains(p: float, i: float, d: float) -> str:
@@ -104,11 +101,3 @@ def gains(p: float, i: float, d: float) -> str:
     if not (0 <= i < math.inf and 0 <= d < math.inf):
         return f"the I and D gains must not be negative: {i:g}, {d:g}; the old gains stay"
     return ""
-
-
-def duty(request: float) -> Checked:
-    """A duty, clipped to -1..1."""
-    if math.isnan(request):
-        return Checked(None, "duty must not be NaN; the old one stays")
-    value = float(min(max(request, -1.0), 1.0))
-    return Checked(value, "" if value == request else f"duty {request:g} is beyond -1..1")

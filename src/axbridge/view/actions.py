@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from axbridge import minimum_jerk
 from axbridge.bus.commission import write_register
-from axbridge.config.register_units import in_units
+from axbridge.config.profile import in_units
 from axbridge.errors import AxBridgeError, BusError, ControlWarning, UsageError
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from axbridge.comparison.page import ALONE, web
-from axbridge.config.mesh import read_mesh
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import SLIDES, Shape
+from axbridge.config.urdf import SLIDES, Shape, read_mesh
 
 _PLAIN = (0.55, 0.58, 0.62)  # of shapes without a colour
 _MOST = 20_000  # triangles of a mesh; of one with more its hull is drawn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
@@ -13,12 +13,12 @@ from axbridge.servo.steady import SteadyServo
 from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Engine, Scene
 from axbridge.sim.engines.choice import build_engine
-from axbridge.sim.engines.ideal_joints import IdealBank, IdealJoint
+from axbridge.sim.engines.ideal_joints import IdealJoint
 
 _PENDULUM_STEP = 1 / 240  # s
 
 
-def build_bank(rig: Rig, *, seed: int = 0, ideal: IdealBank | None = None) -> ServoBank:
+def build_bank(rig: Rig, *, seed: int = 0, ideal: Iterable[IdealJoint] | None = None) -> ServoBank:
     """The bank of a rig's Dynamixels in its world; `ideal` are the joints that have none.
 
     Without a world every Dynamixel swings a pendulum of its own.
@@ -36,8 +36,9 @@ def build_bank(rig: Rig, *, seed: int = 0, ideal: IdealBank | None = None) -> Se
         )
         for config in configs
     ]
-    joints = ideal or IdealBank([IdealJoint(config) for config in rig.servos if config.drive == "ideal"])
-    engine = _engine(rig, configs, joints)
+    if ideal is None:
+        ideal = [IdealJoint(config) for config in rig.servos if config.drive == "ideal"]
+    engine = _engine(rig, configs, list(ideal))
     for config in configs:
         if engine.kinds[engine.joints.index(config.joint)] == "prismatic":
             engine.close()
@@ -78,8 +79,8 @@ def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: Sequence[ServoConfig], 
             warnings.warn(f"{text} at most: it will sink", RigWarning, stacklevel=4)
 
 
-def _engine(rig: Rig, configs: Sequence[ServoConfig], ideal: IdealBank) -> Engine:
-    if rig.world is None and not ideal.joints:
+def _engine(rig: Rig, configs: Sequence[ServoConfig], ideal: list[IdealJoint]) -> Engine:
+    if rig.world is None and not ideal:
         from axbridge.sim.engines.pendulums import Pendulums
 
         return Pendulums(
@@ -89,4 +90,4 @@ def _engine(rig: Rig, configs: Sequence[ServoConfig], ideal: IdealBank) -> Engin
         )
     if rig.world is None:
         raise RigError(rig.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
-    return build_engine(rig.world.engine, Scene.of(rig, list(ideal.joints.values())))
+    return build_engine(rig.world.engine, Scene.of(rig, ideal))

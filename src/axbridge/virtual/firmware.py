@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
 from axbridge.bus.protocols.known import PROTOCOLS
-from axbridge.config.profile import FirmwareProfile
-from axbridge.config.register_units import compliance_slope
+from axbridge.config.profile import FirmwareProfile, compliance_slope
 from axbridge.servo.columns import Command, State
 from axbridge.units import Units
 from axbridge.virtual.alarms import Alarms

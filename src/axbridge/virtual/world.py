@@ -19,7 +19,7 @@ from axbridge.errors import RigError, UnsupportedOperation, UsageError
 from axbridge.servo.columns import State
 from axbridge.sim.bank import Bank
 from axbridge.sim.engine import Engine
-from axbridge.sim.engines.ideal_joints import IdealBank, IdealJoint
+from axbridge.sim.engines.ideal_joints import IdealJoint
 from axbridge.units import baud_register
 from axbridge.virtual.faults import FAULTS, Scene, parse_faults
 from axbridge.virtual.line import Line
@@ -81,13 +81,13 @@ class World:
         bank: Bank | None = None,
     ) -> None:
         self.rig = rig
-        self.ideal: IdealBank = IdealBank([IdealJoint(servo) for servo in rig.servos if servo.drive == "ideal"])
+        self.ideal: dict[str, IdealJoint] = {one.name: IdealJoint(one) for one in rig.servos if one.drive == "ideal"}
         self.engine: Engine | None = None
         self._place: Callable[[int, float], None] | None = None
         if bank is None:
             from axbridge.virtual.assembly import build_bank
 
-            bank = own = build_bank(rig, seed=seed, ideal=self.ideal)
+            bank = own = build_bank(rig, seed=seed, ideal=self.ideal.values())
             self.engine, self._place = own.engine, own.place
         self.bank = bank
         self._now = 0.0

@@ -74,8 +74,7 @@ def test_when_it_is_empty_motors_go_limp_and_sensors_freeze(bench):
     assert servo.position == frozen
     assert servo.position == frozen
     assert robot.battery_energy == 0
-    world = robot.simulation.world.ideal
-    assert world.joints["j0"].position > 0.2  # it has fallen
+    assert robot.simulation.world.ideal["j0"].position > 0.2  # it has fallen
 
 
 def test_an_empty_battery_stays_empty(bench):

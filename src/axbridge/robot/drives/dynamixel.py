@@ -23,9 +23,8 @@ from axbridge.errors import BusError, PortError, ServoFault, UsageError
 from axbridge.robot.drives.drive import Capability, Sample
 from axbridge.robot.drives.shaft_speed import SpeedForecast, TurnCounter
 from axbridge.servo.columns import Param, pack
-from axbridge.servo.setpoints import Limits, Setpoints
+from axbridge.servo.setpoints import Limits, Setpoints, VelocityController, braking_speed, towards
 from axbridge.servo.steady import SteadyServo
-from axbridge.servo.velocity_pid import VelocityController, braking_speed, towards
 from axbridge.units import RPM, Calibration, signed_to_bits
 
 DYNAMIXEL_CAPABILITIES: dict[str, Capability] = {

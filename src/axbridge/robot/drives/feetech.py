@@ -15,8 +15,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import FeetechAddress
 from axbridge.robot.drives.drive import Capability, Sample
 from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES, DynamixelDrive
-from axbridge.servo.setpoints import Setpoints
-from axbridge.servo.velocity_pid import towards
+from axbridge.servo.setpoints import Setpoints, towards
 
 _VELOCITY, _DUTY = {"operating_mode": 1}, {"operating_mode": 2}
 _WHEEL = {"min_position_limit": 0, "max_position_limit": 0}

@@ -10,8 +10,8 @@ from axbridge.sim.engine import Engine, Scene
 
 EngineName: TypeAlias = Literal["auto", "bullet", "mujoco"]
 
-_INSTALLED_BY = {"bullet": "pip install pybullet", "mujoco": "pip install 'mujoco<4'"}
 _PACKAGES = {"bullet": "pybullet", "mujoco": "mujoco"}
+_INSTALLED_BY = {"bullet": "pip install pybullet", "mujoco": "pip install 'mujoco<4'"}
 
 
 def installed() -> list[Literal["bullet", "mujoco"]]:
@@ -22,15 +22,15 @@ def installed() -> list[Literal["bullet", "mujoco"]]:
 
 def chosen(name: EngineName, *, ideal: bool = False) -> Literal["bullet", "mujoco"]:
     """The engine meant: for ``auto`` Bullet where it is installed, else MuJoCo; MuJoCo for `ideal` joints."""
-    if ideal and name == "auto":
-        name = "mujoco"
-    if name != "auto":
-        if find_spec(_PACKAGES[name]) is None:
-            raise UsageError(f'engine = "{name}" is not installed here', f"{_INSTALLED_BY[name]}, or take another")
-        return name
-    for found in installed():
-        return found
-    raise UsageError("no physics engine is installed, so nothing can be simulated", _INSTALLED_BY["mujoco"])
+    found = installed()
+    if name == "auto" and not ideal:
+        if not found:
+            raise UsageError("no physics engine is installed, so nothing can be simulated", _INSTALLED_BY["mujoco"])
+        return found[0]
+    name = "mujoco" if name == "auto" else name
+    if name not in found:
+        raise UsageError(f'engine = "{name}" is not installed here', f"{_INSTALLED_BY[name]}, or take another")
+    return name
 
 
 def build_engine(name: EngineName, scene: Scene) -> Engine:

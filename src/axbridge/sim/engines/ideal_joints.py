@@ -8,13 +8,11 @@ JointParameters.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal
 
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import JointFacts
-from axbridge.servo.setpoints import Setpoints
-from axbridge.servo.velocity_pid import VelocityController
+from axbridge.servo.setpoints import Setpoints, VelocityController
 
 _UNLIMITED = 1e6  # N·m: most torque of a motor that nothing limits
 
@@ -112,15 +110,3 @@ class IdealJoint:
 
     def _drives(self, wanted: Setpoints) -> bool:
         return self.powered and wanted.available_torque > 0 and not math.isnan(wanted.target)
-
-
-class IdealBank:
-    """The ideal joints of a world, in the order of the rig."""
-
-    def __init__(self, joints: Sequence[IdealJoint]) -> None:
-        self.joints: dict[str, IdealJoint] = {joint.name: joint for joint in joints}
-
-    def control(self, h: float) -> None:
-        """Run every joint's controller for a basic step of `h` seconds."""
-        for joint in self.joints.values():
-            joint.control(h)

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.config.mesh import Mesh
-from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
+from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, Mesh, with_checked_meshes
 from axbridge.errors import RigError, SimulationDiverged, UsageError
 from axbridge.jit import as_tuple, jit
 from axbridge.rotations import LinkPose

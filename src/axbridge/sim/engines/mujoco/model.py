@@ -8,8 +8,7 @@ import mujoco
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.config.mesh import read_mesh
-from axbridge.config.urdf import SLIDES, Shape, Tree, read_shapes
+from axbridge.config.urdf import SLIDES, Shape, Tree, read_mesh, read_shapes
 from axbridge.errors import RigError
 from axbridge.sim.engine import Arrangement, Scene
 
