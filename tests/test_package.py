@@ -73,7 +73,7 @@ def test_only_the_lazy_names_and_the_folder_of_verbs_import_what_stands_nowhere(
 
 def test_an_import_by_a_string_or_by_a_public_name_is_an_import(tmp_path):
     for name, text in {
-        "__init__": '_HOME = {"look": "view.page"}\n',
+        "__init__": '_HOMES = {"view.page": ("look",)}\n',
         "low": '"""Not this: `axbridge.high`."""\nimport_module("axbridge.view.page")\n',
         "script": 'CODE = "from axbridge.cli import main\\nmain()"\n',
         "made": 'import_module(f"axbridge.view.{name}")\n',

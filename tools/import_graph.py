@@ -87,8 +87,8 @@ def hidden_imports(source: Path = SOURCE) -> set[str]:
 def public_names(source: Path = SOURCE) -> dict[str, str]:
     """Module of each lazy name of `axbridge`."""
     for node in ast.parse((source / "__init__.py").read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_HOME":
-            return dict(ast.literal_eval(node.value))
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_HOMES":
+            return {name: home for home, names in ast.literal_eval(node.value).items() for name in names}
     return {}
 
 

@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES: dict[str, tuple[str, ...]] = {
+_HOMES = {  # a literal: tools/import_graph.py reads it
     "bus.base": ("Bus",),
     "comparison.comparison": ("compare",),
     "comparison.simulate": ("simulate",),

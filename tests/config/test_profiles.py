@@ -8,29 +8,19 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ProfileError
 from axbridge.virtual.control_table import ControlTable
 
-NAMES = ["ax-12", "ax-12-fw17", "ax-12-fw18", "ax-12-plus", "ax-12a", "ax-12w", "ax-18a", "mx-28"]
-NAMES += ["mx-28-2.0", "scs0009", "sts3215", "sts3215-12v", "sts3250", "xl330-m077", "xl330-m288", "xl430-w250"]
-
-
-def test_these_are_shipped():
-    assert toml_tables.shipped_names("firmware_profiles") == NAMES
+NAMES = toml_tables.shipped_names("firmware_profiles")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_model_that_a_profile_names_comes_along_and_has_its_kind_of_law(name):
-    profile = FirmwareProfile.load(name)
-    law = ServoModel.load(profile.model, profile).controller.law
-    wheel_servo = name == "ax-12w"  # nobody has fitted one
-    assert law == ("state_feedback" if wheel_servo else "compliance" if profile.units_name == "ax" else "pid")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_factory_values_are_values_the_servo_would_take(name):
+def test_factory_values_are_taken_and_the_model_that_a_profile_names_has_its_kind_of_law(name):
     profile = FirmwareProfile.load(name)
     assert profile.name == name
     for key, register in profile.registers.items():
         if isinstance(register.initial, int) and key != "lock":
             assert register.minimum <= register.initial <= register.maximum, key
+    law = ServoModel.load(profile.model, profile).controller.law
+    wheel_servo = name == "ax-12w"  # nobody has fitted one
+    assert law == ("state_feedback" if wheel_servo else "compliance" if profile.units_name == "ax" else "pid")
 
 
 @pytest.mark.parametrize(

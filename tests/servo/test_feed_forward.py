@@ -7,16 +7,15 @@ import pytest
 
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.servo.columns import Command, State
+from axbridge.servo.columns import State
 from axbridge.servo.steady import goal_offset
-from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engines.pendulums import Pendulums
+from tests.support.one_joint import command, factory, servo_bank
 
 GRAVITY = 9.80665
 PROFILES = {name: FirmwareProfile.load(name) for name in ("ax-12a", "mx-28")}
 TICK = 4e-3  # s between two goals
 COUNT, SUPPLY, MASS, LENGTH = math.radians(300) / 1023, 11.1, 0.5, 0.12  # 0.59 N·m with the arm level
-AX = {"slope": 32 * COUNT, "margin": COUNT, "punch": 32 / 1023}
 
 
 def servo(profile, model, **changes):
@@ -26,16 +25,9 @@ def servo(profile, model, **changes):
 def swung(model, profile, goals, start):
     """Angles of a servo with a heavy arm, rad, after every `TICK` of goals, rad."""
     engine = Pendulums(["arm"], time_step=1e-3, mass=MASS, length=LENGTH, start=[start])
-    bank = ServoBank(engine, [BankServo("arm", model, 1, profile.units.position, 0)], [SUPPLY])
-    row = np.zeros(len(Command))
-    row[[Command.TORQUE, Command.TORQUE_LIMIT]] = 1
-    row[[Command.MARGIN_CW, Command.MARGIN_CCW, Command.SLOPE_CW, Command.SLOPE_CCW]] = (
-        AX["margin"], AX["margin"], AX["slope"], AX["slope"],
-    )  # fmt: skip
-    row[Command.PUNCH] = AX["punch"]
-    row[Command.P_GAIN] = 32
+    bank = servo_bank(engine, model, profile=profile, supply=SUPPLY)
+    command(bank, P_GAIN=32, **factory(PROFILES["ax-12a"]))
     found = []
-    bank.set_command(0, row, 0.0)
     for tick, goal in enumerate(goals):
         bank.set_goal(0, goal, 0.0, tick * TICK)
         bank.advance((tick + 1.001) * TICK)

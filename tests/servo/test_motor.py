@@ -13,8 +13,8 @@ from axbridge.errors import ProfileError
 from axbridge.servo.branch_free import decayed, erf
 from axbridge.servo.columns import Param, pack
 from axbridge.servo.friction import Friction, budget
-from axbridge.servo.motor import end_current, fitted_weight, limited_current, mean_torque, relax, temperature_step
-from axbridge.servo.position_laws import approach, asked, compliance, felt, lagging, quantise, state_feedback
+from axbridge.servo.motor import end_current, fitted_weight, limited_current, relax
+from axbridge.servo.position_laws import asked, compliance, felt, lagging
 
 AX = FirmwareProfile.load("ax-12a")
 COUNT = AX.units.position
@@ -24,16 +24,6 @@ def friction(speed=0.0, motor=0.0, external=0.0, **terms):
     values = {"stribeck_speed": 0.2, "stribeck_exponent": 1.0, "load_external": -1.0, **terms}
     law = Friction(*(values.get(name, 0.0) for name in Friction._fields))
     return budget(law, speed, motor, external)
-
-
-def test_no_load_speed_and_stall_are_those_of_the_equations():
-    row = pack(ServoModel.load("lima2009", AX), COUNT)
-    constant, resistance = row[Param.CONSTANT], row[Param.RESISTANCE]
-    torque, damping = mean_torque(0.0, 12.0, 0.0, 0.0, resistance, constant, 1.0)
-    assert torque == pytest.approx(2.59, abs=0.01)  # 12 V / 8 ohm · 0.006810 · 254
-    assert torque / damping * 60 / (2 * math.pi) == pytest.approx(66.2, abs=0.1)  # rpm without friction
-    viscous = row[Param.VISCOUS]
-    assert torque / (damping + viscous) * 60 / (2 * math.pi) == pytest.approx(64.1, abs=0.2)
 
 
 def test_the_electrical_step_is_exact_however_long():
@@ -59,13 +49,6 @@ def test_current_limits_of_the_drive():
     assert limited_current(1.0, 0.0, 0.15, 0.0, 1.0, False, 1e-3) == pytest.approx(0.15)
     assert limited_current(1.0, 0.0, 0.0, 0.5, 0.5, False, 1e-3) == 0.5
     assert limited_current(-3.0, 0.0, 0.0, 0.5, 0.5, True, 1e-3) == -1.0
-
-
-def test_the_winding_warms_with_its_time_constant():
-    temperature = 25.0
-    for _ in range(120_000):
-        temperature = temperature_step(temperature, 25.0, 10.0, 4.0, 120.0, 1e-3)
-    assert temperature == pytest.approx(25 + 40 * (1 - math.exp(-1)), abs=0.1)
 
 
 def test_friction_terms_of_each_law():
@@ -95,23 +78,6 @@ def test_compliance_has_margin_punch_slope_and_two_sides():
     assert law(-0.06) == pytest.approx(-(0.05 + 0.95 * 0.5))
     assert law(1.0) == 1.0
     assert law(-1.0) == -1.0
-
-
-def test_state_feedback_is_equation_six():
-    volts, feedback = state_feedback(1.0, 0.25, 30.0, -1.2)
-    assert volts - feedback * 2.0 == pytest.approx(30 * 0.75 - 1.2 * (0.0 - 2.0))
-
-
-def test_the_moving_speed_limits_the_approach():
-    assert approach(0.0, 1.0, 0.0, 1e-3) == 1.0
-    assert approach(0.0, 1.0, 2.0, 1e-3) == pytest.approx(2e-3)
-    assert approach(1.0, 0.9995, 2.0, 1e-3) == 0.9995
-
-
-@given(st.floats(-10, 10))
-def test_readings_come_in_whole_counts(angle):
-    assert quantise(angle, 0.0) == angle
-    assert abs(quantise(angle, COUNT) - angle) <= COUNT / 2 + 1e-12
 
 
 @pytest.mark.parametrize("value", [math.nan, -1.0, math.inf])

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.servo.columns import Command, Mode, Param, State, friction_of, motor_of, pack
+from axbridge.servo.columns import Mode, Param, State, friction_of, motor_of, pack
 from axbridge.servo.friction import TERMS, budget
 from axbridge.servo.motor import driving, push, warmed
 from axbridge.servo.position_laws import felt
 from axbridge.servo.steady import AT_REST, SteadyServo
-from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engines.pendulums import Pendulums
+from tests.support.one_joint import command, servo_bank
 
 PROFILE = FirmwareProfile.load("ax-12a")
 SUPPLY = 11.1  # V
@@ -157,10 +157,8 @@ def test_a_simulated_arm_falls_stays_or_rises_where_the_algebra_says(law, way):
     assert model.motor.dead_duty < low < 0.95 * lifting
     for duty, moves in ((0.97 * low, -1), (1.03 * low, 0), (0.97 * lifting, 0), (1.03 * lifting, 1)):
         engine = Pendulums(["arm"], time_step=1e-3, mass=0.5, length=0.12, start=[math.pi / 2 * way])
-        bank = ServoBank(engine, [BankServo("arm", model, 1, PROFILE.units.position, 0)], [SUPPLY])
-        row = np.zeros(len(Command))
-        row[[Command.TORQUE, Command.TORQUE_LIMIT, Command.MODE, Command.DUTY]] = 1, 1, Mode.WHEEL_DUTY, duty * way
-        bank.set_command(0, row, 0.0)
+        bank = servo_bank(engine, model, profile=PROFILE, supply=SUPPLY)
+        command(bank, MODE=Mode.WHEEL_DUTY, DUTY=duty * way)
         bank.advance(0.2)
         moved = (float(bank.state[0, State.ANGLE]) - math.pi / 2 * way) * way
         assert (moved > 1e-3) - (moved < -1e-3) == moves, (duty, moved)

@@ -17,11 +17,10 @@ from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording
 from axbridge.servo.columns import Joint
-from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
 from tests.sim.test_chain import write_chain
-from tests.support.one_joint import BV, K_OMEGA, K_THETA, K, L, R, order, write_pendulum
+from tests.support.one_joint import BV, K_OMEGA, K_THETA, K, L, R, order, servo_bank, write_pendulum
 
 pytestmark = pytest.mark.slow
 
@@ -29,11 +28,10 @@ PROFILE = FirmwareProfile.load("ax-12a")
 PLAY, ARMATURE, SUPPLY = math.radians(1.0), 0.004, 9.6
 
 
-def bank_on(world, joints=("shaft",), play=PLAY, **friction):
+def bank_on(world, play=PLAY, **friction):
     motor = {"armature": ARMATURE, "backlash": play}
     model = ServoModel.load("lima2009", PROFILE, {"motor": motor, "friction": {"coulomb": 0.0, **friction}})
-    servos = [BankServo(joint, model, 1, PROFILE.units.position, 0) for joint in joints]
-    return ServoBank(world, servos, [SUPPLY])
+    return servo_bank(world, model, profile=PROFILE)
 
 
 def pendulum(tmp_path, inertia, weight, time_step, start=0.0, gravity=(0.0, 0.0, -9.81), **kinds):
@@ -150,9 +148,8 @@ def test_play_adds_no_energy(tmp_path):
 
 @pytest.mark.parametrize("time_step", [1 / 240, 1e-3])
 def test_a_chain_of_links_as_light_as_a_foot_stays_calm(tmp_path, time_step):
-    joints = ("j0", "j1", "j2")
     urdf = write_chain(tmp_path / "chain.urdf", (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5))
-    bank = bank_on(BulletEngine(Scene(urdf, time_step=time_step)), joints)
+    bank = bank_on(BulletEngine(Scene(urdf, time_step=time_step)))
     goals, fastest = (0.8, -0.6, 0.5), 0.0
     for index, goal in enumerate(goals):
         order(bank, goal, index)

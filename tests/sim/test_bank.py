@@ -2,14 +2,13 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.servo.columns import Command, Joint, Mode, Param, Passive, State
-from axbridge.sim.bank import BankServo, ServoBank
+from axbridge.servo.columns import Joint, Mode, Passive, State
 from axbridge.sim.engines.pendulums import Pendulums
+from tests.support.one_joint import command, factory, servo_bank
 
 AX, MX = FirmwareProfile.load("ax-12a"), FirmwareProfile.load("mx-28")
 K, R, BV = 0.006810 * 254, 8.0, 0.01278
@@ -18,17 +17,7 @@ K, R, BV = 0.006810 * 254, 8.0, 0.01278
 def bank_of(model="lima2009", count=1, supply=12.0, resistance=0.0, mass=1e-3, overrides=None, profile=AX, direction=1):
     engine = Pendulums([f"j{k}" for k in range(count)], time_step=1e-3, mass=mass, length=0.1)
     servo_model = ServoModel.load(model, profile, overrides)
-    servos = [BankServo(f"j{k}", servo_model, direction, profile.units.position, 0) for k in range(count)]
-    return ServoBank(engine, servos, [supply], supply_resistance=[resistance])
-
-
-def command(bank, **columns):
-    row = np.zeros(len(Command))
-    row[[Command.TORQUE, Command.TORQUE_LIMIT]] = 1
-    for name, value in columns.items():
-        row[Command[name]] = value
-    for index in range(len(bank.state)):
-        bank.set_command(index, row, bank.time)
+    return servo_bank(engine, servo_model, profile=profile, supply=supply, direction=direction, resistance=resistance)
 
 
 def test_full_duty_turns_at_the_no_load_speed():
@@ -38,14 +27,6 @@ def test_full_duty_turns_at_the_no_load_speed():
     free = K / R * 12 / (K * K / R + BV)
     assert bank.state[0, State.SPEED] == pytest.approx(free, rel=2e-3)
     assert bank.state[0, State.DUTY] == 1.0
-
-
-def test_a_law_that_does_not_exist_is_an_error_and_not_another_law():
-    bank = bank_of()
-    bank._drives.params[0, Param.LAW] = 7
-    command(bank, GOAL=1.0)
-    with pytest.raises(ValueError, match="position law"):
-        bank.advance(0.1)
 
 
 def test_a_torque_limit_caps_the_duty_in_every_mode():
@@ -105,8 +86,7 @@ def test_the_pid_law_scales_with_the_gain_register():
 
 def test_the_moving_speed_limits_the_approach():
     bank = bank_of("ax12")
-    slope, margin = 32 * AX.units.position, AX.units.position
-    command(bank, GOAL=1.0, SPEED=0.5, SLOPE_CW=slope, SLOPE_CCW=slope, MARGIN_CW=margin, MARGIN_CCW=margin, PUNCH=0.03)
+    command(bank, GOAL=1.0, SPEED=0.5, **factory(AX))
     bank.advance(1.02)
     assert 0.35 < bank.state[0, State.ANGLE] < 0.5
 

@@ -1,6 +1,5 @@
 """The Bioloid: figures, standing, a push, falls."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,6 @@ import numpy as np
 import pybullet
 import pytest
 
-import axbridge
 from tests.support.humanoid import FAST, NO_LOAD, Humanoid
 
 pytestmark = pytest.mark.slow
@@ -46,31 +44,6 @@ def test_the_rigs_are_what_the_generator_writes():
     }
     subprocess.run([sys.executable, ROOT / "tools" / "make_bioloid.py"], check=True)
     assert {path: path.read_bytes() for path in before} == before
-
-
-def test_what_is_seen_of_it_changes_nothing_that_it_does(tmp_path):
-    plain = re.sub(
-        r"    <visual>.*?</visual>\n", "", (ROOT / "hil_rigs/bioloid/bioloid.urdf").read_text(), flags=re.DOTALL
-    )
-    assert "<visual>" not in plain
-    (tmp_path / "bioloid.urdf").write_text(plain)
-    (tmp_path / "bioloid.toml").write_bytes((ROOT / "hil_rigs/bioloid/bioloid.toml").read_bytes())
-    ways = []
-    for rig in ("bioloid", tmp_path / "bioloid.toml"):
-        with axbridge.open(rig) as robot:
-            for servo in robot.values():
-                servo.set_position(servo.config.position)
-            ways.append([[servo.truth for servo in robot.values()] for _ in range(50) if robot.step() != -1])
-    assert ways[0] == ways[1]
-
-
-def test_inertia_with_the_base_free_agrees_with_pybullets_matrix(robot):
-    inertia, _ = robot.world.dynamics()
-    order = np.argsort(robot.world.links)
-    angles = robot.world.state()[0][order].tolist()
-    full = np.array(pybullet.calculateMassMatrix(robot.world.body, angles, **robot.on))
-    free = full[6:, 6:] - full[6:, :6] @ np.linalg.solve(full[:6, :6], full[:6, 6:])
-    assert np.allclose(inertia[np.ix_(order, order)], free, atol=1e-12)
 
 
 def test_it_stands_still(robot):

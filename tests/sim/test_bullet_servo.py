@@ -7,38 +7,21 @@ import pytest
 
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.servo.columns import Command, Mode, State
-from axbridge.sim.bank import BankServo, ServoBank
+from axbridge.servo.columns import Mode, State
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
-from tests.support.one_joint import write_pendulum
+from tests.support.one_joint import command, factory, servo_bank, write_pendulum
 
 pytestmark = pytest.mark.slow
 
 PROFILE = FirmwareProfile.load("ax-12a")
 
 
-def order(bank, goal=None, **columns):
-    """Tell every servo of a bank to go to `goal` (rad), or to go limp."""
-    row = np.zeros(len(Command))
-    row[Command.TORQUE_LIMIT] = 1
-    row[[Command.MARGIN_CW, Command.MARGIN_CCW]] = PROFILE.units.position
-    row[[Command.SLOPE_CW, Command.SLOPE_CCW]] = 32 * PROFILE.units.position
-    row[Command.PUNCH] = 32 / 1023
-    if goal is not None:
-        row[Command.TORQUE] = 1
-        row[Command.GOAL] = goal
-    for name, value in columns.items():
-        row[Command[name]] = value
-    for index in range(len(bank.state)):
-        bank.set_command(index, row, bank.time)
-
-
 def pendulum(tmp_path, inertia, weight_moment, time_step, *, start=0.0, model="lima2009", **motor):
     servo_model = ServoModel.load(model, PROFILE, {"motor": motor})
     urdf = write_pendulum(tmp_path / "pendulum.urdf", inertia, weight_moment)
     world = BulletEngine(Scene(urdf, time_step=time_step, start={"shaft": start}))
-    return ServoBank(world, [BankServo("shaft", servo_model, 1, PROFILE.units.position, 0)], [9.6])
+    return servo_bank(world, servo_model, profile=PROFILE)
 
 
 def watched(bank, duration):
@@ -62,22 +45,18 @@ def test_full_duty_presses_a_joint_on_its_stop_and_lets_go_of_it_at_once(tmp_pat
     """It is not thrown back, and what the stop took is not owed by the motor when it turns the other way."""
     urdf = write_pendulum(tmp_path / "arm.urdf", inertia, 1e-4)
     world = BulletEngine(Scene(urdf, time_step=time_step, stops={"shaft": (-1.0, 1.0)}))
-    bank = ServoBank(
-        world, [BankServo("shaft", ServoModel.load("ax12", PROFILE), 1, PROFILE.units.position, 0)], [11.1]
-    )
-    order(bank, 0.0, MODE=Mode.WHEEL_DUTY, DUTY=1.0)
+    bank = servo_bank(world, ServoModel.load("ax12", PROFILE), profile=PROFILE, supply=11.1)
+    command(bank, MODE=Mode.WHEEL_DUTY, DUTY=1.0)
     _, angles, speeds = watched(bank, 1.0)
     assert angles.max() < 1.0 + 1e-6
     assert speeds[np.argmax(angles > 0.99) :].min() > -1e-3
     assert abs(angles[-1] - 1.0) < 1e-6
-    order(bank, 0.0, MODE=Mode.WHEEL_DUTY, DUTY=-1.0)
+    command(bank, MODE=Mode.WHEEL_DUTY, DUTY=-1.0)
     _, back, _ = watched(bank, 0.3)
     bank.close()
     world = BulletEngine(Scene(urdf, time_step=time_step, start={"shaft": 1.0}))  # the same without a stop behind it
-    free = ServoBank(
-        world, [BankServo("shaft", ServoModel.load("ax12", PROFILE), 1, PROFILE.units.position, 0)], [11.1]
-    )
-    order(free, 0.0, MODE=Mode.WHEEL_DUTY, DUTY=-1.0)
+    free = servo_bank(world, ServoModel.load("ax12", PROFILE), profile=PROFILE, supply=11.1)
+    command(free, MODE=Mode.WHEEL_DUTY, DUTY=-1.0)
     _, expected, _ = watched(free, 0.3)
     free.close()
     assert back[-1] == pytest.approx(expected[-1], abs=0.01)
@@ -85,7 +64,7 @@ def test_full_duty_presses_a_joint_on_its_stop_and_lets_go_of_it_at_once(tmp_pat
 
 def test_a_command_acts_after_the_models_latency(tmp_path):
     bank = pendulum(tmp_path, 7.2e-4, 0.0001, 1 / 240, model="ax12")
-    order(bank, 1.0)
+    command(bank, GOAL=1.0, **factory(PROFILE))
     bank.advance(0.0195)
     assert bank.state[0, State.DUTY] == 0
     bank.advance(0.022)
@@ -95,7 +74,7 @@ def test_a_command_acts_after_the_models_latency(tmp_path):
 
 def test_a_brown_out_weakens_the_servo_at_once(tmp_path):
     bank = pendulum(tmp_path, 7.2e-4, 0.081, 1 / 240)
-    order(bank, 1.0)
+    command(bank, GOAL=1.0, **factory(PROFILE))
     bank.advance(0.5)
     bank.supply[0] = 0.0
     bank.advance(0.9)
@@ -106,11 +85,11 @@ def test_a_brown_out_weakens_the_servo_at_once(tmp_path):
 
 def test_the_strict_model_overshoots_and_falls_as_in_simtwo(tmp_path):
     bank = pendulum(tmp_path, 7.2e-4, 0.081, 1e-3, model="lima2009-strict")
-    order(bank, math.pi / 2)
+    command(bank, GOAL=math.pi / 2)
     _, angles, _ = trace(bank, 1.0)
     assert math.degrees(angles.max()) - 90 == pytest.approx(3.8, abs=0.3)
     for start, expected in ((45, 0.30), (90, 0.40), (135, 0.55)):
         bank = pendulum(tmp_path, 7.2e-4, 0.081, 1e-3, start=math.radians(start), model="lima2009-strict")
-        order(bank)
+        command(bank, TORQUE=0)
         times, angles, _ = trace(bank, 0.8)
         assert times[np.argmax(angles < math.radians(5))] == pytest.approx(expected, abs=0.02)

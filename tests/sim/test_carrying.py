@@ -11,13 +11,13 @@ from axbridge.sim.body.kinematics import posed
 
 BIOLOID = Rig.load("bioloid")
 TREE = read_tree(BIOLOID.urdf_path(), fixed_base=False)
-NAMES = [joint.name for joint in TREE.joints]
+NAMES = TREE.names
 COLUMNS = {side: [NAMES.index(f"{side}_{joint}") for joint in ("hip_twist", *JOINTS)] for side in ("left", "right")}
 
 
 def at_rest(angles, feet, aside=0.0):
     """Torques of the Bioloid in a pose, N·m by joint, with feet at these y, m, and its centre of mass so far aside."""
-    pose = np.array([[angles.get(name, 0.0) for name in NAMES]])
+    pose = TREE.pose(angles)[None]
     centre = posed(TREE, pose).centre[0]
     still = np.zeros((1, 3))
     place = np.array([[-centre[0], aside - centre[1], 0.3]])
@@ -28,19 +28,7 @@ def at_rest(angles, feet, aside=0.0):
     return dict(zip(NAMES, carried(TREE, taken, place, legs).torque[0].tolist(), strict=True))
 
 
-STANDING = {servo.joint: servo.position for servo in BIOLOID.servos}
-
-
-def test_on_both_feet_each_leg_carries_what_a_robot_on_flat_feet_takes():
-    body = Body.of(BIOLOID, STANDING)
-    names = [joint.name for joint in body.tree.joints]
-    pose = np.array([[STANDING.get(name, 0.0) for name in names]])
-    zero = np.zeros_like(pose)
-    torque = dict(zip(names, body.effort(pose, zero, zero).torque[0].tolist(), strict=True))
-    found = at_rest(STANDING, {"left": 0.0385, "right": -0.0385})
-    for joint in ("hip_swing", "knee", "ankle_swing"):
-        assert found[f"left_{joint}"] == pytest.approx(torque[f"left_{joint}"], abs=5e-3)
-        assert found[f"left_{joint}"] == pytest.approx(found[f"right_{joint}"], abs=1e-6)
+STANDING = BIOLOID.start
 
 
 def test_on_one_foot_its_hip_carries_the_body_and_the_other_one_its_leg_alone():
@@ -52,14 +40,17 @@ def test_on_one_foot_its_hip_carries_the_body_and_the_other_one_its_leg_alone():
 
 def test_at_rest_the_zero_moment_point_is_below_the_centre_of_mass_and_both_legs_carry_alike():
     body = Body.of(BIOLOID, STANDING)
-    names = [joint.name for joint in body.tree.joints]
-    rest = np.array([[STANDING[name] for name in names]])
+    names = body.tree.names
+    rest = body.tree.pose(STANDING)[None]
     found = body.effort(rest, np.zeros_like(rest), np.zeros_like(rest))
     soles = (body.soles[0].low + body.soles[0].high) / 2
     ahead = posed(body.tree, rest).centre[0, 0] - soles[0]
     assert found.zmp[0] == pytest.approx([ahead, 0.0], abs=1e-6)
     assert found.slip == pytest.approx(0.0, abs=1e-9)
+    carried_by = at_rest(STANDING, {"left": 0.0385, "right": -0.0385})
     for joint in ("hip_swing", "knee", "ankle_swing"):
         left, right = (found.torque[0, names.index(f"{side}_{joint}")] for side in ("left", "right"))
         assert left == pytest.approx(right, abs=1e-6)
+        assert carried_by[f"left_{joint}"] == pytest.approx(left, abs=5e-3)
+        assert carried_by[f"left_{joint}"] == pytest.approx(carried_by[f"right_{joint}"], abs=1e-6)
     assert abs(found.torque[0, names.index("left_knee")]) > 0.05

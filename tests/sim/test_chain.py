@@ -9,15 +9,14 @@ from scipy.integrate import solve_ivp
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import UsageError
-from axbridge.servo.columns import Command
-from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
+from tests.support.one_joint import BV, K, R, order, servo_bank
 
 pytestmark = pytest.mark.slow
 
 PROFILE = FirmwareProfile.load("ax-12a")
-R, K, BV, SUPPLY = 8.0, 0.006810 * 254, 0.01278, 9.6
+SUPPLY = 9.6
 LENGTHS, LEVERS = (0.06, 0.06), 0.03
 GRAVITY = 9.81
 
@@ -73,16 +72,7 @@ def truth(masses, inertias, armature, goal, times):
 def build(tmp_path, masses, inertias, armature, time_step, **motor):
     model = ServoModel.load("lima2009", PROFILE, {"motor": {"armature": armature, **motor}})
     world = BulletEngine(Scene(write_chain(tmp_path / "chain.urdf", masses, inertias), time_step=time_step))
-    servos = [BankServo(f"j{index}", model, 1, PROFILE.units.position, 0) for index in range(3)]
-    return ServoBank(world, servos, [SUPPLY])
-
-
-def command(bank, goals):
-    row = np.zeros(len(Command))
-    row[[Command.TORQUE, Command.TORQUE_LIMIT]] = 1
-    for index, goal in enumerate(goals):
-        row[Command.GOAL] = goal
-        bank.set_command(index, row, 0.0)
+    return servo_bank(world, model, profile=PROFILE)
 
 
 @pytest.mark.parametrize(("time_step", "allowed"), [(1 / 240, 0.3), pytest.param(1e-3, 0.1, marks=pytest.mark.ci)])
@@ -91,7 +81,8 @@ def test_a_chain_with_links_as_light_as_a_foot_follows_its_mass_matrix(tmp_path,
     masses, inertias = (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5)
     goal = np.array([0.8, -0.6, 0.5])
     bank = build(tmp_path, masses, inertias, armature, time_step)
-    command(bank, goal)
+    for index in range(3):
+        order(bank, goal[index], index)
     times, angles = [0.0], [bank.positions.copy()]
     while bank.time < 1.0 - 1e-9:
         bank.advance(bank.time + 1.001e-3)
@@ -106,7 +97,6 @@ def test_two_servos_on_a_joint_or_none_there_are_refused(tmp_path):
     bank = build(tmp_path, (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5), 0.0, 1 / 240)
     model = ServoModel.load("lima2009", PROFILE)
     for joints in (["j0", "j0"], ["elbow"]):
-        servos = [BankServo(joint, model, 1, PROFILE.units.position, 0) for joint in joints]
         with pytest.raises(UsageError, match="not there, or has two servos"):
-            ServoBank(bank.engine, servos, [SUPPLY])
+            servo_bank(bank.engine, model, *joints, profile=PROFILE)
     bank.close()

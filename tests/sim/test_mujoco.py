@@ -1,30 +1,23 @@
 """MuJoCo as engine: resting contacts, shapes and meshes, a robot that stands, and how it is chosen."""
 
-import json
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import axbridge
-from axbridge.cli import app
-from axbridge.cli import compare as compare_verb  # noqa: F401 - registers it
-from axbridge.cli import record as record_verb  # noqa: F401 - registers it
-from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError, UsageError
-from axbridge.servo.columns import Command
 from axbridge.sim.engine import Scene
+from axbridge.sim.engines import choice
 from axbridge.sim.engines.mujoco.engine import MujocoEngine
 from axbridge.virtual.assembly import build_bank
 from tests.support.ideal_world import Bench
 from tests.support.joints import left_alone
+from tests.support.one_joint import order
 
 pytestmark = pytest.mark.slow
 
-PROFILE = FirmwareProfile.load("ax-12a")
 BODY = """<robot name="r"><link name="body"><inertial><mass value="1"/><inertia ixx="{0}" iyy="{0}" izz="{0}"/></inertial>
 <contact><lateral_friction value="0.6"/></contact><collision><geometry>{1}</geometry></collision></link></robot>"""
 
@@ -36,32 +29,17 @@ BODY = """<robot name="r"><link name="body"><inertial><mass value="1"/><inertia 
         ('<cylinder radius="0.1" length="0.06"/>', 0.03),
         ('<capsule radius="0.02" length="0.1"/>', 0.07),
         ('<sphere radius="0.04"/>', 0.04),
-        ('<mesh filename="block.stl" scale="0.1 0.1 0.05"/>', 0.05),
-        ('<mesh filename="package://my_robot/block.stl" scale="0.1 0.1 0.05"/>', 0.05),
     ],
 )
 def test_every_shape_stands_on_the_floor_by_its_own_size(tmp_path, shape, height):
-    corners = [np.array([x, y, z]) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]
-    faces = [(0, 1, 3), (0, 3, 2), (4, 6, 7), (4, 7, 5), (0, 4, 5), (0, 5, 1)]
-    faces += [(2, 3, 7), (2, 7, 6), (0, 2, 6), (0, 6, 4), (1, 5, 7), (1, 7, 3)]
-    raw = bytes(80) + np.uint32(len(faces)).tobytes()
-    for face in faces:
-        raw += np.zeros(3, "<f4").tobytes() + np.array([corners[c] for c in face], "<f4").tobytes() + bytes(2)
-    folder = tmp_path / "my_robot"
-    folder.mkdir()
-    (folder / "block.stl").write_bytes(raw)
-    (folder / "body.urdf").write_text(BODY.format(2e-3, shape))
-    engine = MujocoEngine(Scene(folder / "body.urdf", fixed_base=False, ground=True, base_height=height + 0.002))
+    (tmp_path / "body.urdf").write_text(BODY.format(2e-3, shape))
+    engine = MujocoEngine(Scene(tmp_path / "body.urdf", fixed_base=False, ground=True, base_height=height + 0.002))
     left_alone(engine, 0.5)
     assert engine.base()[0][2] == pytest.approx(height, abs=1.5e-3)
     engine.close()
 
 
-def test_a_mesh_that_cannot_be_read_or_is_flat_is_named_with_the_way_out(tmp_path):
-    (tmp_path / "claw.dae").write_text("<COLLADA/>")
-    (tmp_path / "body.urdf").write_text(BODY.format(2e-3, '<mesh filename="claw.dae"/>'))
-    with pytest.raises(RigError, match=r"claw.dae: Collada is not read\nexport the mesh as STL or OBJ"):
-        MujocoEngine(Scene(tmp_path / "body.urdf"))
+def test_a_mesh_that_is_flat_is_named_with_the_way_out(tmp_path):
     flat = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0], [0, 1, 0]], "<f4").tobytes()
     (tmp_path / "claw.stl").write_bytes(bytes(80) + np.uint32(1).tobytes() + flat + bytes(2))
     (tmp_path / "body.urdf").write_text(BODY.format(2e-3, '<mesh filename="claw.stl"/>'))
@@ -73,11 +51,8 @@ def test_a_standing_bioloid_leans_as_statics_says_and_keeps_still():
     """The statics: where the springs of its servos, Kθ·Ks·N/Ra = 6.49 N·m/rad each, and its weight have least energy."""
     rig = Rig.load("bioloid").with_engine("mujoco").with_model("lima2009")
     bank = build_bank(rig)
-    row = np.zeros(len(Command))
-    row[[Command.TORQUE, Command.TORQUE_LIMIT]] = 1
     for index, servo in enumerate(rig.servos):
-        row[Command.GOAL] = servo.direction * servo.position
-        bank.set_command(index, row, 0.0)
+        order(bank, servo.direction * servo.position, index)
     bank.advance(4.0)
     x, y, z, w = bank.engine.base()[1]
     assert math.degrees(math.asin(2 * (w * y - z * x))) == pytest.approx(-3.32, abs=0.03)
@@ -140,48 +115,12 @@ def test_ideal_joints_are_mujocos_whatever_else_is_installed(tmp_path, monkeypat
         axbridge.open(rig)
 
 
-def test_without_bullet_auto_is_mujoco_and_without_both_one_line_says_what_to_install(tmp_path):
-    code = """
-import sys
-from importlib.abc import MetaPathFinder
-class Gone(MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name in GONE: raise ModuleNotFoundError(name)
-import importlib.util
-real = importlib.util.find_spec
-import axbridge.sim.engines.choice as choice
-choice.find_spec = lambda name: None if name in GONE else real(name)
-sys.meta_path.insert(0, Gone())
-import axbridge.cli
-sys.argv[1:] = ["record", "step", "--rig", "bench_arm", "--angle", "5", "--out", sys.argv[1]]
-sys.exit(axbridge.cli.main())
-"""
-    for gone, status, words in (
-        ({"pybullet"}, 0, ""),
-        (
-            {"pybullet", "mujoco"},
-            2,
-            "axbridge: no physics engine is installed, so nothing can be simulated\npip install",
-        ),
-    ):
-        done = subprocess.run(
-            [sys.executable, "-c", code.replace("GONE", repr(gone)), str(tmp_path / f"step-{len(gone)}.mcap")],
-            capture_output=True,
-            text=True,
-        )
-        assert words in done.stderr
-        assert done.returncode == status, done.stderr
-
-
-@pytest.mark.bullet
-def test_a_recording_is_compared_with_the_other_engine(tmp_path, capsys):
-    path = tmp_path / "a.mcap"
-    assert app.run(["record", "step", "--rig", "bench_arm", "--angle", "30", "--out", str(path)]) == 0
-    capsys.readouterr()
-    found = {}
-    for engine in ("bullet", "mujoco"):
-        assert app.run(["compare", str(path), "--engine", engine, "--json"]) == 0
-        found[engine] = json.loads(capsys.readouterr().out)
-    assert found["bullet"].keys() == found["mujoco"].keys()
-    assert app.run(["compare", str(path), "--engine", "mujoko"]) == app.MISUSE
-    assert "did you mean 'mujoco'?" in capsys.readouterr().err
+def test_without_bullet_auto_is_mujoco_and_without_both_it_is_said_what_to_install(monkeypatch):
+    found = {"mujoco"}
+    monkeypatch.setattr(choice, "find_spec", lambda name: name if name in found else None)
+    assert choice.chosen("auto") == "mujoco"
+    with pytest.raises(UsageError, match='engine = "bullet" is not installed here\npip install pybullet'):
+        choice.chosen("bullet")
+    found.clear()
+    with pytest.raises(UsageError, match="no physics engine is installed, so nothing can be simulated\npip install"):
+        choice.chosen("auto")

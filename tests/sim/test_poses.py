@@ -1,4 +1,4 @@
-"""Where a robot's links are, beside MuJoCo, and looked at from another base."""
+"""Where a robot's links are, beside MuJoCo, and looked at from another base; how far a point is inside its soles."""
 
 import mujoco
 import numpy as np
@@ -7,7 +7,7 @@ import pytest
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_tree
 from axbridge.rotations import matrix
-from axbridge.sim.body.kinematics import posed, rooted_at
+from axbridge.sim.body.kinematics import inside, posed, rooted_at
 
 AS_WRITTEN = '<mujoco><compiler discardvisual="true" fusestatic="false" balanceinertia="false"/></mujoco><link'
 
@@ -57,3 +57,15 @@ def test_a_robot_looked_at_from_its_foot_is_the_same_robot():
     for names in (("left_ankle_lateral_link", "left_elbow_link"), ("head_link", "left_knee_link")):
         np.testing.assert_allclose(apart(turned, poses[:, order], names), apart(tree, poses, names), atol=1e-12)
     assert turned.mass.sum() == pytest.approx(tree.mass.sum())
+
+
+SQUARE = np.array([(0, 0), (0.1, 0), (0.1, 0.06), (0, 0.06)])
+
+
+@pytest.mark.parametrize(("point", "margin"), [((0.05, 0.03), 0.03), ((0.01, 0.03), 0.01), ((0.05, 0.08), -0.02)])
+def test_the_margin_is_the_way_to_the_nearest_edge(point, margin):
+    assert inside(point, SQUARE) == pytest.approx(margin, abs=1e-6)
+
+
+def test_a_sole_on_its_edge_leaves_no_margin():
+    assert inside((0.05, 0.0), SQUARE * (1, 0)) == pytest.approx(0.0, abs=1e-6)

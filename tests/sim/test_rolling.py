@@ -5,10 +5,11 @@ import pytest
 
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.servo.columns import Command, Mode, Passive, State
-from axbridge.sim.bank import BankServo, ServoBank
+from axbridge.servo.columns import Mode, Passive, State
+from axbridge.sim.bank import ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.choice import build_engine
+from tests.support.one_joint import command, servo_bank
 
 pytestmark = pytest.mark.slow
 
@@ -38,13 +39,8 @@ def drive(urdf, duty, engine="bullet", *, time_step=1 / 240, fixed=False):
     scene = Scene(urdf, time_step=time_step, fixed_base=fixed, ground=not fixed, base_height=1e-4)
     engine = build_engine(engine, scene)
     model = ServoModel.load("ax12", PROFILE)
-    bank = ServoBank(
-        engine, [BankServo(name, model, 1, PROFILE.units.position, 0) for name in ("left", "right")], [11.1]
-    )
-    row = np.zeros(len(Command))
-    row[[Command.TORQUE, Command.TORQUE_LIMIT, Command.MODE, Command.DUTY]] = 1, 1, Mode.WHEEL_DUTY, duty
-    for index in range(2):
-        bank.set_command(index, row, 0.0)
+    bank = servo_bank(engine, model, "left", "right", profile=PROFILE, supply=11.1)
+    command(bank, MODE=Mode.WHEEL_DUTY, DUTY=duty)
     bank.advance(1.0)
     before, angle = engine.base(), bank.positions[0]
     torques = []

@@ -7,8 +7,8 @@ import numpy as np
 import pybullet
 
 from axbridge.config.rig import Rig
-from axbridge.servo.columns import Command
 from axbridge.virtual.assembly import build_bank
+from tests.support.one_joint import command, factory
 
 WEIGHT = 2.0 * 9.81  # N
 NO_LOAD = 11.1 / (0.006810 * 254)  # rad/s, on the rig's supply
@@ -46,19 +46,13 @@ class Humanoid:
         self.bank = build_bank(rig)
         self.world = self.bank.engine
         self.on = {"physicsClientId": self.world.client}
-        self.count = rig.profile_of(rig.servos[0]).units.position
+        self.factory = factory(rig.profile_of(rig.servos[0]))
 
     def pose(self, angles=None, *, torque=True):
         """Send every servo to an angle (rad, joint side; default: the rig's standing pose)."""
-        row = np.zeros(len(Command))
-        row[Command.TORQUE] = float(torque)
-        row[Command.TORQUE_LIMIT] = 1
-        row[[Command.MARGIN_CW, Command.MARGIN_CCW]] = self.count
-        row[[Command.SLOPE_CW, Command.SLOPE_CCW]] = 32 * self.count
-        row[Command.PUNCH] = 32 / 1023
         for index, servo in enumerate(self.servos):
-            row[Command.GOAL] = servo.direction * (servo.position if angles is None else angles[index])
-            self.bank.set_command(index, row, self.bank.time)
+            goal = servo.direction * (servo.position if angles is None else angles[index])
+            command(self.bank, index, TORQUE=torque, GOAL=goal, **self.factory)
 
     def step(self):
         """One physics step."""

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from axbridge.servo.columns import Command
+from axbridge.sim.bank import BankServo, ServoBank
 
 R, L, K, BV, FC = 8.0, 5e-3, 0.006810 * 254, 0.01278, 1.71e-5
 K_THETA, K_OMEGA = 30.0, -1.2
@@ -29,13 +30,35 @@ def paper_servo(inertia, weight_moment, *, armature=0.0, supply=9.6, goal=None, 
     return times, found.y[0], found.y[1]
 
 
+def command(bank, *indices, **columns):
+    """Command servos of a bank, all of them if none is named: powered, and these columns of `Command`."""
+    row = np.zeros(len(Command))
+    for name, value in {"TORQUE": 1, "TORQUE_LIMIT": 1, **columns}.items():
+        row[Command[name]] = value
+    for index in indices or range(len(bank.state)):
+        bank.set_command(index, row, bank.time)
+
+
+def factory(profile):
+    """Columns that an AX has from the factory: of its position loop."""
+    count = profile.units.position
+    slopes, margins = (
+        dict.fromkeys(("SLOPE_CW", "SLOPE_CCW"), 32 * count),
+        dict.fromkeys(("MARGIN_CW", "MARGIN_CCW"), count),
+    )
+    return {**slopes, **margins, "PUNCH": 32 / 1023}
+
+
 def order(bank, goal, index=0):
     """Tell a servo of a bank to go to `goal`, rad; None: to go limp."""
-    row = np.zeros(len(Command))
-    row[Command.TORQUE_LIMIT] = 1
-    if goal is not None:
-        row[[Command.TORQUE, Command.GOAL]] = 1, goal
-    bank.set_command(index, row, bank.time)
+    command(bank, index, **({"TORQUE": 0} if goal is None else {"GOAL": goal}))
+
+
+def servo_bank(engine, model, *joints, profile, supply=9.6, direction=1, resistance=0.0):
+    """Servos of one kind on these joints, or on all, on one supply, V."""
+    count = profile.units.position
+    servos = [BankServo(joint, model, direction, count, 0) for joint in joints or engine.joints]
+    return ServoBank(engine, servos, [supply], supply_resistance=[resistance])
 
 
 def write_pendulum(path: Path, inertia: float, weight_moment: float, gravity: float = 9.81) -> Path:
