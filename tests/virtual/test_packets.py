@@ -159,7 +159,7 @@ def test_a_fast_read_is_one_packet_of_all_until_one_is_missing(timing):
     host = Host(make_world((1, 2, 3), "xl330-m288", timing, return_delay_time=0))
     (answer,) = host.ask(Instruction.FAST_SYNC_READ, v2.sync_read_params(132, 4, (3, 1)), id=BROADCAST)
     assert v2.fast_blocks(answer, [4, 4]) == [(3, 0, b"\0\x08\0\0"), (1, 0, b"\0\x08\0\0")]
-    (answer,) = host.ask(Instruction.FAST_BULK_READ, v2.bulk_read_params([(2, 7, 1), (1, 144, 2)]), id=BROADCAST)
+    (answer,) = host.ask(Instruction.FAST_BULK_READ, bytes.fromhex("0207000100 0190000200"), id=BROADCAST)
     assert v2.fast_blocks(answer, [1, 2]) == [(2, 0, b"\2"), (1, 0, b"\x32\0")]
     heard = host.wire(v2.encode(BROADCAST, Instruction.FAST_SYNC_READ, v2.sync_read_params(132, 4, (1, 9, 2))))
     whole = v2.encode_fast_status([v2.Block(id_, 0, b"\0\x08\0\0") for id_ in (1, 9, 2)])
@@ -184,9 +184,7 @@ def test_a_fast_read_is_one_packet_of_all_until_one_is_missing(timing):
         (
             "xl330-m288",
             (1, 2),
-            v2.encode(
-                BROADCAST, Instruction.BULK_WRITE, v2.bulk_write_params([(1, 65, b"\1"), (2, 84, b"\xf4\1")])
-            ).hex(),
+            v2.encode(BROADCAST, Instruction.BULK_WRITE, bytes.fromhex("014100010001 0254000200f401")).hex(),
             {"led": [1, 0], "position_p_gain": [400, 500]},
         ),
     ],

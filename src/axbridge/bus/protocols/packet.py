@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -45,12 +46,13 @@ class Search(NamedTuple):
     echo: bool
 
 
-class ByteStream:
+class ByteStream(ABC):
     """What came in and is no packet yet, and how far it was read: what decoders of both protocols keep.
 
     Attributes:
         skipped: Bytes dropped as junk since creation.
         ends: For each packet of the latest `feed`, how many of the bytes fed so far it took to complete it.
+        sizes: And how many bytes it was on the line, stuffed ones included.
     """
 
     def __init__(self) -> None:
@@ -58,10 +60,29 @@ class ByteStream:
         self._taken = 0  # bytes that have left the buffer, as packets or as junk
         self.skipped = 0
         self.ends: list[int] = []
+        self.sizes: list[int] = []
 
     def feed(self, data: Iterable[int]) -> list[Packet]:
         """Take in bytes; return the packets that are complete now, in order, damaged ones with ``intact=False``."""
-        raise NotImplementedError
+        self._buffer.extend(data)
+        packets: list[Packet] = []
+        self.ends, self.sizes = [], []
+        while size := self._size():
+            packets.append(self._packet(bytes(self._buffer[:size])))
+            del self._buffer[:size]
+            self._taken += size
+            self.ends.append(self._taken)
+            self.sizes.append(size)
+        return packets
+
+    @abstractmethod
+    def _size(self) -> int:
+        """Bytes of the packet that is next, once junk before it is skipped; 0: it is not complete yet."""
+
+    @staticmethod
+    @abstractmethod
+    def _packet(frame: bytes) -> Packet:
+        """The packet that a whole frame is."""
 
     @property
     def fed(self) -> int:
@@ -78,16 +99,9 @@ class ByteStream:
         self._skip(len(self._buffer))
 
     def _skip(self, count: int) -> None:
-        if count:
-            self.skipped += count
-            self._taken += count
-            del self._buffer[:count]
-
-    def _complete(self, size: int) -> None:
-        """The first `size` bytes of the buffer were a packet."""
-        del self._buffer[:size]
-        self._taken += size
-        self.ends.append(self._taken)
+        self.skipped += count
+        self._taken += count
+        del self._buffer[:count]
 
 
 def same_length(data: Mapping[int, bytes]) -> int:

@@ -6,7 +6,7 @@ Instruction packet ``FF FF ID LEN INST P1..PN CHK``, status packet ``FF FF ID LE
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search, same_length
 from axbridge.config.instructions import Instruction
@@ -53,7 +53,11 @@ def whole_packet(data: bytes) -> Packet | None:
     """The packet that `data` is from first byte to last, whatever its checksum; None when it is not just one."""
     if len(data) < OVERHEAD or data[:2] != HEADER or data[3] != len(data) - 4 or data[2] == 0xFF:
         return None
-    return Packet(data[2], data[4], data[5:-1], data[-1] == ~sum(data[2:-1]) & 0xFF)
+    return _packet(data)
+
+
+def _packet(frame: bytes) -> Packet:
+    return Packet(frame[2], frame[4], frame[5:-1], frame[-1] == checksum(frame[2:-1]))
 
 
 class Decoder(ByteStream):
@@ -61,36 +65,26 @@ class Decoder(ByteStream):
 
     Junk before a header is skipped, a third ``FF`` is taken for junk in front of the header (no servo has id 255), and
     a length byte that no packet can have makes the decoder look for the next header inside what it has.
-
-    Attributes:
-        skipped, ends: See `ByteStream`.
     """
 
-    def feed(self, data: Iterable[int]) -> list[Packet]:
-        """Take in bytes; return the packets that are complete now, in order, damaged ones with ``intact=False``."""
+    _packet = staticmethod(_packet)
+
+    def _size(self) -> int:
         buffer = self._buffer
-        buffer.extend(data)
-        packets: list[Packet] = []
-        self.ends = []
         while True:
             start = buffer.find(HEADER)
             if start < 0:
                 self._skip(len(buffer) - buffer.endswith(b"\xff"))
-                return packets
+                return 0
             while buffer[start + 2 : start + 3] == b"\xff":
                 start += 1
             self._skip(start)
             if len(buffer) < 4:
-                return packets
-            length = buffer[3]
-            if length < 2:
-                self._skip(1)
-                continue
-            if len(buffer) < length + 4:
-                return packets
-            body = bytes(buffer[2 : length + 3])
-            packets.append(Packet(body[0], body[2], body[3:], buffer[length + 3] == checksum(body)))
-            self._complete(length + 4)
+                return 0
+            size = buffer[3] + 4
+            if size >= OVERHEAD:
+                return size if len(buffer) >= size else 0
+            self._skip(1)
 
 
 def find_answer(heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:

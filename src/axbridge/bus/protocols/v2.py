@@ -35,13 +35,7 @@ class Scope(IntEnum):
 
 
 class Block(NamedTuple):
-    """One servo's part of the answer to a fast read.
-
-    Attributes:
-        id: The servo.
-        error: Its error byte.
-        data: Register bytes.
-    """
+    """One servo's part of the answer to a fast read: its id, error byte and registers."""
 
     id: int
     error: int
@@ -140,22 +134,12 @@ def sync_write_blocks(params: bytes) -> dict[int, bytes]:
     return {params[i]: params[i + 1 : i + size] for i in range(len(params) - size, 3, -size)}
 
 
-def bulk_read_params(requests: Iterable[tuple[int, int, int]]) -> bytes:
-    """Parameters of a BULK_READ or FAST_BULK_READ of ``(id, address, length)``."""
-    return b"".join(bytes((id_,)) + read_params(address, length) for id_, address, length in requests)
-
-
 def bulk_read_requests(params: bytes) -> list[tuple[int, int, int]]:
     """``(id, address, length)`` of a BULK_READ's parameters; none where the bytes do not fit."""
     if len(params) % 5:
         return []
     parts = [params[i : i + 5] for i in range(0, len(params), 5)]
     return [(part[0], int.from_bytes(part[1:3], "little"), int.from_bytes(part[3:], "little")) for part in parts]
-
-
-def bulk_write_params(data: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """Parameters of a BULK_WRITE of ``(id, address, data)``."""
-    return b"".join(bytes((id_,)) + read_params(address, len(block)) + block for id_, address, block in data)
 
 
 def bulk_write_blocks(params: bytes) -> list[tuple[int, int, bytes]]:
@@ -171,56 +155,41 @@ def bulk_write_blocks(params: bytes) -> list[tuple[int, int, bytes]]:
     return blocks
 
 
+def _packet(frame: bytes) -> Packet:
+    """The packet that a whole frame is."""
+    intact = crc(frame[:-2]).to_bytes(2, "little") == frame[-2:]
+    id_, code, body = frame[4], frame[7], frame[8:-2]
+    if code == STATUS and id_ == BROADCAST:  # fast reads are not stuffed
+        return Packet(id_, body[0] if body else 0, body[1:], intact, status=True)
+    body = body.replace(HEADER + b"\xfd", HEADER)
+    if code == STATUS:
+        return Packet(id_, body[0] if body else 0, body[1:], intact and bool(body), status=True)
+    return Packet(id_, code, body, intact)
+
+
 class Decoder(ByteStream):
     """Finds packets in a byte stream, however it is cut into chunks.
 
     Junk before a header is skipped. A length that no packet can have, and an id that no servo can have, make the
     decoder look for the next header inside what it has.
-
-    Attributes:
-        skipped, ends: See `ByteStream`.
-        sizes: For each packet of the latest `feed`, how many bytes it was on the line, stuffed ones included.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.sizes: list[int] = []
+    _packet = staticmethod(_packet)
 
-    def feed(self, data: Iterable[int]) -> list[Packet]:
-        """Take in bytes; return the packets that are complete now, in order, damaged ones with ``intact=False``."""
+    def _size(self) -> int:
         buffer = self._buffer
-        buffer.extend(data)
-        packets: list[Packet] = []
-        self.ends, self.sizes = [], []
         while True:
             start = buffer.find(HEADER)
-            if start < 0:
-                self._skip(len(buffer) - _begun(buffer))
-                return packets
+            if start < 0:  # its last bytes may be the start of one
+                self._skip(len(buffer) - (2 if buffer.endswith(b"\xff\xff") else buffer.endswith(b"\xff")))
+                return 0
             self._skip(start)
-            if len(buffer) > 3 and buffer[3] != 0:
+            length = buffer[5] | buffer[6] << 8 if len(buffer) >= _BEFORE_LENGTH_ENDS else 3
+            if any(buffer[3:4]) or any(MAX_ID < id_ != BROADCAST for id_ in buffer[4:5]) or not 3 <= length <= _LONGEST:
                 self._skip(1)
-                continue
-            if len(buffer) > 4 and MAX_ID < buffer[4] != BROADCAST:
-                self._skip(1)
-                continue
-            if len(buffer) < _BEFORE_LENGTH_ENDS:
-                return packets
-            length = buffer[5] | buffer[6] << 8
-            if not 3 <= length <= _LONGEST:
-                self._skip(1)
-                continue
-            size = _BEFORE_LENGTH_ENDS + length
-            if len(buffer) < size:
-                return packets
-            packets.append(_packet(bytes(buffer[:size])))
-            self._complete(size)
-            self.sizes.append(size)
-
-
-def _begun(buffer: bytearray) -> int:
-    """How many bytes at the end may be the start of a header."""
-    return 2 if buffer.endswith(b"\xff\xff") else int(buffer.endswith(b"\xff"))
+            else:
+                size = _BEFORE_LENGTH_ENDS + length
+                return size if len(buffer) >= size else 0
 
 
 def _frame(id: int, body: bytes) -> bytes:
@@ -234,18 +203,6 @@ def _frame(id: int, body: bytes) -> bytes:
 
 def _stuffed(body: bytes) -> bytes:
     return body.replace(HEADER, HEADER + b"\xfd")
-
-
-def _packet(frame: bytes) -> Packet:
-    """The packet that a whole frame is."""
-    intact = crc(frame[:-2]).to_bytes(2, "little") == frame[-2:]
-    id_, code, body = frame[4], frame[7], frame[8:-2]
-    if code == STATUS and id_ == BROADCAST:  # fast reads are not stuffed
-        return Packet(id_, body[0] if body else 0, body[1:], intact, status=True)
-    body = body.replace(HEADER + b"\xfd", HEADER)
-    if code == STATUS:
-        return Packet(id_, body[0] if body else 0, body[1:], intact and bool(body), status=True)
-    return Packet(id_, code, body, intact)
 
 
 def find_answer(heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
