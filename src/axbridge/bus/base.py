@@ -27,7 +27,6 @@ from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, Usa
 
 SHORTEST_BLOCK = 16  # bytes of a servo's part of an answer to all: each waits for its own return delay
 _LOOKS = 2  # before a servo is taken for one that does not know a question
-EEPROM_BYTE = 0.009  # s: the longest time to burn one byte (data sheet); 6 +- 1 ms were measured on an AX-12
 
 
 class Reply(NamedTuple):
@@ -213,9 +212,7 @@ class Bus(ABC):
         """
         check()
 
-    def write(
-        self, id: int, address: int, data: bytes, *, answered: bool = True, deaf: float | None = None
-    ) -> Reply | None:
+    def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
         """Write `data` at `address` of servo `id` (254 = all, never answered).
 
         A write without an acknowledgement is read back, and sent again when the servo holds another value. A new id is
@@ -226,7 +223,6 @@ class Bus(ABC):
             address: First register address.
             data: Bytes, little-endian registers.
             answered: False: send it once, and neither wait for an acknowledgement nor read it back.
-            deaf: How long the servo hears nothing after it, s; None: `EEPROM_BYTE` for each byte in the EEPROM.
 
         Raises:
             BusTimeout, CorruptPacket: neither acknowledged nor read back; whether it was written is not known.
@@ -235,8 +231,7 @@ class Bus(ABC):
         """
         protocol = self.protocol(id)
         frame = protocol.write_frame(id, address, data)
-        worn = self._eeprom_bytes(id, address, len(data))
-        deaf = worn * EEPROM_BYTE if deaf is None else deaf
+        deaf = self._eeprom_bytes(id, address, len(data)) * protocol.burning
         with self.turn, self.turn.lock:
             for _ in range(self.retries + 1):
                 self._note_eeprom(id, address, len(data))

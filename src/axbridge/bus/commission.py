@@ -88,7 +88,7 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
     falls_silent = name == "status_return_level" and value == protocol.full_level - 2
     try:
         with unlocked(bus, id, register, value if name == "id" else id):
-            reply = bus.write(id, register.address, register.encode(value), deaf=_deaf(profile, register))
+            reply = bus.write(id, register.address, register.encode(value))
         flags = protocol.error(reply.error if reply else 0)
     except ServoFault:
         pass  # what it holds now says more than bytes
@@ -141,7 +141,7 @@ def write_blindly(bus: Bus, id: int, profile: FirmwareProfile, name: str, value:
     """Send one register to a servo that answers PING alone; of the write nothing is verified."""
     register = _writable(profile, name, value)
     data = register.encode(value)
-    bus.write(id, register.address, data, answered=False, deaf=_deaf(profile, register))
+    bus.write(id, register.address, data, answered=False)
     if name != "baud_rate":
         bus.ping(value if name == "id" else id)  # it has heard all that was sent before this
 
@@ -166,10 +166,6 @@ def _writable(profile: FirmwareProfile, name: str, value: int) -> Register:
         hint = UNLOCK if (name, value) == ("lock", 0) else ""
         raise UsageError(f"{name} of an {profile.name} takes {register.minimum}..{register.maximum}, not {value}", hint)
     return register
-
-
-def _deaf(profile: FirmwareProfile, register: Register) -> float:
-    return profile.timing.eeprom_wait(register.size) if register.area is Area.EEPROM else 0.0
 
 
 def apply_registers(bus: Bus, id: int, profile: FirmwareProfile, values: Mapping[str, int]) -> dict[str, BusError]:

@@ -11,16 +11,14 @@ from axbridge.bus.base import Reply
 from axbridge.bus.commission import read_register
 from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.handshake import (
-    NOT_BESIDE_2,
     Expected,
     Finding,
-    beside_second,
     inspect,
     measure_latency,
     name_of,
     profile_for,
 )
-from axbridge.bus.protocols.known import PROTOCOLS, SECOND
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import BAUDS, FoundServo, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import goals_time, percentile, wire_time
@@ -67,8 +65,8 @@ def diagnose(
     if not found:
         findings.append(no_answer(bus, progress))
         return Diagnosis(facts, findings)
-    findings += (mixed := mixed_up(found, where))
-    twice = {finding.id for finding in mixed if finding.kind == "collision"}
+    findings += (mixed := mixed_up(found))
+    twice = {finding.id for finding in mixed}
     known = expected or [Expected("", servo.id, _guess(servo)) for servo in found]
     known = [servo for servo in known if servo.id not in twice]
     ids = [servo.id for servo in known if any(servo.id == other.id and not other.mute for other in found)]
@@ -136,17 +134,13 @@ def _guess(servo: FoundServo) -> FirmwareProfile:
     return profile or FirmwareProfile.load(PROTOCOLS[servo.protocol].usual_profile)
 
 
-def mixed_up(found: Sequence[FoundServo], where: str) -> list[Finding]:
-    """Ids that cannot be on a line with both protocols."""
-    findings = []
-    if any(servo.protocol == SECOND.name for servo in found):
-        if any(servo.id == NOT_BESIDE_2 and servo.protocol != SECOND.name for servo in found):
-            findings.append(beside_second(where))
-        ids = [servo.id for servo in found]
-        for id_ in sorted({id_ for id_ in ids if ids.count(id_) > 1}):
-            problem = "is there twice: one servo speaks Protocol 1.0, one 2.0"
-            fix = f"connect one of them alone and give it another id: axbridge servo set-id {id_} NEW"
-            findings.append(Finding(f"id {id_}", problem, fix, True, "collision", id_))
+def mixed_up(found: Sequence[FoundServo]) -> list[Finding]:
+    """Ids that two servos have, one in each protocol."""
+    findings, ids = [], [servo.id for servo in found]
+    for id_ in sorted({id_ for id_ in ids if ids.count(id_) > 1}):
+        problem = "is there twice: one servo speaks Protocol 1.0, one 2.0"
+        fix = f"connect one of them alone and give it another id: axbridge servo set-id {id_} NEW"
+        findings.append(Finding(f"id {id_}", problem, fix, True, "collision", id_))
     return findings
 
 

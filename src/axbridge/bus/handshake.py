@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_reads, read_register, read_start, unmute
@@ -19,7 +18,7 @@ from axbridge.config.profile import FOLDER, FirmwareProfile
 from axbridge.config.registers import ADDRESSES, FeetechAddress
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError
 
-NOT_BESIDE_2 = v2.HEADER[2]
+_NOT_BESIDE_2 = v2.HEADER[2]
 UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
 REVERSE = 1  # bit of Drive Mode
 _LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
@@ -85,10 +84,6 @@ class Finding:
     kind: str
     id: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for `--json`."""
-        return dict(vars(self))
-
 
 def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[Finding]:
     """Ask every servo who it is; note which of them stay silent on a write; measure the adapter's latency."""
@@ -98,9 +93,7 @@ def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[F
     for servo in servos:
         bus.speak(servo.id, servo.protocol)
     for servo in servos:
-        if servo.id == NOT_BESIDE_2 and SECOND in bus.protocols.values() and servo.protocol is not SECOND:
-            findings.append(beside_second(where))
-        found = inspect(bus, servo, where)
+        found = list(inspect(bus, servo, where))
         findings += found
         if not any(finding.kind in UNREADABLE for finding in found):
             present.append(servo.id)
@@ -109,53 +102,60 @@ def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[F
     return sorted(findings, key=lambda finding: not finding.fatal)
 
 
-def beside_second(where: str) -> Finding:
-    """A servo of Protocol 1.0 has the id that no such servo can have on a line with 2.0."""
-    problem = "speaks Protocol 1.0, and each packet of 2.0 begins like one to this id"
-    fix = f"axbridge servo set-id {NOT_BESIDE_2} NEW{where}"
-    return Finding(f"servo {NOT_BESIDE_2}", problem, fix, True, "id", NOT_BESIDE_2)
-
-
-def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
+def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
     """Findings about one servo; see `handshake`."""
-    label = name_of(servo)
+    label, id_ = name_of(servo), servo.id
+    if id_ == _NOT_BESIDE_2 and SECOND in bus.protocols.values() and servo.protocol is not SECOND:
+        problem = "speaks Protocol 1.0, and each packet of 2.0 begins like one to this id"
+        yield Finding(label, problem, f"axbridge servo set-id {id_} NEW{where}", True, "id", id_)
     named = servo.protocol.ping_length > 0  # a PING tells who it is
     try:
-        said = bus.ping(servo.id).data if named else read_start(bus, servo.id, _SETTINGS)
+        said = bus.ping(id_).data if named else read_start(bus, id_, _SETTINGS)
     except BusTimeout:
-        return [Finding(label, "does not answer", f"axbridge scan{where} --baud all", True, "missing", servo.id)]
+        yield Finding(label, "does not answer", f"axbridge scan{where} --baud all", True, "missing", id_)
+        return
     except CorruptPacket:
-        return [_collision(servo, where)]
-    if said is None or (named and not answers_reads(bus, servo.id)):
+        yield _collision(servo, where)
+        return
+    if said is None or (named and not answers_reads(bus, id_)):
         problem = "has status return level 0: it answers PING, but no read and no write"
-        return [Finding(label, problem, unmute(servo.id, where), True, "status_level", servo.id)]
+        yield Finding(label, problem, unmute(id_, where), True, "status_level", id_)
+        return
     if named:
         model, firmware = MODEL_AND_FIRMWARE.unpack(said)
         delay, level, hurt = (
-            read_register(bus, servo.id, servo.profile.register(name))
+            read_register(bus, id_, servo.profile.register(name))
             for name in ("return_delay_time", "status_return_level", "hardware_error_status")
         )
     elif len(said) < _SETTINGS:
-        return [Finding(label, "refuses to be read", f"axbridge servo info {servo.id}{where}", True, "model", servo.id)]
+        yield Finding(label, "refuses to be read", f"axbridge servo info {id_}{where}", True, "model", id_)
+        return
     else:
-        _, model, firmware = who(servo.id, said)
+        _, model, firmware = who(id_, said)
         place, hurt = ADDRESSES[servo.profile.protocol], 0
         delay, level = said[place.RETURN_DELAY_TIME], said[place.STATUS_RETURN_LEVEL]
     if level < servo.protocol.full_level:
-        bus.silent |= {servo.id}
-    findings = _identity(servo, label, model, firmware, where)
+        bus.silent |= {id_}
+    if model != servo.profile.model_number:
+        found = profile_for(model, firmware)
+        fix = f'set profile = "{found.name}" in the rig' if found else f"axbridge servo info {id_}{where}"
+        problem = f"is model {model} ({found.name if found else 'unknown'}), not {servo.profile.model_number}"
+        yield Finding(label, f"{problem} ({servo.profile.name})", fix, True, "model", id_)
+    elif firmware < servo.profile.firmware_version:
+        problem = f"has firmware {firmware}, older than the profile's {servo.profile.firmware_version}"
+        fix = "update it with ROBOTIS' tools, or give the rig a profile of that firmware"
+        yield Finding(label, problem, fix, False, "firmware", id_)
     if hurt:
         problem = f"has shut itself down, or will: {HardwareError(hurt).describe()}"
-        fix = f"axbridge servo reboot {servo.id}{where}"
-        findings.append(Finding(label, problem, fix, False, "alarm", servo.id))
+        yield Finding(label, problem, f"axbridge servo reboot {id_}{where}", False, "alarm", id_)
     if servo.registers is not None and model == servo.profile.model_number:
-        findings += _counting(servo, counting(bus, servo.id, servo.profile), where)
+        yield from _counting(servo, counting(bus, id_, servo.profile), where)
     if delay:
-        cost = delay * servo.profile.timing.return_delay_us_per_unit
-        problem = f"is set to wait {cost:.0f} µs before each answer"
-        fix = f"axbridge servo write {servo.id} return_delay_time 0{where}"
-        findings.append(Finding(label, problem, fix, False, "return_delay", servo.id))
-    return [*findings, _collision(servo, where)] if is_shared(bus, servo.id) else findings
+        problem = f"is set to wait {delay * servo.profile.timing.return_delay_us_per_unit:.0f} µs before each answer"
+        fix = f"axbridge servo write {id_} return_delay_time 0{where}"
+        yield Finding(label, problem, fix, False, "return_delay", id_)
+    if is_shared(bus, id_):
+        yield _collision(servo, where)
 
 
 def counting(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str, int]:
@@ -164,9 +164,8 @@ def counting(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str, int]:
     return {name: read_register(bus, id, profile.registers[name]) for name in names if name in profile.registers}
 
 
-def _counting(servo: Expected, held: Mapping[str, int], where: str) -> list[Finding]:
+def _counting(servo: Expected, held: Mapping[str, int], where: str) -> Iterator[Finding]:
     """A servo that counts otherwise than its rig takes for granted would go elsewhere than it is sent."""
-    findings = []
     for name, usual, what in (
         ("homing_offset", 0, "counts from elsewhere"),
         ("drive_mode", held.get("drive_mode", 0) & ~REVERSE, "counts the other way round"),
@@ -175,22 +174,7 @@ def _counting(servo: Expected, held: Mapping[str, int], where: str) -> list[Find
             missing = f"registers = {{ {name} = {held[name]} }}"
             problem = f"{what}, by its {name} {held[name]}; its rig lacks {missing}, as `axbridge calibrate` would"
             fix = f"axbridge servo write {servo.id} {name} {usual}{where}"
-            findings.append(Finding(name_of(servo), problem, fix, True, name, servo.id))
-    return findings
-
-
-def _identity(servo: Expected, label: str, model: int, firmware: int, where: str) -> list[Finding]:
-    if model != servo.profile.model_number:
-        found = profile_for(model, firmware)
-        name = found.name if found else "unknown"
-        fix = f'set profile = "{found.name}" in the rig' if found else f"axbridge servo info {servo.id}{where}"
-        problem = f"is model {model} ({name}), not {servo.profile.model_number} ({servo.profile.name})"
-        return [Finding(label, problem, fix, True, "model", servo.id)]
-    if firmware < servo.profile.firmware_version:
-        problem = f"has firmware {firmware}, older than the profile's {servo.profile.firmware_version}"
-        fix = "update it with ROBOTIS' tools, or give the rig a profile of that firmware"
-        return [Finding(label, problem, fix, False, "firmware", servo.id)]
-    return []
+            yield Finding(name_of(servo), problem, fix, True, name, servo.id)
 
 
 def is_shared(bus: Bus, id: int) -> bool:
@@ -228,9 +212,8 @@ def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> flo
             bare = (len(question) + protocol.longest(1)) * byte_seconds(bus.baud)
             overhead.append(bus.clock.now() - started - bare)
     if overhead:
-        overhead.sort()
-        usual = overhead[int(0.95 * (len(overhead) - 1))]
-        bus.latency = min(max(3 * usual, 0.003), max(bus.port.latency, 2 * overhead[-1]))
+        usual = sorted(overhead)[int(0.95 * (len(overhead) - 1))]
+        bus.latency = min(max(3 * usual, 0.003), max(bus.port.latency, 2 * max(overhead)))
     return bus.latency
 
 

@@ -1,16 +1,10 @@
 """The bus on a real line, on a pseudo-terminal or behind a socket: one question at a time, never a wrong answer.
 
-Replies carry no sequence number. A late reply looks like the answer to the next question of the same length. So the
-bus remembers an unanswered question for `LATE_WINDOW`. Meanwhile it asks that servo for a *different number of bytes*:
-some more registers in front, which it cuts off again. The late reply then cannot fit. This needs no pause. It also
-works on lines that reorder replies, where a PING in between would not.
-While the whole line is silent, the bus forgets nothing: the line may release what it held back at any time, in order.
-When no length is left, the bus sends PINGs until one is answered. Then every earlier reply has passed.
-A reply may also come twice, the second time while the next question waits. So a servo that has just answered is asked
-for another length, too, until `TWIN_WINDOW` is over. (That is a control cycle of 18 servos: most never notice.)
-Some lines hold such a reply back until the next one comes, however long that takes. So once any reply has come unasked,
-no servo is asked for the two lengths that it gave last.
-An acknowledgement has a fixed length. While an old one may come, a write is confirmed by reading it back.
+Replies carry no number, so a late reply looks like the answer to the next question of the same length, and one may come
+twice. A servo that may still say something is asked for another *number of bytes*: some more registers in front, or
+behind, which are cut off again. This needs no pause, and works on lines that reorder replies. docs/design.md ("Late
+replies") has the rules, and what they do not cover. An acknowledgement has a fixed length: while an old one may come, a
+write is confirmed by reading it back.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def doctor(
             if loaded is not None:
                 examined(bus, expected, loaded, reports[-1])
     if json:
-        lines = [{**one.facts, "findings": [finding.as_dict() for finding in one.findings]} for one in reports]
+        lines = [{**one.facts, "findings": [vars(finding) for finding in one.findings]} for one in reports]
         emit_json("doctor-1", {"lines": lines})
     else:
         for report in reports:

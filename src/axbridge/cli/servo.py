@@ -247,7 +247,7 @@ def set_baud(
         else:
             commission.refuse_locked(bus, number, profile, "baud_rate")
             with suppress(BusTimeout, CorruptPacket), commission.unlocked(bus, number, register, number):
-                bus.write(number, register.address, bytes((code,)), deaf=profile.timing.eeprom_wait(1))
+                bus.write(number, register.address, bytes((code,)))
                 bus.set_baud(new)
         bus.set_baud(new)  # which shows whether it was written
         try:

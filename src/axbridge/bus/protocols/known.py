@@ -36,6 +36,7 @@ class _Second(Protocol):
     version: Literal[1, 2] = 2
     max_id = v2.MAX_ID
     address_size = 2
+    burning = 0.0  # LeRobot writes one after the other, and is answered
     refusals = Refusals(
         StatusError.RESULT, StatusError.INSTRUCTION, StatusError.RANGE, StatusError.LENGTH, StatusError.LENGTH,
         StatusError.ACCESS, goal=StatusError.LIMIT,
@@ -164,6 +165,7 @@ class _Sts(Protocol):
     firmware_place = int(FeetechAddress.FIRMWARE_VERSION)
     id_place = int(FeetechAddress.ID)
     torque_enable = _TORQUE
+    burning = 0.0
     lock: int | None = 55
     torque_limit = _LIMIT
     full_torque = 1000

@@ -117,9 +117,7 @@ class DynamixelDrive:
     def _send(self, values: Mapping[str, int]) -> float:
         """Write neighbouring registers in one packet: between two, the servo could be in the wrong mode, and deaf."""
         address, data = self._bytes(values)
-        eeprom = self.profile.register(next(iter(values))).area is Area.EEPROM
-        deaf = self.profile.timing.eeprom_wait(len(data)) if eeprom else 0.0
-        reply = self.bus.write(self.id, address, data, deaf=deaf)
+        reply = self.bus.write(self.id, address, data)
         if reply is None:
             return self.bus.clock.now()
         if self.protocol.refused(reply.error):
