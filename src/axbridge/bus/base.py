@@ -212,7 +212,9 @@ class Bus(ABC):
         """
         check()
 
-    def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
+    def write(
+        self, id: int, address: int, data: bytes, *, answered: bool = True, deaf: float | None = None
+    ) -> Reply | None:
         """Write `data` at `address` of servo `id` (254 = all, never answered).
 
         A write without an acknowledgement is read back, and sent again when the servo holds another value. A new id is
@@ -223,6 +225,7 @@ class Bus(ABC):
             address: First register address.
             data: Bytes, little-endian registers.
             answered: False: send it once, and neither wait for an acknowledgement nor read it back.
+            deaf: How long the servo hears nothing after it, s; None: as its protocol says.
 
         Raises:
             BusTimeout, CorruptPacket: neither acknowledged nor read back; whether it was written is not known.
@@ -231,7 +234,7 @@ class Bus(ABC):
         """
         protocol = self.protocol(id)
         frame = protocol.write_frame(id, address, data)
-        deaf = self._eeprom_bytes(id, address, len(data)) * protocol.burning
+        deaf = self._eeprom_bytes(id, address, len(data)) * protocol.burning if deaf is None else deaf
         with self.turn, self.turn.lock:
             for _ in range(self.retries + 1):
                 self._note_eeprom(id, address, len(data))

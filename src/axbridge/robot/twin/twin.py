@@ -81,9 +81,9 @@ class ShadowedBus(SerialBus):
             raise self._failed
         self.shadow.follow(self.clock.now())
 
-    def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
+    def write(self, id: int, address: int, data: bytes, **options: Any) -> Reply | None:
         """See `Bus.write`."""
-        reply = super().write(id, address, data, answered=answered)
+        reply = super().write(id, address, data, **options)
         place = self.protocol(id).torque_enable - address
         if place >= 0 and any(data[place : place + 1]):
             self.switched_on.add(id)
