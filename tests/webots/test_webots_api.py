@@ -80,6 +80,12 @@ def test_devices_are_found_by_name_alias_and_index(controller, capsys):
     assert "it has: shoulder, shoulder_sensor" in names
     assert robot.getDevice("sholder") is None
     assert "did you mean 'shoulder'?" in capsys.readouterr().err
+    missing = controller.Motor("nobody")
+    missing.setPosition(1.0)
+    assert missing.getMaxVelocity() == 0
+    said = capsys.readouterr().err
+    assert '"nobody" device not found' in said
+    assert "invalid device tag" in said
     assert robot.getMotor("shoulder") is motor
     assert "DEPRECATION: Robot.getMotor is deprecated, please use Robot.getDevice instead." in capsys.readouterr().err
 
@@ -97,48 +103,33 @@ def test_what_a_joint_says_of_its_other_devices_has_their_own_names(controller):
     assert robot.getDevice("ShoulderRS").getMotor().getName() == "ShoulderR"
 
 
-def test_facts_of_the_robot(controller):
+def test_facts_of_the_robot_of_which_a_process_has_one(controller, capsys):
     robot = controller.Robot()
     assert (robot.getName(), robot.name, robot.getModel(), robot.getCustomData()) == ("toy", "toy", "Toy 2", "hello")
     assert robot.getBasicTimeStep() == 32.0
     assert isinstance(robot.getBasicTimeStep(), float)
-    assert (robot.getTime(), robot.getMode(), robot.getSynchronization(), robot.getSupervisor()) == (
-        0.0,
-        0,
-        True,
-        False,
-    )
+    facts = robot.getTime(), robot.getMode(), robot.getSynchronization(), robot.getSupervisor()
+    assert facts == (0.0, 0, True, False)
     robot.custom_data = "bye"
     assert robot.getCustomData() == "bye"
     assert "<robot" in robot.getUrdf()
     with pytest.raises(AttributeError):
         robot.name = "other"
-
-
-def test_only_one_robot_a_process(controller, capsys):
-    controller.Robot()
-    second = controller.Robot()
-    assert not hasattr(second, "devices")
+    assert not hasattr(controller.Robot(), "devices")
     assert "only one Robot instance" in capsys.readouterr().err
 
 
 def test_motor_defaults_and_getters_echo_requests(controller, capsys):
     robot = controller.Robot()
     motor = robot.getDevice("shoulder")
-    assert (motor.getMaxVelocity(), motor.getVelocity(), motor.getMaxTorque(), motor.getAcceleration()) == (
-        10,
-        10,
-        10,
-        -1,
-    )
+    most = motor.getMaxVelocity(), motor.getVelocity(), motor.getMaxTorque(), motor.getAcceleration()
+    assert most == (10, 10, 10, -1)
     assert (motor.getMinPosition(), motor.getMaxPosition(), motor.getMultiplier()) == (-1.63, 1.51, 1)
     slider = robot.getDevice("slider")
     assert (slider.getMinPosition(), slider.getMaxPosition()) == (0, 0)  # unlimited
     assert (motor.getType(), slider.getType()) == (controller.Motor.ROTATIONAL, controller.Motor.LINEAR)
-    assert (motor.getNodeType(), slider.getNodeType()) == (
-        controller.Node.ROTATIONAL_MOTOR,
-        controller.Node.LINEAR_MOTOR,
-    )
+    nodes = controller.Node.ROTATIONAL_MOTOR, controller.Node.LINEAR_MOTOR
+    assert (motor.getNodeType(), slider.getNodeType()) == nodes
     motor.setPosition(100)
     assert motor.getTargetPosition() == motor.target_position == 100
     assert capsys.readouterr().err.endswith("too big requested position: 100 > 1.51\n")
@@ -176,20 +167,6 @@ def test_sensors_read_nan_first_and_round_as_webots_does(controller, capsys):
     assert direct.getSamplingPeriod() == 32
     sensor.sampling_period = None
     assert sensor.getSamplingPeriod() == 0
-
-
-def test_brakes_torque_control_and_feedback(controller):
-    robot = controller.Robot()
-    motor = robot.getDevice("shoulder")
-    motor.enableTorqueFeedback(32)
-    motor.getBrake().setDampingConstant(1.0)
-    motor.setTorque(0.5)
-    robot.step(32)
-    assert motor.getTorqueFeedback() == 0.0
-    speed = 0.0
-    for _ in range(2):
-        speed = (0.1 * speed + 0.016 * 0.5) / (0.1 + 0.016)
-    assert robot._session.robot["shoulder"].velocity == pytest.approx(speed, abs=1e-6)
 
 
 def test_the_battery_sensor_reads_minus_one_until_it_has_a_sample(controller):
@@ -264,16 +241,6 @@ def test_stars_subclasses_split_steps_and_old_names(controller):
         robot.step(32)
     assert servo.getPosition() == pytest.approx(0.7)
     assert servo.getPositionSamplingPeriod() == 32
-
-
-def test_a_missing_motor_made_directly_answers_with_messages(controller, capsys):
-    controller.Robot()
-    motor = controller.Motor("nobody")
-    motor.setPosition(1.0)
-    assert motor.getMaxVelocity() == 0
-    said = capsys.readouterr().err
-    assert '"nobody" device not found' in said
-    assert "invalid device tag" in said
 
 
 @pytest.mark.parametrize(

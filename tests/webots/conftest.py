@@ -1,4 +1,4 @@
-"""The fixture of the conformance tests."""
+"""A bench of ideal joints, as Webots has them."""
 
 import pytest
 
