@@ -1,15 +1,13 @@
-"""RoboPlus page sets: byte by byte as they were, read with a warning where they are odd, refused where they are wrong."""
+"""Moves of other programs: page sets byte by byte as they were, flaws read with a warning, what is wrong refused."""
 
-import contextlib
 import math
-import random
 from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from axbridge import Move, MoveError, UsageError
+from axbridge import Move, MoveError, RecordingError, UsageError
 from axbridge.config.rig import Rig
 from axbridge.motion.files import load_move, motion_text, parse_motion, save_move
 from axbridge.motion.moves import Key, Page, tracks
@@ -26,7 +24,6 @@ from axbridge.motion.mtn import (
     parse_mtn,
     save_mtn,
 )
-from tests.support import page_set as lines
 from tests.support.page_set import EVERYTHING, page_set
 
 BIOLOID = Rig.load("bioloid")
@@ -39,33 +36,15 @@ ARM = joints_of(Rig.model_validate({"name": "arm", "servo": SERVOS}))
 
 
 def test_a_set_with_everything_is_written_byte_by_byte_as_it_was(tmp_path):
-    data = page_set(*EVERYTHING)
-    file = parse_mtn(data)
-    assert file.warnings == ()
-    assert file.data() == data
+    for version in ("1.00", "1.01"):
+        data = page_set(*EVERYTHING, version=version)
+        file = parse_mtn(data)
+        assert file.warnings == ()
+        assert (b"motor_type" in data) == (version == "1.01")
+        assert file.data() == data
     (tmp_path / "a.mtn").write_bytes(data)
     save_mtn(load_mtn(tmp_path / "a.mtn"), tmp_path / "b.mtn")
     assert (tmp_path / "b.mtn").read_bytes() == data
-
-
-@pytest.mark.parametrize("version", ["1.00", "1.01"])
-def test_both_versions(version):
-    data = page_set(*EVERYTHING, version=version)
-    assert parse_mtn(data).data() == data
-    assert (b"motor_type" in data) == (version == "1.01")
-
-
-def test_what_a_page_says():
-    wave = parse_mtn(page_set(*EVERYTHING)).pages[1]
-    assert (wave.name, wave.next, wave.exit, wave.repeat, wave.speed, wave.inertia) == (
-        "Wave: Größe", 3, 4, 2, Decimal("2.0"), 4,
-    )  # fmt: skip
-    assert (wave.compliance[2], wave.compliance[4], wave.compliance[7]) == (6, 7, 5)
-    assert (wave.steps[0].positions[2], wave.steps[0].pause, wave.steps[0].play) == (
-        600,
-        Decimal("0.104"),
-        Decimal("0.504"),
-    )
 
 
 steps = st.builds(
@@ -164,18 +143,6 @@ def test_a_file_written_with_commas_throughout_is_whole():
     assert file.data() == GOOD
 
 
-def test_damaged_files_are_refused_or_read_but_never_end_in_something_else():
-    dice = random.Random(5)
-    body = page_set(*EVERYTHING, fill=False)
-    for _ in range(300):
-        data = bytearray(body)
-        for _ in range(dice.randrange(1, 4)):
-            at = dice.randrange(len(data))
-            data[at : at + dice.randrange(3)] = dice.randbytes(dice.randrange(3))
-        with contextlib.suppress(MoveError):
-            parse_mtn(bytes(data)).data()
-
-
 def test_what_the_format_forbids_is_not_written():
     eight = MtnPage(steps=(MtnStep((512,) * 26, Decimal(0), Decimal(1)),) * 8)
     with pytest.raises(MoveError, match="page 1: 8 steps, and 7 are the most"):
@@ -237,18 +204,6 @@ def test_a_page_that_needs_more_pages_than_are_free_is_refused():
         in_sevens(whole(long_page(15, repeat=100)))
 
 
-def test_a_long_page_becomes_the_same_pages_by_way_of_json(tmp_path):
-    """The way from .mtn to .mtn refused such a file, and named the one to be written."""
-    steps = (lines.step("0.0", "0.08", id2=500 + n) for n in range(15))
-    long = lines.page(*steps, name="Walk", param="9 9 2 2.7 5")
-    (tmp_path / "a.mtn").write_bytes(page_set(long, fill=False).removeprefix(b"\xef\xbb\xbf")[:-3])
-    direct, notes = in_sevens(load_mtn(tmp_path / "a.mtn"))
-    move, _ = load_move(tmp_path / "a.mtn", BIOLOID)
-    by_json, same_notes = mtn_of(Move.parse(move.text()), joints_of(BIOLOID))
-    assert by_json == direct
-    assert same_notes == notes
-
-
 def test_the_checksum_is_the_inverted_sum():
     assert checksum(b"\x01\x02\xff") == (0xFFFF - 0x102).to_bytes(2, "big")
 
@@ -269,14 +224,8 @@ def test_counts_become_angles_levels_slopes_and_links_pages():
     move, _ = move_of(parse_mtn(GOOD), joints_of(BIOLOID))
     assert list(move.pages) == ["1", "2", "3", "4", "5"]
     wave = move.pages["2"]
-    assert (wave.name, wave.next, wave.exit, wave.repeat, wave.rate, wave.inertia) == (
-        "Wave: Größe",
-        "3",
-        "4",
-        2,
-        2.0,
-        4,
-    )
+    said = wave.name, wave.next, wave.exit, wave.repeat, wave.rate, wave.inertia
+    assert said == ("Wave: Größe", "3", "4", 2, 2.0, 4)
     count = 5.2359877 / 1023  # 300 degrees
     assert wave.keys[0].positions["left_shoulder_swing"] == pytest.approx((819 - 600) * count)  # it turns against
     assert move.pages["1"].keys[0].positions["right_shoulder_swing"] == pytest.approx((500 - 205) * count)
@@ -300,10 +249,16 @@ def samples(*angles, way=0.02, **page):
     return Move(pages={"1": Page(**{"keys": keys, "interpolation": "linear", **page})})
 
 
+def posed(*joints):
+    return Page(keys=(Key(positions=dict.fromkeys(joints, 0.0), time=1.0),))
+
+
 def test_many_samples_become_few_steps_on_linked_pages_within_a_count():
     angles = [0.8 * n / 200 if n < 200 else 0.8 * (400 - n) / 200 for n in range(401)]
     file, notes = mtn_of(samples(*angles), ARM)
     assert "401 samples became 4 steps" in notes[0]
+    assert file.pages[0].steps[0].play == 1
+    assert any("would be a jump" in note for note in notes)
     wavy = samples(*(0.5 * math.sin(math.tau * n / 80) * (n / 400) for n in range(401)))
     file, notes = mtn_of(wavy, ARM)
     used = [page for page in file.pages if page.steps]
@@ -317,32 +272,14 @@ def test_many_samples_become_few_steps_on_linked_pages_within_a_count():
     assert worst < 2.5 * 0.00512  # a count of thinning, half of rounding, and times on a grid
 
 
-def test_a_first_pose_without_a_time_is_no_jump():
-    file, notes = mtn_of(samples(0.0, 0.5), ARM)
-    assert file.pages[0].steps[0].play == 1
-    assert any("would be a jump" in note for note in notes)
-
-
-def test_a_long_page_with_repeats_is_written_out():
-    file, _ = mtn_of(samples(*([0.0, 0.5] * 4), way=1.0, repeat=2, interpolation="cubic"), ARM)
-    used = [page for page in file.pages if page.steps]
-    assert [len(page.steps) for page in used] == [7, 1, 7, 1]
-    assert {page.repeat for page in used} == {1}
-
-
 @pytest.mark.parametrize(
     ("move", "said"),
     [
-        (Move(pages={"1": Page(keys=(Key(positions={"tail": 0.0}, time=1.0),))}), "joint 'tail' has no id"),
+        (Move(pages={"1": posed("tail")}), "joint 'tail' has no id"),
         (samples(0.0, 4.0), "a at 4.00 rad is beyond its servo"),
         (
-            Move(
-                pages={
-                    "1": Page(keys=(Key(positions={"a": 0.0, "b": 0.0}, time=1.0),)),
-                    "2": Page(keys=(Key(positions={"b": 0.0}, time=1.0),)),
-                }
-            ),
-            "page '2' does not say where a should be",
+            Move(pages={name: posed(*joints) for name, joints in (("1", "ab"), ("2", "b"))}),
+            "page '2' does not say where a",
         ),
         (samples(*(n % 2 for n in range(1800)), way=1.0, interpolation="cubic"), "1800 steps: too many"),
     ],
@@ -374,6 +311,41 @@ def test_joints_of_two_buses_may_share_an_id_but_not_in_a_page_set(tmp_path):
 
 
 # ---- Webots
+
+WAVE = ["#WEBOTS_MOTION,V1.0,Shoulder,Elbow", "00:00:000,Rest,0,1", "00:00:100,Up,1,*", "00:00:200,Down,0,2"]
+
+
+def test_positions_change_linearly_between_the_poses_that_mention_a_motor_and_stay_at_both_ends():
+    page = parse_motion([*WAVE, "00:00:300,End,*,*"]).pages["1"]
+    assert page.duration == pytest.approx(0.3)
+    ways = tracks(page)
+    for time, shoulder, elbow in ((0.05, 0.5, 1.25), (-1.0, 0.0, 1.0), (0.9, 0.0, 2.0)):
+        assert (ways["Shoulder"].at(time), ways["Elbow"].at(time)) == pytest.approx((shoulder, elbow))
+    late = tracks(parse_motion(["#WEBOTS_MOTION,V1.0,A,B", "00:01:000,P,*,3"]).pages["1"])
+    assert {motor: way.at(0.0) for motor, way in late.items()} == {"B": 3}  # one that no pose mentions is left alone
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([], "no Webots motion"),
+        (["#WEBOTS_MOTION,V9.0,A"], "no Webots motion"),
+        (["#WEBOTS_MOTION,V1.0,A"], "has no poses"),
+        (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,1,2"], "line 2: 2 positions for 1 motors"),
+        (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,x"], "line 2: could not convert"),
+        (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,nan"], "line 2: positions must be between -10000 and 10000"),
+        (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,1e308"], "line 2: positions must be between -10000 and 10000"),
+        (["#WEBOTS_MOTION,V1.0,A", "99999999:00:000,P,1"], r"line 2: a motion of more than 1e\+06 s"),
+        (["#WEBOTS_MOTION,V1.0,A", "9" * 400 + ":00:000,P,1"], r"line 2: a motion of more than 1e\+06 s"),
+        (["#WEBOTS_MOTION,V1.0,A", "9" * 5000 + ":00:000,P,1"], "line 2: "),
+        (["#WEBOTS_MOTION,V1.0,A\x1b[31m", "00:00:000,P,1"], "has control characters"),
+        (["#WEBOTS_MOTION,V1.0,A", "0.5,P,1"], "line 2: time '0.5' is not mm:ss:ms"),
+        (["#WEBOTS_MOTION,V1.0,A", "00:00:100,P,1", "00:00:100,Q,1"], "line 3: time 00:00:100 is not later"),
+    ],
+)
+def test_mistakes_are_named_with_their_line(lines, said):
+    with pytest.raises(RecordingError, match=said):
+        parse_motion(lines, "wave.motion")
 
 
 def test_a_webots_motion_becomes_a_move_and_the_same_motion_again(tmp_path):
