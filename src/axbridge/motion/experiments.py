@@ -261,8 +261,6 @@ def check(name: str, robot: Robot, servo: str | None = None, options: Options | 
     chosen = servo or next(iter(robot))
     experiment = EXPERIMENTS[name]
     check_reach(robot[chosen], chosen, experiment.angles(options, robot[chosen]))
-    if experiment.registers is _wheel and robot[chosen].capabilities["wheel"] == "unsupported":
-        raise UsageError(f"{chosen} cannot turn endlessly, as {name} needs it", "choose another servo or experiment")
     for register in experiment.registers(options):
         robot[chosen].read(register)
     return (chosen,)
