@@ -14,6 +14,7 @@ from axbridge.motion.planning import Bounds, check, plan, reachable
 
 BETWEEN = ["linear", "minimum-jerk", "cubic"]  # never leave the range between two knots
 LAWS = [*BETWEEN, "ramps"]
+drawn = settings(max_examples=60, deadline=None)
 ways = st.lists(st.tuples(st.floats(0.05, 2.0), st.floats(-2.0, 2.0)), min_size=2, max_size=7)
 
 
@@ -23,7 +24,7 @@ def track(law, found):
 
 
 @pytest.mark.parametrize("law", LAWS)
-@settings(max_examples=60, deadline=None)
+@drawn
 @given(found=ways)
 def test_every_knot_is_met_from_both_sides(law, found):
     way = track(law, found)
@@ -34,7 +35,7 @@ def test_every_knot_is_met_from_both_sides(law, found):
 
 
 @pytest.mark.parametrize("law", BETWEEN)
-@settings(max_examples=60, deadline=None)
+@drawn
 @given(found=ways)
 def test_the_way_stays_between_its_ends(law, found):
     way = track(law, found)
@@ -45,7 +46,7 @@ def test_the_way_stays_between_its_ends(law, found):
 
 
 @pytest.mark.parametrize("law", LAWS)
-@settings(max_examples=60, deadline=None)
+@drawn
 @given(found=ways)
 @pytest.mark.slow
 def test_the_peak_speed_is_the_fastest_there_is(law, found):
@@ -100,7 +101,7 @@ FAST = {"a": Bounds(-2.0, 2.0, 100.0)}
 
 
 @pytest.mark.parametrize("law", LAWS)
-@settings(max_examples=60, deadline=None)
+@drawn
 @given(found=ways, top=st.floats(0.5, 8.0))
 @pytest.mark.slow
 def test_no_plan_is_faster_than_its_joints_and_none_is_shortened(law, found, top):
@@ -133,17 +134,6 @@ def test_pages_follow_with_their_rates_and_repeats_and_the_ends_are_known():
     assert [(end.page, pytest.approx(end.time)) for end in made.rounds] == [("1", 1.0), ("2", 2.0), ("2", 3.0)]
     assert made.loop == "1"
     assert made.page_at(1.5).page == "2"
-
-
-def test_ramps_run_on_from_page_to_page_each_page_with_its_own():
-    pages = {
-        "1": Page(keys=(key(1.0, 1.0),), interpolation="ramps", inertia=32, next="2"),
-        "2": Page(keys=(key(2.0, 1.0),), interpolation="ramps", inertia=64, rate=0.5),
-    }
-    made = plan(Move(pages=pages), "1", {"a": 0.0}, FAST)
-    same = JointPath("ramps", [0.0, 1.0, 3.0], [0.0, 1.0, 2.0], [0.25, 0.5])
-    for time in np.linspace(0.0, 3.0, 31):
-        assert made.at(time)["a"] == pytest.approx(same.at(time))
 
 
 def test_a_joint_that_a_pose_does_not_name_goes_on_to_the_next_that_does():

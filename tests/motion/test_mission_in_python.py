@@ -33,9 +33,3 @@ def test_a_recording_tells_the_model(step):
     fit = axbridge.identify([step], "bench_arm", "ax12", starts=1, generations=20, budget=5.0, richer=False)
     assert fit.kind == "ax12"
     assert fit.scores[0].rmse < 1.0  # degrees
-
-
-def test_a_recording_is_not_replaced_unasked(step):
-    with pytest.raises(axbridge.UsageError, match=r"step\.mcap"):
-        axbridge.record("step", "bench_arm", step.path, options=STEP)
-    assert axbridge.open_recording(step.path)["shoulder"].position.size

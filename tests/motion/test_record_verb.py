@@ -20,7 +20,7 @@ from tests.support.warm import serving, start
 pytestmark = pytest.mark.slow
 
 
-def test_the_rigs_step_is_the_default_tick_and_the_motion_takes_the_time_asked_for(tmp_path, monkeypatch):
+def test_the_rigs_step_is_the_default_tick_and_the_motion_takes_the_time_asked_for(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     arguments = ["record", "sine", "--rig", "bioloid", "--amplitude", "30", "--period", "1", "--duration", "2"]
     assert app.run([*arguments, "--out", "deep/down/sine.mcap"]) == app.DONE
@@ -30,18 +30,13 @@ def test_the_rigs_step_is_the_default_tick_and_the_motion_takes_the_time_asked_f
     assert np.median(np.diff(track.time)) == pytest.approx(0.020, abs=1e-4)
     assert track.time[-1] == pytest.approx(2.0, abs=0.03)
     assert app.run([*arguments, "--out", "deep/down/sine.mcap"]) == app.MISUSE
-    assert app.run([*arguments, "--out", "deep/down/sine.mcap", "--force"]) == app.DONE
-
-
-def test_programs_read_what_was_recorded_as_json(tmp_path, capsys):
-    path = tmp_path / "step.mcap"
-    arguments = ["record", "step", "--rig", "bench_arm", "--angle", "20", "--out", str(path), "--json"]
-    assert app.run(arguments) == app.DONE
+    capsys.readouterr()
+    assert app.run([*arguments, "--out", "deep/down/sine.mcap", "--force", "--json"]) == app.DONE
     done = json.loads(capsys.readouterr().out)
     (one,) = done["recordings"]
-    assert (done["format"], one["path"], one["experiment"]) == ("axbridge-record-1", str(path), "step")
-    assert one["steps"] == len(open_recording(path).cycles["time"])
-    assert app.run([*arguments, "--force", "--dry-run"]) == app.MISUSE
+    assert (done["format"], one["path"], one["experiment"]) == ("axbridge-record-1", "deep/down/sine.mcap", "sine")
+    assert one["steps"] == len(open_recording("deep/down/sine.mcap").cycles["time"])
+    assert app.run([*arguments, "--json", "--dry-run"]) == app.MISUSE
     assert "leave --json out" in capsys.readouterr().err
 
 

@@ -93,10 +93,3 @@ def test_a_motor_coupled_with_nothing_and_a_multiplier_of_zero_are_said(bench):
     with pytest.warns(ControlWarning, match="must not be 0; it becomes 1"):
         robot = bench.open({"multiplier": 0.0})
     assert robot["j0"].multiplier == 1
-
-
-def test_a_multiplier_works_without_a_coupling(bench):
-    robot = bench.open({"multiplier": 2.0})
-    robot["j0"].set_position(0.25)
-    assert positions(robot, "j0", 50)[-1] == pytest.approx(0.5, abs=1e-4)
-    assert robot["j0"].target_position == pytest.approx(0.25)
