@@ -28,8 +28,8 @@ from pathlib import Path
 from statistics import median
 
 import axbridge
+from axbridge.config.model import to_toml
 from axbridge.config.rig import Rig
-from axbridge.export.model_file import to_toml
 from axbridge.robot.twin.residuals import REMEDIES
 
 SERVO = "shoulder"

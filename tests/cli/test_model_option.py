@@ -4,8 +4,8 @@ import pytest
 
 import axbridge
 from axbridge.cli import app
+from axbridge.config.model import to_toml
 from axbridge.config.rig import Rig
-from axbridge.export.model_file import to_toml
 from axbridge.motion.moves import Key, Move, Page
 from axbridge.recording.stored import open_recording
 

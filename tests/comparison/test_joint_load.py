@@ -116,29 +116,22 @@ def test_a_robot_that_says_too_little_is_refused_with_the_reason(recording, rig)
 
 
 def test_a_robot_on_both_feet_tells_what_its_arms_carry_but_not_its_legs():
-    walker = Rig.load("bioloid")
-    time = np.arange(0, 1, 0.02)
+    walker, time, angle = Rig.load("bioloid"), np.arange(0, 1.5, 0.02), 0.3
     tracks = {
-        servo.name: Track.of(servo.name, time, position=np.full(len(time), 0.3 if "shoulder" in servo.name else 0.0))
+        servo.name: Track.of(servo.name, time, position=np.full(75, angle if "shoulder" in servo.name else 0.0))
         for servo in walker.servos
     }
-    pitch = 0.2
-    cycles = {"time": time} | {f"base_{name}": np.zeros(len(time)) for name in ("x", "y", "roll", "yaw")}
-    cycles |= {"base_z": np.full(len(time), 0.27) + 0.5 * 3 * time**2, "base_pitch": np.full(len(time), pitch)}
-    standing = Recording(Path("walk.mcap"), tracks, (), cycles, describe(backend="sim"))
+    standing = Recording(Path("still.mcap"), tracks, (), {}, describe(backend="sim"))
     (free,), _ = joints_of_robot([standing], walker, ["left_shoulder_swing"])
-    # bolted down, the same arm feels as much under a gravity that leans the other way, and is larger by the lift
-    heavier = walker.overridden({
-        "world": {"fixed_base": True, "gravity": [12.81 * math.sin(pitch), 0.0, -12.81 * math.cos(pitch)]}
-    })  # fmt: skip
-    (bolted,), _ = joints_of_robot([standing], heavier, ["left_shoulder_swing"])
-    angle = 0.3
+    bolted = walker.overridden({"world": {"fixed_base": True}})  # with level feet, its body is level, too
+    (held,), _ = joints_of_robot([standing], bolted, ["left_shoulder_swing"])
 
     def torque(load):
         return load[:, 1] * math.sin(angle) + load[:, 2] * math.cos(angle) + load[:, 3]
 
-    np.testing.assert_allclose(torque(free.load)[5:-5], torque(bolted.load)[5:-5], rtol=1e-6)
+    np.testing.assert_allclose(torque(free.load), torque(held.load), rtol=1e-6)
     assert np.abs(torque(free.load)).max() > 0.01
+    assert free.known.all()
     with pytest.raises(RecordingError, match=r"for 0\.00 s in all the robot stood on one foot"):
         joints_of_robot([standing], walker, ["left_knee"])
 
@@ -202,25 +195,6 @@ def test_at_rest_on_one_foot_a_leg_carries_what_raises_the_body(walked, walker, 
         assert a * math.sin(theta) + b * math.cos(theta) + rest == pytest.approx(
             tree.mass.sum() * 9.81 * slope, abs=2e-4
         )
-
-
-def test_a_robot_that_hangs_while_it_walks_is_refused(walked, walker, tmp_path):
-    hung = walker.overridden({"world": {"fixed_base": True}})
-    part = next(part for part in walked.segments if part.name == "walk")
-    with (
-        open_robot(hung, "sim") as robot,
-        Recorder(tmp_path / "hung.mcap", describe(hung, backend="sim")) as recorder,
-        RobotRecorder(robot, recorder),
-    ):
-        for now in np.arange(part.start, part.end, 0.02):
-            for name, track in walked.items():
-                robot[name].set_position(float(np.interp(now, track.time, track.command)), clip=True)
-            robot.step(20)
-    recording = open_recording(tmp_path / "hung.mcap")
-    with pytest.raises(RecordingError, match="of a robot that hangs"):
-        joints_of_robot([recording], walker, ["left_knee"])
-    (one,), _ = joints_of_robot([recording], hung, ["left_knee"])
-    assert one.known.all()
 
 
 def test_without_a_floor_a_leg_is_refused(walked, walker):

@@ -13,9 +13,7 @@ from axbridge.cli import compare as verb  # noqa: F401 - registers it
 from axbridge.comparison.comparison import compare, following
 from axbridge.comparison.html import write_html
 from axbridge.comparison.page import table_text
-from axbridge.comparison.side_by_side import walk_span
 from axbridge.comparison.simulate import simulate
-from axbridge.comparison.tables import deviation_table
 from axbridge.comparison.walks import document, knees, sides_of, walk_headline, walk_table, zmp_apart
 from axbridge.config.rig import Rig
 from axbridge.recording.provenance import describe
@@ -97,20 +95,6 @@ def test_the_headline_says_how_near_knees_and_power_are(sides):
     )
     assert re.search(r"lima2009 beside real: .* power [4-9]\d% less\.", text)
     assert walk_headline(sides[:1]) == ""
-
-
-def test_joints_of_walks_are_listed_by_the_walk_itself(walked, repeated):
-    rising = {}  # getting up, one joint is far away
-    for name, track in repeated[0].items():
-        late = 1.0 * ((track.time < walk_span(walked)[0]) & (name == "right_elbow"))
-        rising[name] = replace(track, position=track.position + late)
-    found = compare(walked, replace(repeated[0], tracks=rising), same_clock=True)
-    assert found.pairs[0].name == "right_elbow"
-    table = deviation_table(found)
-    assert table.header[1] == "RMSE ° in the walk"
-    assert table.rows[0][0] != "right_elbow"
-    own = [float(row[1]) for row in table.rows]
-    assert own == sorted(own, reverse=True)
 
 
 def test_walks_without_a_rig_have_knees(tmp_path):

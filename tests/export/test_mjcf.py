@@ -10,7 +10,6 @@ import pytest
 from axbridge.cli.app import run
 from axbridge.config.rig import Rig
 from axbridge.export.mjcf import LIMP_GROUP, left_out, to_mjcf
-from axbridge.export.model_file import rig_or_model
 
 mujoco = pytest.importorskip("mujoco")
 from benchmarks.export_mujoco import differences  # noqa: E402
@@ -92,11 +91,12 @@ def test_the_verb_writes_a_file_that_says_what_is_missing(tmp_path, capsys):
 
 
 def test_a_model_alone_is_put_on_an_arm_and_nonsense_is_told_what_there_is(tmp_path, capsys):
-    assert rig_or_model("ax12").servos[0].model == "ax12"
-    assert rig_or_model("pan_tilt").name == "pan_tilt"
+    for source, name in (("ax12", "bench_arm"), ("pan_tilt", "pan_tilt")):
+        assert run(["export", "mujoco", source, "--out", str(tmp_path / f"{source}.xml")]) == 0
+        assert f"{source}.xml: {name}, " in capsys.readouterr().out
     assert run(["export", "mujoco", "bench_arn", "--out", str(tmp_path / "x.xml")]) == 2
     assert "bench_arm" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+    assert not (tmp_path / "x.xml").exists()
 
 
 def test_stops_and_goals_are_those_of_the_rig():

@@ -12,10 +12,11 @@ from axbridge import __version__
 from axbridge.cli.app import app, report
 from axbridge.cli.help import Verbs
 from axbridge.cli.options import ForceOption, JsonOption, servo_of, shared
-from axbridge.errors import UsageError
+from axbridge.config import toml_tables
+from axbridge.config.rig import FOLDER, Rig
+from axbridge.errors import ProfileError, RigError, UsageError
 from axbridge.export.bam import to_bam
 from axbridge.export.mjcf import left_out, to_mjcf
-from axbridge.export.model_file import rig_or_model
 from axbridge.files import check_new, write_whole
 
 export = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
@@ -38,7 +39,7 @@ def mujoco(
     It prints what MuJoCo cannot express.
     """
     check_new(out, force=force, sources=(source, rig))
-    robot = rig_or_model(source, rig)
+    robot = _rig_or_model(source, rig)
     lost = left_out(robot)
     note = [
         f"{robot.name}, written by axbridge {__version__}. Goals (ctrl) are rad at the joint, as in the rig.",
@@ -66,7 +67,7 @@ def bam(
 ) -> None:
     """Write a servo's parameters as Rhoban's BAM has them (`axbridge import m4.json my_servo.toml` reads them)."""
     check_new(out, force=force, sources=(source, rig))
-    robot = rig_or_model(source, rig)
+    robot = _rig_or_model(source, rig)
     chosen = servo_of(robot, servo) if servo else next(iter(robot.dynamixels), None)
     if chosen is None or chosen.drive != "dynamixel":
         raise UsageError(f"rig {robot.name} has no Dynamixel {servo or ''}".rstrip(), "name another servo or rig")
@@ -75,3 +76,24 @@ def bam(
     wrote = f"wrote {out}: friction {document['model'].upper()} of {chosen.name}"
     lines = [wrote, *(f"not in it: {words}" for words in lost)]
     report("export-bam-1", {"servo": chosen.name, "out": str(out), "left_out": lost}, lines, json=json)
+
+
+def _rig_or_model(name: str, rig: str | None = None) -> Rig:
+    """What is meant by a name or path: a rig, or a servo model, which is then put into `rig`."""
+    if rig is None and _is_rig(name):
+        return Rig.load(name)
+    try:
+        return Rig.load(rig or "bench_arm").with_model(name)
+    except (ProfileError, RigError):
+        if rig is None and not Path(name).is_file():
+            return Rig.load(name)  # which says what rigs there are
+        raise
+
+
+def _is_rig(name: str) -> bool:
+    """Whether a name is a rig's, or leads to a file with servos."""
+    path = Path(name.partition(":")[0])
+    if path.is_file():
+        table = toml_tables.read_toml(path, RigError)
+        return "servo" in table or "world" in table
+    return path.is_dir() or path.name in toml_tables.shipped_names(FOLDER)

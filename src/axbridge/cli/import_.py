@@ -12,10 +12,10 @@ from axbridge import samples
 from axbridge.cli.app import app, note
 from axbridge.cli.options import ForceOption, named_mcap, shared
 from axbridge.cli.progress import progress
+from axbridge.config.model import to_toml
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.export.bam import from_bam
-from axbridge.export.model_file import to_toml
 from axbridge.files import check_new, write_whole
 from axbridge.recording.import_arm_folder import import_arm_folder, is_arm_folder
 from axbridge.recording.import_lerobot import import_dataset, is_dataset

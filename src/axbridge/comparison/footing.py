@@ -20,13 +20,13 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.comparison.metrics import between
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import Shape, Tree
+from axbridge.config.urdf import Tree
 from axbridge.errors import RecordingError
 from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording
 from axbridge.recording.step_format import BASE
 from axbridge.rotations import matrix_of_roll_pitch_yaw
-from axbridge.sim.body.inverse_dynamics import BaseMotion, accelerated, wrenches
+from axbridge.sim.body.inverse_dynamics import wrenches
 from axbridge.sim.body.kinematics import Posed, Sole, inside, posed, rooted_at, soles_of
 
 _SMOOTH = 0.05  # s on either side from which speeds and accelerations are taken: rounding makes shorter ones worthless
@@ -43,7 +43,6 @@ class Standing:
 
     rig: Rig  # its rig
     tree: Tree  # its links; the first is its base
-    shapes: tuple[Shape, ...]  # what they look like
     soles: tuple[Sole, Sole]  # of its two feet, the left one first
 
 
@@ -63,7 +62,7 @@ def on_two_feet(rig: Rig) -> Standing | None:
         return None
     places = posed(tree, tree.pose(rig.start)[None]).place[:, 0]
     one, other = sorted(found, key=lambda sole: -float(places[sole.link, 1]))  # the left one first
-    return Standing(rig, tree, rig.shapes("visual"), (one, other))
+    return Standing(rig, tree, (one, other))
 
 
 @dataclass(frozen=True)
@@ -296,27 +295,3 @@ def _derivatives(time: FloatArray, values: FloatArray, wanted: FloatArray) -> tu
     at = np.interp(even, time, values)
     found = [np.interp(wanted, even, savgol_filter(at, window, 3, deriv=order, delta=period)) for order in range(3)]
     return found[0], found[1], found[2]
-
-
-def base_motion(recording: Recording, tree: Tree, time: FloatArray) -> BaseMotion | None:
-    """How the base of a simulated robot moved at the times (l,), s, from the cycles; None where nothing tells."""
-    cycles = recording.cycles
-    nothing = np.zeros(0)
-    columns = np.stack([np.asarray(cycles.get(name, nothing)) for name in BASE], axis=1)
-    known = ~np.isnan(columns).any(axis=1)
-    if not known.any():
-        return None
-    columns[known, 3:] = np.unwrap(columns[known, 3:], axis=0)
-    at = np.asarray(cycles["time"])[known]
-    found = [_derivatives(at, columns[known, k], time) for k in range(6)]
-    place, _, acceleration = (np.stack([one[order] for one in found[:3]], axis=1) for order in range(3))
-    (roll, pitch, yaw), rates, _ = zip(*found[3:], strict=True)
-    turn = matrix_of_roll_pitch_yaw(roll, pitch, yaw)
-    # each angle turns about its axis as the angles after it have turned that
-    heading = matrix_of_roll_pitch_yaw(0 * roll, 0 * pitch, yaw)
-    axes = turn[:, :, 0], heading[:, :, 1], heading[:, :, 2]
-    spin = sum(axis * fast[:, None] for axis, fast in zip(axes, rates, strict=True))
-    rate = np.gradient(spin, time, axis=0)
-    arm = turn @ -tree.centre[0]  # what is recorded is the base's centre of mass
-    acceleration = acceleration + accelerated(arm, spin, rate)
-    return BaseMotion(turn, place + arm, spin, rate, acceleration)

@@ -11,7 +11,6 @@ import numpy as np
 
 from axbridge.comparison.comparison import Comparison, lacks, shift_text
 from axbridge.comparison.findings import headline
-from axbridge.comparison.metrics import Deviation
 from axbridge.comparison.page import table_html, write_page
 from axbridge.comparison.plots import POINTS, fewer, figure_html, numbers
 from axbridge.comparison.tables import (
@@ -58,8 +57,7 @@ def write_html(
     parts = [f'<p class="headline">{escape(walk_headline(walks) or headline(comparison, beside))}</p>']
     two = () if beside is None else (beside,)
     judged = (comparison, *two, *(() if again is None else (again,)))
-    beaten = errors_beside(*judged)
-    parts.append(_large_figures(comparison, beside, beaten))
+    parts.append(_large_figures(comparison, beside))
     parts += [*more, *(f'<p class="note">{escape(line)}</p>' for line in lacks(comparison))]
     for recording, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):
         if recording.flaw:
@@ -91,7 +89,7 @@ def write_html(
             if len(drawn) > DETAILED:
                 parts.append(f'<p class="lead">Torque, power and load are drawn for the {DETAILED} worst servos.</p>')
         parts += [table_html(table) for table in response_tables(comparison, pair)]
-    if (table := beside_table(beaten, *judged)) is not None:
+    if (table := beside_table(errors_beside(*judged), *judged)) is not None:
         parts.append(table_html(table))
     if parameters := parameter_table(comparison, *two):
         body = table_html(parameters, words=True)
@@ -101,16 +99,11 @@ def write_html(
     write_page(path, title or title_of(comparison), parts)
 
 
-def _large_figures(comparison: Comparison, beside: Comparison | None, beaten: Mapping[str, Sequence[Deviation]]) -> str:
+def _large_figures(comparison: Comparison, beside: Comparison | None) -> str:
     """The two figures that matter, large: of two candidates their errors, else the usual and the largest error."""
     worst = comparison.pairs[0]
     which = f"{worst.name}, the worst of {len(comparison.pairs)} servos" if len(comparison.pairs) > 1 else worst.name
     lead = f"{which}: {worst.seconds:.1f} s, mean absolute error {worst.plain.mae:.2f}°, {worst.plain.mse:.2f} deg²."
-    if (known := beaten.get(worst.name)) is not None:
-        perfect, late, *models = (f"{error.rmse:.2f}°" for error in known)
-        lead += f" While driven: perfect servo {perfect}, delay and lag {late}"
-        two = zip((comparison, beside), models, strict=False)
-        lead += "".join(f", {one.labels[1]} {error}" for one, error in two if one is not None) + " (RMSE)."
     if beside is not None:
         shown = [(one.pairs[0].plain.rmse, f"RMSE, {one.labels[1]}") for one in (comparison, beside)]
     else:

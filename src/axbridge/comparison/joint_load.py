@@ -7,8 +7,7 @@ the motion adds (accelerations of the others, Coriolis) is that of the recorded 
 A robot that nobody bolted down stands on the floor, which pushes it. While it stands on one foot, that foot does not
 move, and all that the floor pushes goes through it: then inverse dynamics from the foot tells what each joint carries.
 On two feet nobody knows how they share the weight, so these moments are left out for the joints between the feet. What
-arms and a head carry is known on two feet, too; and in recordings of simulated walks all the time, because they tell
-how the base moved.
+arms and a head carry is known on two feet, too.
 """
 
 from __future__ import annotations
@@ -19,27 +18,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
-from axbridge.comparison.footing import (
-    CLEAR,
-    Footing,
-    Standing,
-    base_motion,
-    footing,
-    joints_motion,
-    on_two_feet,
-    rooted_motion,
-)
+from axbridge.comparison.footing import CLEAR, Standing, footing, joints_motion, on_two_feet, rooted_motion
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree
 from axbridge.errors import RecordingError, RigError, UsageError
 from axbridge.recording.recording import Recording
-from axbridge.sim.body.inverse_dynamics import BaseMotion, wrenches
-from axbridge.sim.body.kinematics import posed, rooted_at, way_to_base
+from axbridge.sim.body.inverse_dynamics import wrenches
+from axbridge.sim.body.kinematics import rooted_at, way_to_base
 
 CARRIED = 4  # columns: inertia, kg·m²; torque a·sin(θ) + b·cos(θ) + c: a, b, c, N·m
 _BLOCK = 20_000  # samples at a time: memory
-_FEET = 0.02  # m: ends of the robot that come so near to the lowest one stand on the floor, too
 _ENOUGH = 1.0  # s on its feet, in all, below which a recording tells nothing
 _SURELY = 0.99
 _HUNG = "fit it to a recording of the robot hung up by its body, with fixed_base = true in its rig"
@@ -72,9 +61,7 @@ def joints_of_robot(recordings: Sequence[Recording], rig: Rig, names: Sequence[s
     One recording after the other, each by its servos.
     """
     servos = [_hinge(rig, name) for name in names]
-    found: list[Recording] = [
-        _carried(recording, rig, rig.tree(), servo) for recording in recordings for servo in servos
-    ]
+    found: list[Recording] = [_carried(recording, rig, servo) for recording in recordings for servo in servos]
     return found, rig.model_copy(update={"servos": tuple(servos)})
 
 
@@ -93,18 +80,17 @@ def _hinge(rig: Rig, name: str) -> ServoConfig:
     return servo
 
 
-def _carried(recording: Recording, rig: Rig, tree: Tree, servo: ServoConfig) -> CarriedRecording:
+def _carried(recording: Recording, rig: Rig, servo: ServoConfig) -> CarriedRecording:
+    tree = rig.tree()
     assert rig.world is not None
     if servo.name not in recording:
         raise RecordingError(recording.path, f"has no servo {servo.name}", f"it has {', '.join(recording) or 'none'}")
     track = recording[servo.name]
     joint = tree.names.index(servo.joint)
     motion = joints_motion(recording, rig, tree, track.time)
-    base = None if rig.world.fixed_base else base_motion(recording, tree, track.time)
     known = np.ones(len(track), dtype=np.bool_)
-    if rig.world.fixed_base or (base is not None and not _stands(tree, joint, motion[0], base)):
-        gravity = np.tile(rig.world.gravity, (len(track), 1))
-        load = _load(tree, joint, motion, gravity, base)
+    if rig.world.fixed_base:
+        load = _load(tree, joint, motion, np.tile(rig.world.gravity, (len(track), 1)))
     else:
         load, known = _on_foot(recording, rig, servo, motion)
         track = replace(track, velocity=motion[1][:, joint])  # rounded, Present Speed is a poor start on each step
@@ -144,13 +130,6 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion)
             f"does not show what {servo.name} carries: for {seconds:.2f} s in all the robot stood on {where}",
             f"fit it to a walk of a few steps; or {_HUNG}",
         )
-    if _hangs(recording, robot, stood, motion, on_one):
-        raise RecordingError(
-            recording.path,
-            f"does not show what {servo.name} carries: its servos report loads like those of a robot that "
-            "hangs, not of one that stands on its feet",
-            "if it hung by its body, say so: fixed_base = true in its rig; else fit it to a walk on the floor",
-        )
     load = np.zeros((len(track), CARRIED))
     for side, chosen in enumerate((stood.lifted <= 0, stood.lifted > 0)):
         rooted = rooted_motion(recording, robot, motion, track.time, side)
@@ -167,79 +146,23 @@ def _between_feet(robot: Standing, joint: str) -> bool:
     return joint in [tree.joints[dof].name for dof in dofs if dof >= 0]
 
 
-def _load(tree: Tree, joint: int, motion: Motion, gravity: FloatArray, base: BaseMotion | None = None) -> FloatArray:
+def _load(tree: Tree, joint: int, motion: Motion, gravity: FloatArray) -> FloatArray:
     """(l, CARRIED) along a motion in which nothing touches the robot but at its base."""
     pieces = []
     for first in range(0, len(gravity), _BLOCK):
         part = slice(first, first + _BLOCK)
-        moved = None if base is None else BaseMotion(*(column[part] for column in base))
         position, speed, acceleration = (column[part] for column in motion)
-        pieces.append(_loaded(tree, joint, position, speed, acceleration, gravity[part], moved))
+        still, alone = np.zeros_like(position), np.zeros_like(position)
+        alone[:, joint] = 1.0
+        torque = wrenches(tree, position, speed, acceleration, gravity[part]).torque[:, joint]
+        inertia = wrenches(tree, position, still, alone, 0 * gravity[part]).torque[:, joint]
+        weight = []
+        for angle in (np.pi / 2, 0.0):
+            turned = position.copy()
+            turned[:, joint] = angle
+            weight.append(wrenches(tree, turned, still, still, gravity[part]).torque[:, joint])
+        a, b = weight
+        theta = position[:, joint]
+        rest = torque - inertia * acceleration[:, joint] - a * np.sin(theta) - b * np.cos(theta)
+        pieces.append(np.stack((inertia, a, b, rest), axis=1))
     return np.concatenate(pieces)
-
-
-def _loaded(
-    tree: Tree, joint: int, position: FloatArray, speed: FloatArray, acceleration: FloatArray, gravity: FloatArray,
-    base: BaseMotion | None,
-) -> FloatArray:  # fmt: skip
-    still, alone = np.zeros_like(position), np.zeros_like(position)
-    alone[:, joint] = 1.0
-    torque = wrenches(tree, position, speed, acceleration, gravity, base).torque[:, joint]
-    inertia = wrenches(tree, position, still, alone, 0 * gravity).torque[:, joint]
-    leaning = None if base is None else base._replace(**dict.fromkeys(base._fields[2:], np.zeros((len(position), 3))))
-    weight = []
-    for angle in (np.pi / 2, 0.0):
-        turned = position.copy()
-        turned[:, joint] = angle
-        weight.append(wrenches(tree, turned, still, still, gravity, leaning).torque[:, joint])
-    a, b = weight
-    theta = position[:, joint]
-    rest = torque - inertia * acceleration[:, joint] - a * np.sin(theta) - b * np.cos(theta)
-    return np.stack((inertia, a, b, rest), axis=1)
-
-
-def _stands(tree: Tree, joint: int, position: FloatArray, base: BaseMotion) -> bool:
-    """Whether something beyond a joint comes as low as the lowest end of the robot."""
-    height = posed(tree, position, (base.place, base.turn)).centres[:, :, 2].min(axis=1)
-    ends = [link for link in range(len(tree.links)) if link not in tree.parent]
-    moved = int(np.flatnonzero(tree.dof == joint)[0])
-    feet = [end for end in ends if height[end] < min(height[ends]) + _FEET]
-    return any(moved in way_to_base(tree, foot) for foot in feet)
-
-
-def _hangs(
-    recording: Recording, robot: Standing, stood: Footing, motion: Motion,
-    chosen: BoolArray,
-) -> bool:  # fmt: skip
-    """Whether servos push as those of a robot that hangs by its body, rather than stands on one foot.
-
-    Inverse dynamics gives the loads of both for the same angles. Which of them goes with what the servos reported as
-    their load decides; without any, nothing speaks for hanging.
-    """
-    assert robot.rig.world is not None
-    names = robot.tree.names
-    _, speed, faster = motion
-    hanging = wrenches(robot.tree, *motion, np.array(robot.rig.world.gravity)).torque
-    standing = np.empty_like(hanging)
-    for side, foot in enumerate((stood.lifted <= 0, stood.lifted > 0)):
-        rooted = rooted_motion(recording, robot, motion, stood.time, side)
-        torques = wrenches(rooted.tree, *rooted.motion, rooted.gravity).torque
-        for number, joint in enumerate(rooted.tree.joints):
-            standing[foot, names.index(joint.name)] = torques[foot, number]
-    parts: list[FloatArray] = []  # of a servo: what it pushed, what it would on its feet, and hanging
-    for servo in robot.rig.servos:
-        if servo.joint in names and servo.name in recording:
-            track, column = recording[servo.name], names.index(servo.joint)
-            reported = np.interp(stood.time, track.time, track.load)
-            known = chosen & ~np.isnan(reported)
-            pushed = np.stack((reported, standing[:, column], hanging[:, column]), axis=1)[known]
-            # a motor turns itself, too: whatever goes with speed and acceleration says nothing of the load
-            own = np.stack((speed[known, column], faster[known, column], np.ones(known.sum())), axis=1)
-            parts.append(pushed - own @ np.linalg.lstsq(own, pushed, rcond=None)[0])
-    reported, on_feet, hung = np.concatenate([*parts, np.zeros((0, 3))]).T
-    return _explained(reported, hung) > _explained(reported, on_feet)
-
-
-def _explained(seen: FloatArray, load: FloatArray) -> float:
-    """How much of the squares of what was seen goes with a load, pushed against and not along."""
-    return max(0.0, float(seen @ load)) ** 2 / max(float(load @ load), 1e-12)

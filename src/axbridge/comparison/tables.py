@@ -18,28 +18,16 @@ from axbridge.recording.recording import Recording, Track
 
 
 def deviation_table(comparison: Comparison) -> Table:
-    """Errors by servo, worst first, as they are and with the lateness taken out; of a walk, its own beside them."""
-    walked = {pair.name: part.deviation.rmse for pair in comparison.pairs for part in pair.parts if part.name == "walk"}
-    header = (
-        "servo",
-        *(["RMSE ° in the walk"] if walked else []),
-        "MAE °",
-        "RMSE °",
-        "MSE deg²",
-        "worst °",
-        "shift",
-        "RMSE ° aligned",
-        "MSE deg² aligned",
-    )
+    """Errors by servo, worst first, as they are and with the lateness taken out."""
+    header = ("servo", "MAE °", "RMSE °", "MSE deg²", "worst °", "shift", "RMSE ° aligned", "MSE deg² aligned")
     rows = [
         (
             pair.name,
-            *([_number(walked.get(pair.name, math.nan), 2)] if walked else []),
             *(_number(value, 2) for value in (pair.plain.mae, pair.plain.rmse, pair.plain.mse, pair.plain.worst)),
             shift_text(comparison, pair),
             *(("-", "-") if pair.aligned is None else (_number(pair.aligned.rmse, 2), _number(pair.aligned.mse, 2))),
         )
-        for pair in sorted(comparison.pairs, key=lambda pair: -np.nan_to_num(walked.get(pair.name, 0.0)))
+        for pair in comparison.pairs
     ]
     return Table(f"{comparison.labels[1]} against {comparison.labels[0]}", header, tuple(rows))
 

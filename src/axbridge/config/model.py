@@ -230,6 +230,15 @@ def toml_lines(model: ServoModel, notes: Mapping[str, str]) -> list[str]:
     return lines
 
 
+def to_toml(model: ServoModel) -> str:
+    """A model as a file, for ``model = "…"`` in a rig and ``--model``."""
+    lines = toml_lines(model, {})
+    worth = [f"{key} = {toml_value(value)}" for key, value in model.prediction if value is not None]
+    if worth:
+        lines += ["", "[prediction]", *worth]
+    return "\n".join(lines) + "\n"
+
+
 def toml_value(value: Any) -> str:
     """A number, a text or a truth value as TOML."""
     return repr(value) if isinstance(value, float) else json.dumps(value)

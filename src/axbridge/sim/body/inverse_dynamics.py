@@ -116,11 +116,6 @@ def _turned_back(turn: FloatArray, vectors: FloatArray) -> FloatArray:
     return found
 
 
-def accelerated(arm: FloatArray, spin: FloatArray, rate: FloatArray) -> FloatArray:
-    """How much faster the end of a turning arm (n, 3) gets than its beginning; m, rad/s and rad/s² to m/s²."""
-    return cross(rate, arm) + cross(spin, cross(spin, arm))
-
-
 def cross(a: FloatArray, b: FloatArray) -> FloatArray:
     """Of rows (n, 3); `np.cross` takes several times as long."""
     found: FloatArray = a[:, [1, 2, 0]] * b[:, [2, 0, 1]] - a[:, [2, 0, 1]] * b[:, [1, 2, 0]]
