@@ -1,11 +1,5 @@
 """Pages as a browser draws them: nothing overlaps, nothing is cut off, no other machine is asked."""
 
-import html
-import json
-import re
-import shutil
-import subprocess
-
 import numpy as np
 import pytest
 
@@ -13,42 +7,14 @@ from axbridge.comparison.comparison import compare
 from axbridge.comparison.html import write_html
 from axbridge.recording.recording import Recording, Track
 from tests.comparison.test_report import strides
+from tests.support.browser import CHROMIUM, browsing
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-QUIET = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-component-update",
-    "--disable-background-networking", "--disable-sync", "--virtual-time-budget=20000",
-)  # fmt: skip
-
-# What is drawn, what is wider than the page, and what the page may not load, told in its title.
-MEASURE = """<script>
-const refused = [];
-addEventListener("securitypolicyviolation", event => refused.push(event.blockedURI));
-addEventListener("load", () => setTimeout(() => {
-  const [box, plots] = [...drawn][0], second = document.querySelector("ol.worst button");
-  const before = [plots[0].scales.x.min, plots[0].scales.x.max];
-  second.click();
-  setTimeout(() => { document.title = JSON.stringify({
-    words: [...document.querySelectorAll(".legend b")].map(word => word.textContent),
-    labels: [...document.querySelectorAll(".legend span")].map(word => word.textContent.trim()),
-    lines: plots.reduce((all, plot) => all + plot.series.length - 1, 0),
-    height: plots[0].data.slice(1).map(curve => Math.max(...curve)),
-    before: before, after: plots.map(plot => [plot.scales.x.min, plot.scales.x.max]),
-    second: [Number(second.dataset.from), Number(second.dataset.to)],
-    inked: plots.map(plot => plot.ctx.getImageData(0, 0, plot.ctx.canvas.width, plot.ctx.canvas.height)
-      .data.some(part => part > 0)),
-    colours: plots[0].series.slice(1).map(one => one.stroke()),
-    keys: [...document.querySelectorAll(".legend i")].map(key => getComputedStyle(key).backgroundColor),
-    wide: document.documentElement.scrollWidth, window: innerWidth,
-    cells: [...document.querySelectorAll("td:first-child")].map(cell => [cell.textContent, cell.clientHeight]),
-    paper: getComputedStyle(document.body).backgroundColor,
-    refused: refused,
-  }); }, 200);
-}, 1000))</script>"""
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
 DARK_BLUE, LIGHTER = "#0072b2", "#3c9fe0"
-
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="needs chromium")]
+INKED = "plot.ctx.getImageData(0, 0, plot.ctx.canvas.width, plot.ctx.canvas.height).data.some(part => part > 0)"
+# of all plots of the first figure
+PLOTS = "[...drawn.values()][0]"
 
 
 @pytest.fixture(scope="module")
@@ -65,57 +31,63 @@ def page(tmp_path_factory):
     return path
 
 
-def browse(page, folder, *options):
-    """What the page tells of itself once it is drawn."""
-    copy = folder / "measured.html"
-    copy.write_text(page.read_text().replace("<body>", f"<body>{MEASURE}"))
-    for turn in range(6):  # on a busy computer it may dump the page before the page has measured itself
-        done = subprocess.run(
-            [BROWSER, *QUIET, f"--user-data-dir={folder / f'profile{turn}'}", *options, "--dump-dom", copy.as_uri()],
-            capture_output=True, text=True, timeout=120, check=True,
-        )  # fmt: skip
-        title = html.unescape(re.search(r"<title>(.*?)</title>", done.stdout, re.DOTALL)[1])
-        if title.startswith("{"):
-            return json.loads(title)
-    raise AssertionError(title)
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    with browsing(tmp_path_factory.mktemp("browser"), 1400, 1200) as opened:
+        yield opened
 
 
-@pytest.mark.parametrize("width", [1400, pytest.param(500, marks=pytest.mark.ci)])  # chromium's window is no narrower
-def test_every_quantity_is_drawn_and_nothing_is_wider_than_the_window(page, tmp_path, width):
-    seen = browse(page, tmp_path, f"--window-size={width},1200")
-    assert seen["words"] == ["position, °", "error, °", "torque, N·m", "power at the shaft, W", "electrical power, W",
-                             "load, %"]  # fmt: skip
-    assert seen["labels"][:3] == ["goal", "recorded", "simulated"]
-    assert seen["lines"] == 12
-    assert seen["height"] == pytest.approx([np.degrees(1.0)] * 3, abs=0.002)  # what was recorded, not its neighbour
-    assert all(seen["inked"])
-    assert seen["wide"] <= seen["window"]
-    assert all(height < 40 for _, height in seen["cells"]), "words are broken"
+@pytest.fixture
+def tab(opened, page):
+    tab = opened(page.as_uri())
+    tab.wait_for(f"typeof drawn !== 'undefined' && {PLOTS}?.length === 6 && {PLOTS}.every(plot => {INKED})")
+    yield tab
+    tab.call("Page.close")
 
 
-def test_a_click_on_one_of_the_worst_seconds_shows_it_in_every_panel(page, tmp_path):
-    seen = browse(page, tmp_path)
-    assert seen["before"] == pytest.approx([0.0, 7.99], abs=0.01)
-    assert seen["second"][1] - seen["second"][0] == 2.0
-    assert seen["after"] == [seen["second"]] * 6
+def texts(tab, selector):
+    return tab.run(f"[...document.querySelectorAll('{selector}')].map(one => one.textContent.trim())")
 
 
-@pytest.mark.ci
-def test_a_dark_screen_gets_a_dark_page_with_lighter_blue(page, tmp_path):
-    dark = browse(page, tmp_path, "--blink-settings=preferredColorScheme=0")
-    assert dark["paper"] == "rgb(20, 24, 29)"
-    assert (LIGHTER in dark["colours"], DARK_BLUE in dark["colours"]) == (True, False)
-    light = browse(page, tmp_path)
-    assert DARK_BLUE in light["colours"]
-    for seen in (dark, light):  # the legend names the colours that are drawn
-        drawn = {f"rgb({', '.join(str(int(colour[i : i + 2], 16)) for i in (1, 3, 5))})" for colour in seen["colours"]}
-        assert set(seen["keys"][:3]) == drawn
+def test_every_quantity_is_drawn_and_nothing_is_wider_than_the_window_of_a_phone(tab):
+    assert texts(tab, ".legend b") == [
+        "position, °", "error, °", "torque, N·m", "power at the shaft, W", "electrical power, W", "load, %",
+    ]  # fmt: skip
+    assert texts(tab, ".legend span")[:3] == ["goal", "recorded", "simulated"]
+    heights = tab.run(f"{PLOTS}[0].data.slice(1).map(curve => Math.max(...curve))")
+    assert heights == pytest.approx([np.degrees(1.0)] * 3, abs=0.002)  # what was recorded, not its neighbour
+    for width in (1400, 400):
+        tab.call("Emulation.setDeviceMetricsOverride", width=width, height=1200, deviceScaleFactor=1, mobile=False)
+        assert tab.run("document.documentElement.scrollWidth <= innerWidth")
+        assert (
+            tab.run("Math.max(...[...document.querySelectorAll('td:first-child')].map(one => one.clientHeight))") < 40
+        )
 
 
-def test_no_other_machine_is_asked_and_none_could_be(page, tmp_path):
-    seen = browse(page, tmp_path)
-    assert seen["refused"] == []
+def test_a_click_on_one_of_the_worst_seconds_shows_it_in_every_panel(tab):
+    shown = f"{PLOTS}.map(plot => [plot.scales.x.min, plot.scales.x.max])"
+    assert tab.run(shown)[0] == pytest.approx([0.0, 7.99], abs=0.01)
+    second = tab.run("(one => [Number(one.from), Number(one.to)])(document.querySelector('ol.worst button').dataset)")
+    tab.click("ol.worst button")
+    tab.wait_for(f"({shown})[0][0] === {second[0]}")
+    assert second[1] - second[0] == 2.0
+    assert tab.run(shown) == [second] * 6
+
+
+def test_a_dark_screen_gets_a_dark_page_with_lighter_blue(tab):
+    drawn = f"{PLOTS}[0].series.slice(1).map(one => one.stroke())"
+    assert DARK_BLUE in tab.run(drawn)
+    tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    assert tab.run("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
+    assert (LIGHTER in tab.run(drawn), DARK_BLUE in tab.run(drawn)) == (True, False)
+
+
+def test_no_other_machine_is_asked_and_none_could_be(opened, page, tab, tmp_path):
+    assert (tab.hosts, tab.complaints) == ({""}, [])  # it is a file
     assert page.stat().st_size < 120e3
     asking = tmp_path / "asking.html"
     asking.write_text(page.read_text().replace("<body>", '<body><img src="http://127.0.0.1:9/x.png">'))
-    assert browse(asking, tmp_path)["refused"] == ["http://127.0.0.1:9/x.png"]
+    asked = opened(asking.as_uri())
+    asked.wait_for("document.readyState === 'complete'")
+    assert any("Content Security Policy" in text for text in asked.complaints)
+    asked.call("Page.close")

@@ -10,7 +10,8 @@ import pytest
 from axbridge.comparison.comparison import compare, following
 from axbridge.comparison.html import worst_seconds, write_html
 from axbridge.comparison.page import table_text
-from axbridge.comparison.png import write_png
+from axbridge.comparison.plots import Curve, Panel, fewer
+from axbridge.comparison.png import mark_rows, write_png
 from axbridge.comparison.tables import beside_table, deviation_table, errors_beside, panels_of, response_tables
 from axbridge.errors import RecordingError
 from axbridge.recording.recording import Event, Recording, Track
@@ -142,3 +143,31 @@ def test_a_model_stands_beside_a_perfect_servo_and_a_lag_while_it_is_driven():
     table = beside_table({"knee": errors}, found)
     assert table.header == ("servo", "perfect servo", "delay and lag", "model")
     assert table.rows[0][-1] == "0.50 / 0.50"
+
+
+def test_names_that_would_touch_stand_in_two_rows_or_not_at_all():
+    marks = ((0.0, "rest"), (1.0, "step to 20°"), (2.0, "step back"), (3.0, "step"), (8.0, "fall"), (9.5, "too long"))
+    # 40 letters to 10 s: 5 letters reach 1.25 s, 12 reach 3 s
+    assert mark_rows(marks, 0.0, 10.0, 40) == {0: 0, 1: 1, 2: 0, 4: 0}
+    assert mark_rows(((0.0, ""), (5.0, "fall")), 0.0, 10.0, 40) == {1: 0}
+
+
+def test_long_lines_keep_their_peaks_their_gaps_and_the_stretch_that_is_wanted_whole():
+    x = np.arange(100_000.0)
+    y, other = np.sin(x / 5000), np.cos(x / 5000)
+    y[31_234], y[77_777], other[44_444] = 9.0, -9.0, 7.0
+    y[50_000:50_003] = np.nan
+    (panel,) = fewer([Panel((Curve(x, y, "goal", "command", held=True), Curve(x, other, "", "other")), "x", "y")], 1000,
+                     [(20_000, 20_100)])  # fmt: skip
+    goal, beside = panel.curves
+    assert goal.x is beside.x
+    assert len(goal.x) <= 1410
+    assert (goal.x[0], goal.x[-1]) == (0, 99_999)
+    assert np.all(np.diff(goal.x) > 0)
+    assert {9.0, -9.0} <= set(goal.y)
+    assert 7.0 in beside.y
+    assert np.isnan(goal.y).any()
+    assert set(range(20_000, 20_100)) <= set(goal.x)
+    assert not goal.held  # between what is left, nothing holds
+    short = [Panel((Curve(x[:900], y[:900], "goal", "command", held=True),), "x", "y")]
+    assert fewer(short, 1000) == short

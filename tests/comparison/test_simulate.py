@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.comparison import compare, following
-from axbridge.comparison.recorded_runs import arm_of, packed, runs_of
+from axbridge.comparison.recorded_runs import arm_of, packed
 from axbridge.comparison.simulate import simulate, spans
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, RigError
@@ -16,13 +16,12 @@ from axbridge.recording.recording import Recording, Track
 from axbridge.servo.columns import Command, Param
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs
-from axbridge.units import RPM
 
 LOG = Path(__file__).parents[2] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
 TIME = np.arange(0, 2, 0.01)
 
 
-@pytest.mark.parametrize(("rpy", "phase"), [("0 0 0", 0.0), ("0 1.5707963 0", -math.pi / 2), ("0 -0.5 0", 0.5)])
+@pytest.mark.parametrize(("rpy", "phase"), [("0 0 0", 0.0), ("0 -0.5 0", 0.5)])
 def test_an_arm_that_does_not_hang_at_zero_has_a_phase(tmp_path, rpy, phase):
     rig = Rig.load("bench_arm")
     text = rig.urdf_path().read_text().replace('<origin xyz="0 0 0"/>', f'<origin xyz="0 0 0" rpy="{rpy}"/>')
@@ -42,16 +41,6 @@ def test_a_rig_with_another_joint_has_no_single_arm(tmp_path):
     moved = rig.model_copy(update={"path": tmp_path / "bench_arm.toml"})
     with pytest.raises(RigError, match="several moving parts"):
         arm_of(moved, moved.servos[0])
-
-
-def test_an_arm_is_the_same_however_its_frame_is_bolted_down(tmp_path):
-    rig = Rig.load("bench_arm")
-    text = rig.urdf_path().read_text().replace('<parent link="base"/>', '<parent link="frame"/>')
-    bolt = '<joint name="bolt" type="fixed"><origin rpy="0 -0.5 0"/><parent link="base"/><child link="frame"/></joint>'
-    (tmp_path / "bench_arm.urdf").write_text(text.replace("</robot>", f'<link name="frame"/>{bolt}</robot>'))
-    moved = rig.model_copy(update={"path": tmp_path / "bench_arm.toml"})
-    arm = arm_of(moved, moved.servos[0])
-    assert (arm.inertia, arm.gravity, arm.phase) == pytest.approx((7.2e-4, 0.081, 0.5), rel=1e-3, abs=1e-9)
 
 
 def runs(position, *, driven=Regime.OFF, goal=0.0, time=TIME):
@@ -96,21 +85,13 @@ def test_latency_delays_the_command_and_nothing_else():
     np.testing.assert_allclose(late[5:], prompt[:-5], atol=0.02)
 
 
-def test_a_warm_winding_has_more_resistance():
+def test_a_warm_winding_has_more_resistance_and_a_lopsided_motor_more_torque_one_way():
     cold = runs(0.0, driven=Regime.ON, goal=1.0)._replace(temperature=np.full(1, 25.0))
     warm = cold._replace(temperature=np.full(1, 45.0))
     law = {"RESISTANCE_PER_KELVIN": 0.02, "AMBIENT": 25.0}
     np.testing.assert_allclose(rollouts(params(**law), warm), rollouts(params(RESISTANCE=8.0 * 1.4), cold), rtol=1e-9)
-    np.testing.assert_array_equal(rollouts(params(**law), cold._replace(temperature=np.full(1, np.nan))),
-                                  rollouts(params(), cold))  # fmt: skip
-
-
-@pytest.mark.parametrize(("goal", "efficiency"), [(1.0, 1.1), (-1.0, 0.9)])
-def test_an_asymmetric_motor_pushes_harder_one_way(goal, efficiency):
-    step = runs(0.0, driven=Regime.ON, goal=goal)
-    lopsided = rollouts(params(ASYMMETRY=0.1), step)
-    np.testing.assert_allclose(lopsided, rollouts(params(EFFICIENCY=efficiency), step), rtol=1e-9)
-    assert np.abs(lopsided - rollouts(params(), step)).max() > 1e-3
+    lopsided = rollouts(params(ASYMMETRY=0.1), cold)  # a motor that pushes harder one way
+    np.testing.assert_allclose(lopsided, rollouts(params(EFFICIENCY=1.1), cold), rtol=1e-9)
 
 
 def test_the_papers_structure_on_a_real_log_is_a_few_degrees_off():
@@ -169,17 +150,6 @@ def test_a_joint_that_reads_as_beyond_its_stop_starts_on_it():
     assert found.position[0] == pytest.approx(low, abs=0.005)
 
 
-def test_a_limit_of_the_speed_that_was_lifted_holds_no_goal_back():
-    """The recording has the full speed then, and the servo's register 0: its goal acts at once."""
-    rig = Rig.load("bench_arm")
-    limits = np.where(TIME < 0.1, 1.0, rig.profile_of(rig.servos[0]).electrics.no_load_speed * RPM)
-    track = Track.of(
-        "shoulder", TIME, position=np.zeros(200), command=np.ones(200), speed_limit=limits, torque_enabled=np.ones(200)
-    )
-    found = runs_of([Recording(Path("x"), {"shoulder": track})], rig).speed_limit
-    assert set(found) == {0.0, 1.0}
-
-
 def turning(duty, position):
     """A recording in wheel mode that reads `position`."""
     n = len(TIME)
@@ -220,14 +190,6 @@ def test_samples_that_are_followed_do_not_count_as_well_predicted():
     assert blind.means(error)[0, 0] == pytest.approx(error[0, TIME >= 1.5].mean())
 
 
-def test_a_torque_limit_caps_the_duty():
-    free = runs(0.0, driven=Regime.ON, goal=math.pi / 2)
-    weak = free._replace(cap=np.full(len(TIME), 0.1))
-    strong, limited = (np.degrees(rollouts(params(), r)[0]) for r in (free, weak))
-    assert strong[-1] > 85
-    assert limited[-1] < 60
-
-
 @pytest.mark.parametrize("judge", [following, lambda made: simulate(made, "bare_horn")])
 def test_a_graph_without_goals_is_imported_again_with_them(judge):
     graph = Path(__file__).parents[2] / "docs" / "real" / "ax12a_steps" / "AX12A_NOLOAD_1.csv"
@@ -244,13 +206,8 @@ def test_a_span_goes_from_goals_to_goals_and_the_first_begins_with_the_first_sam
     assert [(span.begin, span.end, span.goals) for span in found] == [
         (0.0, 0.006, True), (0.006, 0.027, True), (0.027, pytest.approx(0.036), True),
     ]  # fmt: skip
-
-
-def test_goals_of_two_buses_go_out_at_once_when_the_last_has_gone_out():
-    found = spans(
-        [sent_track("a", [0.0, 0.02], [0.006, 0.026]), sent_track("b", [0.0, 0.02], [0.0065, 0.0262])], 0.005, 0.018
-    )
-    assert [span.begin for span in found] == [0.0, 0.0065, 0.0262]
+    two = sent_track("a", [0.0, 0.02], [0.006, 0.026]), sent_track("b", [0.0, 0.02], [0.0065, 0.0262])
+    assert [span.begin for span in spans(two, 0.005, 0.018)] == [0.0, 0.0065, 0.0262]  # goals of two buses at once
 
 
 def test_where_no_goals_go_out_for_long_no_sample_is_further_back_than_a_simulation_remembers():
