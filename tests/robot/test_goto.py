@@ -7,7 +7,6 @@ import pytest
 
 import axbridge
 from axbridge import ControlWarning, UnknownServo, UsageError
-from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow
 
@@ -84,9 +83,3 @@ def test_a_repr_says_what_a_thing_is(robot):
     assert repr(robot["pan"]) == "<Servo 'pan' at 0.000 rad, limp>"
     robot.close()
     assert repr(robot).endswith("closed>")
-
-
-def test_it_goes_there_on_the_bus_too():
-    with serving("pan_tilt") as port, axbridge.open("pan_tilt", backend="real", port=port) as robot:
-        assert robot.goto({"pan": 0.5, "tilt": 0.3}, 0.6)
-        assert robot.positions == pytest.approx([0.5, 0.3], abs=0.03)

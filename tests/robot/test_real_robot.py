@@ -1,5 +1,6 @@
 """A robot on a serial port (the virtual bus): bad wiring is named, and a twin moves beside it."""
 
+import math
 import signal
 import time
 
@@ -71,6 +72,7 @@ def test_environment_variables_choose_backend_and_port(port, monkeypatch):
     with axbridge.open("bench_arm") as robot:
         assert (robot.mode, robot.backend) == (1, "real")
         assert 9 < robot["shoulder"].voltage < 10
+        assert math.isnan(robot["shoulder"].truth.position + robot["shoulder"].truth.torque)  # only a simulation knows
 
 
 def test_a_servo_found_shut_down_stays_limp_until_it_is_recovered():

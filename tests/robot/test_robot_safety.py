@@ -3,9 +3,9 @@
 import math
 import os
 import signal
-import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -162,19 +162,9 @@ def test_a_change_of_backend_wakes_no_servo_that_has_shut_itself_down(line):
 
 
 def in_thread(call):
-    """What `call` returns or raises in another thread."""
-    answers = []
-
-    def run():
-        try:
-            answers.append(call())
-        except axbridge.AxBridgeError as failure:
-            answers.append(failure)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join(10)
-    return answers[0]
+    """What `call` has come to in another thread."""
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(call)
 
 
 @pytest.fixture
@@ -192,15 +182,15 @@ def test_after_ctrl_c_that_was_caught_other_threads_may_not_move_the_robot_until
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         assert powered(line) == []
-        assert in_thread(robot.step) == -1
-        refused = in_thread(robot["knee"].torque_on)
+        assert in_thread(robot.step).result() == -1
+        refused = in_thread(robot["knee"].torque_on).exception()
         assert isinstance(refused, RobotStopped)
         assert "SIGINT" in refused.message
         assert "Robot.resume()" in refused.hint
         until(lambda: robot.step(20) >= 0 and powered(line) == [1])  # the main thread goes on
         robot.resume()
-        assert in_thread(robot.step) >= 0
-        assert in_thread(robot["knee"].torque_on) is None
+        assert in_thread(robot.step).result() >= 0
+        assert in_thread(robot["knee"].torque_on).exception() is None
         assert powered(line) == [1, 2]
     assert powered(line) == []
 

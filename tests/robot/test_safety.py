@@ -3,12 +3,13 @@ import signal
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.serial import SerialBus
-from axbridge.errors import BusError, BusTimeout, PortError, RobotStopped, SimulationDiverged, UsageError
+from axbridge.errors import BusError, BusTimeout, PortError, SimulationDiverged, UsageError
 from axbridge.robot.safety import net as safety
 from axbridge.robot.safety import policies
 from axbridge.robot.safety.net import EXIT_HANDLERS, still_powered
@@ -41,6 +42,11 @@ def powered(line):
 def settle(cycle):
     """Packets without an answer have arrived when a later question was answered."""
     cycle.bus.ping(2)
+
+
+def interrupt():
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 def switch(line, *on):
@@ -111,8 +117,7 @@ def test_a_signal_while_the_watchdog_parks_leaves_nothing_powered(line, cycle):
         while not any(code == 0x83 and data[0] == 30 for _, code, data, _ in list(line.heard)):
             pass
         assert watched.stale
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
+        interrupt()
         watched.disarm()
         settle(cycle)
         assert not powered(line)
@@ -167,8 +172,7 @@ def test_a_signal_finds_the_line_free_after_an_exception_in_the_middle_of_a_cycl
             cycle.receive()
         except ZeroDivisionError as error:
             failure = error  # kept, and so are its frames
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
+        interrupt()
     assert failure is not None
 
 
@@ -176,19 +180,10 @@ def test_a_signal_finds_the_line_free_after_an_exception_in_the_middle_of_a_cycl
 def kept(cycle, monkeypatch):
     """Another thread keeps the line, as long as the test lasts."""
     monkeypatch.setattr(safety, "_PATIENCE", 0.05)
-    taken, done = threading.Event(), threading.Event()
-
-    def keep():
-        with cycle.bus.turn.lock:
-            taken.set()
-            done.wait(5)
-
-    keeper = threading.Thread(target=keep)
-    keeper.start()
-    taken.wait(5)
-    yield
-    done.set()
-    keeper.join()
+    with ThreadPoolExecutor(1) as other:
+        other.submit(cycle.bus.turn.lock.acquire).result()
+        yield
+        other.submit(cycle.bus.turn.lock.release).result()
 
 
 @pytest.mark.usefixtures("kept")
@@ -341,37 +336,17 @@ def test_a_forked_child_leaves_robot_and_guard_alone(line, cycle, end):
     assert not powered(line)
 
 
-@pytest.fixture
-def driving(cycle):
-    """A function that starts a thread, which sends goals until it is refused or told to stop; what it was refused with."""
-    threads, stop = [], threading.Event()
-
-    def start():
-        refused = []
-
-        def run():
-            try:
-                while not stop.is_set():
-                    cycle.exchange({"hip": Goal(900, 0), "knee": Goal(900, 0), "ankle": Goal(900, 0)})
-            except RobotStopped as why:
-                refused.append(why)
-
-        threads.append(threading.Thread(target=run, daemon=True))
-        threads[-1].start()
-        return threads[-1], refused
-
-    yield start
-    stop.set()
-    cycle.bus.close()
-    for thread in threads:
-        thread.join(10)
-        assert not thread.is_alive()
-
-
 @pytest.mark.parametrize("policy", ["limp", "park", "hold"])
-def test_when_the_program_ends_no_thread_of_it_reaches_the_line_any_more(line, cycle, driving, policy):
+def test_when_the_program_ends_no_thread_of_it_reaches_the_line_any_more(line, cycle, policy):
+    over = threading.Event()
+
+    def drive():
+        while not over.is_set():
+            cycle.exchange({"hip": Goal(900, 0), "knee": Goal(900, 0), "ankle": Goal(900, 0)})
+
     safety.Safety([cycle], policy, park_pose={"hip": 501, "knee": 501, "ankle": 501}).arm()
-    thread, refused = driving()
+    thread = threading.Thread(target=drive, daemon=True)
+    thread.start()
     while not any(code == 0x83 for _, code, *_ in list(line.heard)):
         time.sleep(0.001)
     EXIT_HANDLERS.leave_for_good()
@@ -381,10 +356,12 @@ def test_when_the_program_ends_no_thread_of_it_reaches_the_line_any_more(line, c
     assert len(line.heard) == heard
     assert powered(line) == ({1, 2, 3} if policy == "hold" else set())
     assert all(table[30:32] == table[36:38] for table in line.tables.values()) or policy == "limp"
-    assert not refused
     with pytest.raises(PortError, match="closed"):  # nor does what the main thread does last
         cycle.bus.sync_write(24, {1: b"\1"})
+    over.set()
     cycle.bus.turn.lock.release()  # or the thread could never end
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("way", ["changed its backend", "two robots"])
@@ -415,8 +392,7 @@ def test_a_thread_that_leaves_its_robot_after_a_signal_switches_it_off(line, cyc
     failed = []
     watched = safety.Safety([cycle], report=failed.append)
     watched.arm()
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
+    interrupt()
     switch(line, 1, 2, 3)
     thread = threading.Thread(target=watched.__exit__, args=(None, None, None))
     thread.start()
@@ -503,8 +479,7 @@ def test_a_net_that_was_taken_down_under_another_one_only_passes_signals_on(line
     first.arm()
     second.arm()
     first.disarm()  # a robot that changed its backend
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
+    interrupt()
     assert not powered(line)
     second.disarm()
     assert signal.getsignal(signal.SIGINT) is before
@@ -554,7 +529,6 @@ def test_a_net_in_simulated_time_passes_a_signal_on_to_a_real_one(line, cycle):
     simulated = safety.Safety([Simulated()], guard=False)
     with safety.Safety([cycle], guard=False):
         simulated.arm()
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
+        interrupt()
         simulated.disarm()
         assert not powered(line)

@@ -9,10 +9,8 @@ import axbridge
 from axbridge.config.rig import Rig
 from axbridge.motion.experiments import Options, conduct
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
-from tests.support.waiting import run, until
-from tests.support.warm import serving
+from tests.support.waiting import run
 
 pytestmark = pytest.mark.slow
 
@@ -58,18 +56,3 @@ def test_a_servo_that_was_last_heard_long_ago_has_no_truth_to_its_sample():
         assert "shoulder" in robot.last_step.errors
         robot.step(50)
         assert math.isnan(robot["shoulder"].truth.torque)
-
-
-def test_nobody_knows_the_truth_of_a_real_robot(tmp_path):
-    with (
-        serving("bench_arm") as port,
-        axbridge.open("bench_arm", backend="real", port=port) as robot,
-        Recorder(tmp_path / "real.mcap", {}) as recorder,
-    ):
-        until(lambda: robot.step(20) >= 0 and not robot.last_step.errors)
-        with RobotRecorder(robot, recorder):
-            pass
-    track = open_recording(tmp_path / "real.mcap")["shoulder"]
-    assert len(track) == 1
-    assert np.isnan(track.true_position).all()
-    assert np.isnan(track.true_torque).all()

@@ -20,7 +20,6 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, UnknownServo, UsageError, warn
 from axbridge.robot.backend import SIMULATION, Backend, BackendName
-from axbridge.robot.basic_steps import BasicSteps
 from axbridge.robot.connection import Connection
 from axbridge.robot.drives.ideal import IdealDrive
 from axbridge.robot.joint import Joint, couple
@@ -34,6 +33,7 @@ from axbridge.robot.torque_watch import TorqueWatch
 from axbridge.robot.twin.twin import Twin
 from axbridge.servo import checks
 from axbridge.state import Cause, Observer, ServoState, StepReport, StepTable
+from axbridge.virtual.world import World
 
 _log = logging.getLogger(__name__)
 _SOFT_START = 0.5  # s in which torque rises after a change of backend
@@ -80,7 +80,8 @@ class Robot(Mapping[str, Servo]):
         self._servos = {name: Servo(joint, self.goto) for name, joint in self._joints.items()}
         couple(self._joints)
         self._sampling = Sampling(list(self._joints.values()), seed)
-        self._basic_steps = BasicSteps(rig, list(self._joints.values()), self._sampling)
+        self._battery = math.nan if rig.robot.battery is None else rig.robot.battery[0]  # J; NaN: there is none
+        self._drawn = 0.0  # J, by the simulation's meter at the last look
         self._watch_backend()
         self.last_step: StepReport = StepReport(0.0, 0.0, 0.0, {})
         self._connection.open(self._reach, self._trip)
@@ -137,14 +138,47 @@ class Robot(Mapping[str, Servo]):
         due = self._start + end / 1000
         commanded = self._send(requested)
         late = max(0.0, clock.now() - due)
-        for now in self._basic_steps.pass_until(end, self._time_ms, self._connection.backend, self._start):
-            self._time_ms = now
+        self._pass_basic_steps(end)
         clock.sleep_until(due)
         self._time_ms = end
         self._start += late  # a late step delays the next tick instead of being caught up with
         faults = self._receive()
         self._report(requested, clock.now() - began, commanded, faults, late * 1000)
         return self.last_step.late
+
+    def _pass_basic_steps(self, end: float) -> None:
+        """Let the world go on, a basic step at a time, where an ideal joint or a battery lives by it."""
+        if math.isnan(self._battery) and not self._ideal:
+            return
+        basic, backend = self.rig.control_step_ms, self._connection.backend
+        tick = self._time_ms // basic * basic
+        while (now := self._time_ms) < end:
+            tick = tick + basic if tick + basic < end - 1e-6 else end
+            on_time = abs(now / basic - round(now / basic)) < 1e-9
+            if backend.simulated is not None and on_time:
+                for joint in backend.simulated.ideal.values():
+                    joint.control(basic / 1000)
+            backend.clock.sleep_until(self._start + tick / 1000)
+            if not math.isnan(self._battery):
+                self._drain((tick - now) / 1000, backend.simulated)
+            self._sampling.measure(self._start)  # not in the step in which the battery ran empty
+            self._time_ms = tick
+
+    def _drain(self, seconds: float, world: World | None) -> None:
+        if world is None:
+            drawn = seconds * sum(joint.sample("power") for joint in self._joints.values())
+        else:
+            before, self._drawn = self._drawn, world.energy()
+            drawn = self._drawn - before
+            if not self._sampling.frozen:
+                drawn += seconds * sum(drive.electrical_power for drive in self._ideal)
+        self._battery = max(0.0, self._battery - drawn - seconds * self.rig.robot.cpu_consumption)
+        if self._battery == 0.0 and world is not None and not self._sampling.frozen:
+            self._sampling.freeze()
+            for joint in self._joints.values():
+                joint.dead = True
+                if joint.setpoints.enabled:
+                    joint.drive.power(on=False)
 
     def exchange(self) -> Mapping[str, ServoState]:
         """One bus cycle right now: pending goals out, all states in.
@@ -475,7 +509,6 @@ class Robot(Mapping[str, Servo]):
         self._sampling.rewire()
         self._watch_backend()
         old.close()
-        self._basic_steps.change(new.backend.simulated)
         self._start = new.backend.clock.now() - self.time
         faults = self._receive()
         self._report(0.0, 0.0, new.backend.clock.now(), faults)
@@ -531,7 +564,9 @@ class Robot(Mapping[str, Servo]):
 
     def _watch_backend(self) -> None:
         """Meet the simulation of a new backend, the twin in it, and what watches over its torque."""
-        connection = self._connection
+        connection, simulated = self._connection, self._connection.backend.simulated
+        self._ideal = [joint.drive for joint in self._joints.values() if isinstance(joint.drive, IdealDrive)]
+        self._drawn = 0.0 if simulated is None else simulated.energy()
         self._torque_watch = TorqueWatch(connection, self._joints)
         self._stall_watch = StallWatch(connection, self._joints)
         self._twin = Twin(self.rig, connection, self._servos) if self.backend == "twin" else None
@@ -573,7 +608,7 @@ class Robot(Mapping[str, Servo]):
     @property
     def battery_energy(self) -> float:
         """J left; -1.0 without a battery. On a real robot an estimate by the motor models, which cuts nothing off."""
-        return self._basic_steps.battery_energy
+        return -1.0 if math.isnan(self._battery) else self._battery
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.time:.2f} s after the start"
