@@ -184,17 +184,6 @@ def test_an_acceleration_in_the_rig_says_that_the_host_sees_to_it(wheel_rig, con
     assert len(said) == (2 if controller == "pid" else 1)
 
 
-def test_a_register_that_a_step_writes_keeps_what_was_written_only_until_then(wheel_rig):
-    with axbridge.open(wheel_rig()) as robot:
-        servo = robot["axle"]
-        servo.set_position(0.0)
-        robot.step(20)
-        servo.write("goal_position", 600)
-        assert servo.read("goal_position") == 600
-        robot.step(20)
-        assert servo.read("goal_position") == 512
-
-
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
 def test_a_robot_changes_from_simulation_to_the_real_bus_and_back_while_it_runs():
     with serving("bench_arm") as port, axbridge.open("bench_arm") as robot:

@@ -35,24 +35,16 @@ def paper_energy(goal, duration):
     return solve_ivp(rates, (0, duration), [0.0] * 4, "LSODA", rtol=1e-8, atol=1e-10, max_step=2e-4).y[3, -1]
 
 
-def stalled(path, resistance, cap=1.0, count=18):
-    """A bank of servos that push against their stops with all or part of the duty."""
-    extra = f'[[bus]]\nname = "main"\nsupply_voltage = 11.1\nsupply_resistance = {resistance}'
-    bank = build_bank(Rig.load(write_comb(path, count, extra=extra)))
-    row = np.zeros(len(Command))
-    row[[Command.TORQUE, Command.TORQUE_LIMIT]] = 1
-    row[[Command.MODE, Command.DUTY]] = Mode.WHEEL_DUTY, cap
-    for index in range(count):
-        bank.set_command(index, row, 0.0)
-    bank.advance(2.0)
-    assert np.abs(bank.speeds).max() < 1e-3
-    return bank
-
-
 @pytest.mark.parametrize("resistance", [0.0, 0.1, 0.5, 2.0])
 @pytest.mark.parametrize("duty", [1.0, 0.4])
 def test_eighteen_stalled_servos_lower_the_voltage_as_ohm_says(tmp_path, resistance, duty):
-    bank = stalled(tmp_path, resistance, duty)
+    extra = f'[[bus]]\nname = "main"\nsupply_voltage = 11.1\nsupply_resistance = {resistance}'
+    bank = build_bank(Rig.load(write_comb(tmp_path, 18, extra=extra)))
+    row = np.zeros(len(Command))
+    row[[Command.TORQUE, Command.TORQUE_LIMIT, Command.MODE, Command.DUTY]] = 1, 1, Mode.WHEEL_DUTY, duty
+    for index in range(18):
+        bank.set_command(index, row, 0.0)
+    bank.advance(2.0)  # to their stops
     # each takes i = d·V/Ra in its winding, so d·i of the supply: V = V0 - R·18·d²·V/Ra
     volts = 11.1 / (1 + resistance * 18 * duty**2 / RA)
     before = bank.state.copy()

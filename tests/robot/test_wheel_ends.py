@@ -10,6 +10,7 @@ import axbridge
 from axbridge.config.rig import Rig
 from axbridge.errors import BusTimeout
 from tests.support import ends
+from tests.support.waiting import run
 from tests.support.warm import serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")]
@@ -58,62 +59,61 @@ class Troubled:
         return getattr(self._bus, name)
 
 
-class Wheel:
-    """A robot of one servo that turns, and what of it can be in the way."""
-
-    def __init__(self, rig, registers, wheel, joint, said):
-        self.robot = axbridge.open(rig)
-        (self.name,) = self.robot
-        self._world, self._registers = self.robot.simulation.world, registers
-        self.wheel, self.joint, self.said = wheel, joint, said
-
-    def turn(self):
-        servo = self.robot[self.name]
-        servo.set_position(math.inf)
-        servo.set_velocity(1.0)
-        for _ in range(5):
-            self.robot.step(20)
-
-    def trouble(self, count, **kind):
-        drive = self.robot._connection.drives[self.name]
-        drive.bus = Troubled(drive.bus, count, **kind)
-
-    @property
-    def held(self):
-        return tuple(self._world.servos[self.name].table[register] for register in self._registers)
+FAMILIES = {  # registers of a joint and of a wheel, and what is said of one that may still be a wheel
+    "bench_arm": (
+        {"cw_angle_limit": 0, "ccw_angle_limit": 1023},
+        {"cw_angle_limit": 0, "ccw_angle_limit": 0},
+        "a wheel",
+    ),
+    "xl330_pendulum": ({"operating_mode": 3}, {"operating_mode": 1}, "in another mode"),
+}
 
 
-AX = "bench_arm", ("cw_angle_limit", "ccw_angle_limit"), (0, 0), (0, 1023), ("a wheel", "ccw_angle_limit 1023")
-X = "xl330_pendulum", ("operating_mode",), (1,), (3,), ("in another mode", "operating_mode 3")
+@pytest.fixture(params=FAMILIES)
+def robot(request):
+    with axbridge.open(request.param) as opened:
+        yield opened
 
 
-@pytest.fixture(params=[AX, X], ids=["AX", "X"])
-def wheel(request):
-    made = Wheel(*request.param)
-    yield made
-    made.robot.close()
+def turn(robot):
+    (servo,) = robot.values()
+    servo.set_position(math.inf)
+    servo.set_velocity(1.0)
+    run(robot, 0.1)
+
+
+def give_trouble(robot, count, **kind):
+    (drive,) = robot._connection.on_bus
+    drive.bus = Troubled(drive.bus, count, **kind)
+
+
+def held(robot):
+    (servo,) = robot.simulation.world.servos.values()
+    return {register: servo.table[register] for register in FAMILIES[robot.name][0]}
 
 
 @pytest.mark.parametrize(("fails", "trouble"), [*((count, None) for count in (0, 1, 99)), (1, KeyboardInterrupt())])
-def test_a_wheel_is_a_joint_after_close_or_the_command_that_repairs_it_is_said(wheel, fails, trouble, capfd):
-    wheel.turn()
-    assert wheel.held == wheel.wheel
-    wheel.trouble(fails, trouble=trouble)
+def test_a_wheel_is_a_joint_after_close_or_the_command_that_repairs_it_is_said(robot, fails, trouble, capfd):
+    joint, wheel, what = FAMILIES[robot.name]
+    turn(robot)
+    assert held(robot) == wheel
+    give_trouble(robot, fails, trouble=trouble)
     with pytest.raises(KeyboardInterrupt) if trouble else nullcontext():
-        wheel.robot.close()
+        robot.close()
     said = capfd.readouterr().err
-    what, command = wheel.said
-    assert wheel.held == (wheel.wheel if fails == 99 else wheel.joint)
-    assert (f"servo '{wheel.name}' (id 1) may still be {what}" in said) == (fails == 99)
-    assert (f"axbridge servo write 1 {command}" in said) == (fails == 99)
+    register, value = list(joint.items())[-1]
+    assert held(robot) == (wheel if fails == 99 else joint)
+    assert (f"(id 1) may still be {what}" in said) == (fails == 99)
+    assert (f"axbridge servo write 1 {register} {value}" in said) == (fails == 99)
 
 
-def test_a_wheel_whose_making_seemed_to_fail_is_a_joint_after_close(wheel):
-    wheel.robot[wheel.name].torque_on()
-    wheel.robot.step(20)
-    wheel.trouble(1, arrive=True)
+def test_a_wheel_whose_making_seemed_to_fail_is_a_joint_after_close(robot):
+    joint, wheel, _ = FAMILIES[robot.name]
+    next(iter(robot.values())).torque_on()
+    robot.step(20)
+    give_trouble(robot, 1, arrive=True)
     with pytest.raises(BusTimeout):
-        wheel.turn()
-    assert wheel.held == wheel.wheel
-    wheel.robot.close()
-    assert wheel.held == wheel.joint
+        turn(robot)
+    assert held(robot) == wheel
+    robot.close()
+    assert held(robot) == joint
