@@ -184,25 +184,6 @@ def test_servo_info_has_units_beside_the_counts(capsys):
     assert rows["max_voltage_limit"][1:] == ["14", "V"]
 
 
-def test_a_dry_run_draws_the_goals_and_opens_no_port(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    typed = "record step --rig bench_arm --backend real --port /dev/none --angle 45 --dry-run --out out/my.mcap"
-    assert run(typed.split()) == 0
-    said = capsys.readouterr().out
-    assert "step to 45°          shoulder 45°" in said
-    assert "no servo moved" in said
-    assert (tmp_path / "out" / "my.png").read_bytes().startswith(b"\x89PNG")
-    assert [path.name for path in tmp_path.rglob("*.mcap")] == []
-    assert run(typed.split()) == 2  # the picture is there
-    assert run([*typed.split(), "--force", "--angle", "500"]) == 2
-    assert run(["record", "fall", "--rig", "bench_arm", "--angle", "60", "--dry-run"]) == 0
-    said = capsys.readouterr().out
-    assert "shoulder 0 to 60°" in said
-    assert "fall from 60°        limp" in said
-    assert run(["record", "duty", "--rig", "bench_arm", "--duty", "0.3", "--dry-run"]) == 0
-    assert "shoulder -30 % duty" in capsys.readouterr().out
-
-
 def test_the_rig_may_come_from_the_environment(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("AXBRIDGE_RIG", "bioloid")
     made = tmp_path / "knee.mcap"

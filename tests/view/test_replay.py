@@ -142,7 +142,7 @@ def test_a_script_that_runs_with_a_page_shows_its_robot_at_a_pace_at_which_one_c
     ("line", "arguments", "said"),
     [
         ("from controller import Robot", [], "swing.py is a Webots controller\nname its robot with --rig"),
-        ("import axbridge", ["--duration", "1"], "--gui and --duration are for the robot of a Webots controller"),
+        ("import axbridge", ["--duration", "1"], "--duration is for the robot of a Webots controller"),
     ],
 )
 def test_a_script_that_cannot_run_without_a_rig_is_told_so(tmp_path, capsys, monkeypatch, line, arguments, said):

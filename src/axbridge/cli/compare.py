@@ -20,7 +20,7 @@ from axbridge.comparison.lag import check_repeat
 from axbridge.comparison.page import table_text
 from axbridge.comparison.png import write_png
 from axbridge.comparison.simulate import simulate, visible
-from axbridge.comparison.walks import WalkSide, document, is_walk, sides_of, walk_headline, walk_table
+from axbridge.comparison.walks import WalkSide, document, sides_of, walk_headline, walk_table
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.file_reading import printable
@@ -30,7 +30,6 @@ from axbridge.recording.recording import Recording
 from axbridge.recording.stored import open_recording
 
 _KINDS = {"sim": "simulated", "real": "real", "twin": "real", "imported": "imported"}
-_WALKS = "record walks: axbridge walk --record"
 
 
 @app.command()
@@ -47,20 +46,14 @@ def compare(
     rig: Annotated[
         str | None, shared("--rig", "The recorded goals are simulated on it, and the recording is compared with that.")
     ] = None,
-    model: Annotated[
-        list[str] | None,
-        shared("--model", "`axbridge list models` names them. Default: the rig's; for walks you can give two."),
-    ] = None,
-    beside: Annotated[
-        Path | None,
-        typer.Option("--beside", metavar="THIRD.mcap", help="A third recording of a walk, for the same pictures."),
-    ] = None,
+    model: Annotated[str | None, shared("--model", "`axbridge list models` names them. Default: the rig's.")] = None,
     again: Annotated[Path | None, shared("--again")] = None,
     engine: EngineOption = None,
     servo: Annotated[str | None, shared("--servo", "Compare this one only.")] = None,
-    html: Annotated[Path | None, shared("--html", "It shows both motions.")] = None,
-    out: Annotated[Path | None, shared("--out", "The same as --html.", metavar="REPORT.html")] = None,
-    png: Annotated[Path | None, typer.Option("--png", metavar="FILE.png", help="Write the picture.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "--html", metavar="PAGE.html|PICTURE.png", help="Where to write. A page, or a picture."),
+    ] = None,
     fail_if: Annotated[
         list[str] | None,
         shared("--fail-if", "Example: rmse>2. Also 1 if something could not be compared."),
@@ -77,48 +70,36 @@ def compare(
     """
     if rig is None and names_rig(other):
         rig, other = str(other), None
-    if html is not None and out is not None:
-        raise UsageError("--html and --out are the same page", "give one of them")
-    html = html or out
     if other is not None and (rig is not None or engine is not None):
         raise UsageError("both a second recording and something to simulate are given", "give one of them")
     if model and rig is None:
         raise UsageError("--model needs the rig whose servos have it", "add --rig")
-    first, *more = model or [""]  # the rig's own
-    if len(more) + (beside is not None) > 1:
-        raise UsageError("a picture holds three walks at most", "give a second --model, or --beside")
-    if beside is not None and beside.suffix != ".mcap":
-        raise UsageError(f"--beside is a recording, and {beside} is none", "name a second servo model by --model")
-    check_new(html, png, force=force, sources=(recording, other, rig, *(model or ()), beside, again))
+    check_new(out, force=force, sources=(recording, other, rig, model, again))
     with progress("reading", quiet=json) as show:
         reference = open_recording(recording)
         floor = None if again is None else _repeated(reference, again)
-        if (more or beside is not None) and not is_walk(reference):
-            word = "--beside" if beside is not None else "a second --model"
-            raise UsageError(f"{word} is for walks, and not all of these are walks", _WALKS)
         if rig is None and engine is not None:
             rig = _rig_of(reference)
         loaded = None if rig is None else Rig.load(rig)
-        found, third = _compared(reference, other, beside, loaded, (first, *more), engine, show)
+        found = _compared(reference, other, loaded, model, engine, show)
         show("comparing")
         if servo is not None:
             found = _of_servo(found, servo)
-        walks = sides_of(found, third) if servo is None else []
-        if third is not None and not walks:
-            raise UsageError("--beside is for walks, and not all of these are walks", _WALKS)
-        if walks and first:
-            walks[1] = replace(walks[1], label=_label(first))
+        walks = sides_of(found) if servo is None else []
+        if walks and model:
+            walks[1] = replace(walks[1], label=f"simulated, {Path(model).stem}")
         failed = [line for condition in fail_if or () for line in check(found, condition)]
         lacking = lacks(found)
         if fail_if and not allow_partial:
             failed += lacking
-        show("writing the report")
-        if html is not None:
-            write_html(found, html, again=floor, walks=walks, progress=show)
-        if png is not None:
-            write_png(found, png)
+        if out is not None:
+            show("writing the report")
+            if out.suffix == ".png":
+                write_png(found, out)
+            else:
+                write_html(found, out, again=floor, walks=walks, progress=show)
     document, lines = _in_words(found, floor, walks)
-    lines += [f"wrote {path}" for path in (html, png) if path is not None]
+    lines += [] if out is None else [f"wrote {out}"]
     report("compare-1", document | {"failed": failed}, lines, json=json)
     for label, side, doubts in zip(found.labels, (found.reference, found.other), found.doubts, strict=True):
         note(*([f"{label} {side.flaw}"] if side.flaw else ()), *(f"{label}: {line}" for line in doubts))
@@ -141,35 +122,18 @@ def _of_servo(found: Comparison, servo: str) -> Comparison:
 
 
 def _compared(
-    reference: Recording, other: Path | None, beside: Path | None, rig: Rig | None, models: tuple[str, ...],
-    engine: str | None, show: Show,
-) -> tuple[Comparison, Comparison | None]:  # fmt: skip
-    """The reference beside what it is compared with, and beside a third side where one is given.
-
-    Without another recording and without a rig, it is compared with its own goals.
-    """
+    reference: Recording, other: Path | None, rig: Rig | None, model: str | None, engine: str | None, show: Show
+) -> Comparison:
+    """The reference beside the other recording, else beside its simulation on the rig, else beside its own goals."""
     if rig is not None:
         show("simulating")
-        seen = visible(reference, rig)
-        labels = ("simulated", *map(_label, models[1:]))
-        simulated = [
-            beside_each_other(
-                seen, simulate(reference, rig, model or None, engine=engine), labels=("recorded", label),
-                same_clock=True, progress=show,
-            )
-            for model, label in zip(models, labels, strict=True)
-        ]  # fmt: skip
-        if len(simulated) > 1:
-            return simulated[0], simulated[1]
-        found = simulated[0]
-    elif other is not None:
-        measured = open_recording(other)
-        found = beside_each_other(reference, measured, labels=_labels(reference, measured), progress=show)
-    else:
-        found = following(reference, progress=show)
-    if beside is None:
-        return found, None
-    return found, beside_each_other(reference, open_recording(beside), labels=("", beside.stem), progress=show)
+        simulated = simulate(reference, rig, model, engine=engine)
+        labels = ("recorded", "simulated")
+        return beside_each_other(visible(reference, rig), simulated, labels=labels, same_clock=True, progress=show)
+    if other is None:
+        return following(reference, progress=show)
+    measured = open_recording(other)
+    return beside_each_other(reference, measured, labels=_labels(reference, measured), progress=show)
 
 
 def _repeated(reference: Recording, again: Path) -> Comparison:
@@ -192,11 +156,6 @@ def _in_words(found: Comparison, floor: Comparison | None, walks: list[WalkSide]
     for table in (*([] if beside is None else [beside]), *tables.response_tables(found, found.pairs[0])):
         lines += ["", table_text(table)]
     return figures, lines
-
-
-def _label(model: str) -> str:
-    """Of a simulation with this model."""
-    return f"simulated, {Path(model).stem}"
 
 
 def _rig_of(recording: Recording) -> str:

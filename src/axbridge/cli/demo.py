@@ -58,7 +58,6 @@ def demo(
     engine: EngineOption = None,
     port: PortOption = None,
     seed: SeedOption = 0,
-    open_: Annotated[bool, shared("--open/--no-open")] = False,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -85,8 +84,6 @@ def demo(
             hardware = serving(rig, *options) if port is None else nullcontext(port)
             form, document, lines = _demo_arm(loaded, rig, out, port, hardware, seed, quiet=json)
     report(form, document, lines, json=json)
-    if open_:
-        typer.launch(str((out / "report.html").resolve()))
 
 
 _Outcome = tuple[str, dict[str, Any], list[str]]  # the name of a document, the document, and the same for people

@@ -53,7 +53,7 @@ def identify(
     ks_pairs: Annotated[
         Path | None, typer.Option(metavar="FILE.csv", help="grid: columns speed (motor, rad/s), volts (open).")
     ] = None,
-    html: Annotated[Path | None, shared("--html", "It shows the fit.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="PAGE.html", help="Write a page that shows the fit.")] = None,
     load: Annotated[
         list[str] | None,
         typer.Option(

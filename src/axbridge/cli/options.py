@@ -128,12 +128,9 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "--executor": ("A dask cluster; default: this machine's cores.", {"metavar": "dask://HOST:PORT"}),
     "--fail-if": ("Exit code 1 if this is true; repeat.", {"metavar": "METRIC>N"}),
     "--force": ("Replace files that are already there.", {}),
-    "--gui": ("Show the simulated world in a window.", {}),
-    "--html": ("Write a page.", {"metavar": "PAGE.html"}),
     "--joints": ("Only these joints, separated by commas; default: all.", {"metavar": "NAME,NAME"}),
     "--json": ("Print one JSON document on stdout, and nothing else.", {}),
     "--model": ("Servo model.", {"metavar": "NAME|FILE.toml"}),
-    "--open/--no-open": ("Open the page in the browser.", {}),
     "--out": ("Where to write.", {}),
     "--period": ("Time of one cycle, s.", {}),
     "--port": (
@@ -159,7 +156,6 @@ BackendOption = Annotated[str, shared("--backend")]
 BaudOption = Annotated[int, shared("--baud")]
 EngineOption = Annotated[str | None, shared("--engine")]
 ForceOption = Annotated[bool, shared("--force")]
-GuiOption = Annotated[bool, shared("--gui")]
 JsonOption = Annotated[bool, shared("--json")]
 ModelOption = Annotated[
     str | None, shared("--model", "`axbridge list models` names them. Default: the rig's.", envvar="AXBRIDGE_MODEL")

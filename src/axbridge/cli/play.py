@@ -38,10 +38,8 @@ def play(
     pace: Annotated[float, typer.Option("--pace", help="2 is twice as fast.")] = 1.0,
     joints: Annotated[str, opt.shared("--joints")] = "",
     page: Annotated[str | None, typer.Option("--page", help="Start with this page: its name or number.")] = None,
-    loop: Annotated[bool, typer.Option("--loop", help="Start again at the end, until Ctrl-C.")] = False,
     record: opt.RecordOption = None,
     force: opt.ForceOption = False,
-    gui: opt.GuiOption = False,
     seed: opt.SeedOption = 0,
     json: opt.JsonOption = False,
 ) -> None:
@@ -52,12 +50,10 @@ def play(
     """
     check_new(record, force=force, sources=(move,))
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
-    if gui:
-        loaded = loaded.overridden({"world": {"gui": True}})
     found, notes = load_move(move, loaded)
     note(*(f"{move}: {one}" for one in notes))
     again = found.chain(found.start if page is None else found.find(page))[1]
-    if again is not None and not loop:
+    if again is not None:
         note(f"the move never ends, because page {again!r} comes again: Ctrl-C ends it")
     only = opt.separated(joints) or None
     with (
@@ -72,7 +68,7 @@ def play(
             stack.callback(robot.close)  # motors are off before the recorder takes its time to compress
             stack.enter_context(RobotRecorder(robot, recorder)).mark(f"play {move.name}", kind="play")
         stop = stack.enter_context(_asked_to_stop())
-        played = play_move(robot, found, pace=pace, joints=only, page=page, loop=loop, stop=stop, note=note)
+        played = play_move(robot, found, pace=pace, joints=only, page=page, stop=stop, note=note)
     by_page = "" if played.exit is None else f", by page {played.exit}"
     lines = [f"{f'stopped{by_page}' if played.stopped else 'played'}: {played.seconds:.2f} s"]
     if math.isfinite(played.start_error):

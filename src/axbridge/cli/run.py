@@ -46,10 +46,6 @@ def run(
     engine: opt.EngineOption = None,
     model: opt.ModelOption = None,
     port: opt.PortOption = None,
-    gui: opt.GuiOption = False,
-    realtime: Annotated[
-        bool, typer.Option("--realtime", help="Run the simulation in real time; --view does so, too.")
-    ] = False,
     duration: Annotated[
         float | None, opt.shared("--duration", "In robot time; then the controller is asked to end.")
     ] = None,
@@ -66,14 +62,12 @@ def run(
         raise UsageError(f"no such script: {script}", "give the path of a Python controller")
     script = script.resolve()
     check_new(record, force=force, sources=(script,))
-    if rig is None and (gui or duration is not None):
-        raise UsageError("--gui and --duration are for the robot of a Webots controller", "name it with --rig")
+    if rig is None and duration is not None:
+        raise UsageError("--duration is for the robot of a Webots controller", "name it with --rig")
     loaded = None
     if rig is not None:
         loaded = Rig.load(rig).with_engine(engine).with_model(model)
         loaded = loaded.model_copy(update={"path": loaded.path.resolve()})
-        if gui:
-            loaded = loaded.overridden({"world": {"gui": True}})
     os.environ["AXBRIDGE_BACKEND"] = backend
     if engine is not None:
         os.environ["AXBRIDGE_ENGINE"] = engine
@@ -82,7 +76,7 @@ def run(
     if port is not None:
         port = str(Path(port).resolve()) if Path(port).exists() else port
         os.environ["AXBRIDGE_PORT"] = port
-    if realtime or view:  # what somebody watches goes as fast as a real robot
+    if view:  # what somebody watches goes as fast as a real robot
         os.environ["AXBRIDGE_REALTIME"] = "1"
     session = None
     arguments = context.args

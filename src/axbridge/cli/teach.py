@@ -30,20 +30,13 @@ def teach(
     *,
     rig: opt.RigOption,
     out: Annotated[Path, opt.shared("--out", "A .json, .mtn or .motion file.", metavar="MOVE")],
-    backend: opt.BackendOption = "real",
-    engine: opt.EngineOption = None,
     port: opt.PortOption = None,
     joints: Annotated[str, opt.shared("--joints", "They become soft.")] = "",
     stiffness: Annotated[
         float, typer.Option("--stiffness", help="0 = limp; 0.3 = a soft joint carries itself with 30 % of its torque.")
     ] = 0.0,
     keyframes: Annotated[bool, typer.Option("--keyframes", help="Each key takes a pose; q ends.")] = False,
-    way: Annotated[float, typer.Option("--way", help="Time from pose to pose with --keyframes, s.")] = 1.0,
-    duration: Annotated[float, opt.shared("--duration", "Then you need no keys.")] = 0.0,
-    smooth: Annotated[
-        str, typer.Option("--smooth", metavar="TIME", help="Width of the smoothing, such as 60ms; 0 = none.")
-    ] = "60ms",
-    seed: opt.SeedOption = 0,
+    duration: Annotated[float, opt.shared("--duration", "Then you need no keys.", min=0.0)] = 0.0,
     force: opt.ForceOption = False,
     json: opt.JsonOption = False,
 ) -> None:
@@ -52,13 +45,10 @@ def teach(
     The chosen joints go soft: hold them. All other joints hold where they are, so that nothing drops. One key begins,
     another key ends. Then the robot holds the last pose until you press a key. Support it: its motors go off.
     """
-    width = opt.short_time("--smooth", smooth)
-    if not (0 < way < math.inf and 0 <= duration < math.inf):
-        raise UsageError("--way must be positive, --duration 0 or more", "correct the option")
     if out.suffix.lower() not in {".json", ".mtn", ".motion"}:
         raise UsageError(f"{out}: no such kind of move", "name it .json, .mtn or .motion")
     check_new(out, force=force)
-    loaded = Rig.load(rig).with_engine(engine)
+    loaded = Rig.load(rig)
     only = opt.separated(joints) or None
 
     left = "nothing was written"
@@ -75,15 +65,15 @@ def teach(
 
     with (
         stopping(loaded, lambda: left),
-        open_robot(loaded, backend, port=port, seed=seed) as robot,
+        open_robot(loaded, "real", port=port) as robot,
         pressed() as key,
     ):
         names = chosen(robot, only)
         with soft(robot, names, stiffness):
             if keyframes:
-                _poses(robot, names, key, way, save)
+                _poses(robot, names, key, save)
             else:
-                taught = _hand(robot, names, key, duration, width, save)
+                taught = _hand(robot, names, key, duration, save)
                 document |= {fact: value for fact, value in vars(taught).items() if fact != "move"}
                 if not json:
                     off, rms = math.degrees(taught.smoothed), math.degrees(taught.smoothed_rms)
@@ -98,9 +88,8 @@ def teach(
 
 
 def _hand(
-    robot: Robot, names: tuple[str, ...], key: Callable[[], str], seconds: float, width: float,
-    save: Callable[[Move], None],
-) -> Taught:  # fmt: skip
+    robot: Robot, names: tuple[str, ...], key: Callable[[], str], seconds: float, save: Callable[[Move], None]
+) -> Taught:
     """Take down what the hand does for `seconds`, or between two keys; a failure loses nothing of it."""
     taking = Taking(robot, names)
     if not seconds:
@@ -111,24 +100,22 @@ def _hand(
         taking.run(lambda passed: passed >= seconds if seconds else bool(key()))
     except (BusError, KeyboardInterrupt):
         with suppress(UsageError):  # nothing had moved yet
-            save(taking.taught(width).move)
+            save(taking.taught().move)
         raise
-    taught = taking.taught(width)
+    taught = taking.taught()
     save(taught.move)
     for joint, far in taught.clipped.items():
         note(f"{joint} went {math.degrees(far):.1f}° beyond its limit: cut off there")
     return taught
 
 
-def _poses(
-    robot: Robot, names: tuple[str, ...], key: Callable[[], str], way: float, save: Callable[[Move], None]
-) -> None:
+def _poses(robot: Robot, names: tuple[str, ...], key: Callable[[], str], save: Callable[[Move], None]) -> None:
     """Take a pose for every key, until q; a failure loses none of them."""
     print(f"soft: {', '.join(names)}\na key takes a pose, q ends", file=sys.stderr)
     keys: list[Key] = []
     try:
         while _wait(robot, key) not in {"q", "Q", END}:
-            keys.append(take_pose(robot, names, way))
+            keys.append(take_pose(robot, names))
             print(f"pose {len(keys)}", file=sys.stderr)
     finally:
         if keys:

@@ -41,7 +41,6 @@ def walk(
         float, typer.Option("--feedback", help="Share of the measured lean that the hips correct, such as 0.3.")
     ] = 0.0,
     record: opt.RecordOption = None,
-    gui: opt.GuiOption = False,
     view: opt.ViewOption = False,
     force: opt.ForceOption = False,
     seed: opt.SeedOption = 0,
@@ -62,8 +61,6 @@ def walk(
         feedback=feedback,
     )
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
-    if gui:
-        loaded = loaded.overridden({"world": {"gui": True}})
     check_new(record, force=force)
     with (
         interruptible(record, loaded),
