@@ -129,22 +129,6 @@ def mute(line):
     return line
 
 
-def test_a_servo_that_answers_no_read_is_written_once_and_nothing_is_called_confirmed(mute, capsys):
-    assert run(mute, "servo", "write", "1", "return_delay_time", "7") == 0
-    assert run(mute, "servo", "torque", "1", "on") == 0
-    assert run(mute, "servo", "torque", "1", "off") == 0
-    said = capsys.readouterr().out
-    assert said.count("nothing is confirmed") == 3
-    assert (mute.tables[1][5], mute.tables[1][24], mute.writes) == (7, 0, 1)
-
-
-def test_a_servo_that_answers_no_read_is_found_at_its_new_id_by_ping(mute, capsys):
-    assert run(mute, "servo", "set-id", "1", "2") == 3  # taken
-    assert run(mute, "servo", "set-id", "1", "7") == 0
-    assert "it answers PING there; nothing else is confirmed" in capsys.readouterr().out
-    assert set(mute.tables) == {7, 2}
-
-
 def test_a_servo_that_answers_no_read_says_how_to_make_it(mute, capsys):
     repair = f"`axbridge servo write 1 status_return_level 2 --port {mute.port}"
     assert run(mute, "scan", "--ids", "1-2") == 0
@@ -154,8 +138,14 @@ def test_a_servo_that_answers_no_read_says_how_to_make_it(mute, capsys):
     assert run(mute, "doctor", "--json") == 1
     (report,) = json.loads(capsys.readouterr().out)["lines"]
     assert set(report["loss"]) == {"2"}  # the others are measured
-    assert run(mute, "servo", "info", "1") == 3
-    assert f"{repair}`" in capsys.readouterr().err
+    for words in ("info", "set-id 7", "write return_delay_time 7", "torque on", "reset --yes"):
+        verb, *more = words.split()
+        assert run(mute, "servo", verb, "1", *more) == 3
+        assert f"{repair}`" in capsys.readouterr().err
+    mute.tables[1][24] = 1
+    assert run(mute, "servo", "torque", "1", "off") == 0
+    assert "nothing is confirmed" in capsys.readouterr().out
+    assert (mute.tables[1][5], mute.tables[1][24], mute.writes) == (0, 0, 0)
     assert run(mute, "servo", "write", "1", "status_return_level", "2") == 0
     assert "status_return_level is 2" in capsys.readouterr().out
     assert run(mute, "servo", "read", "1", "led", "present_position") == 0

@@ -193,7 +193,7 @@ def test_feetech_servos_are_found_with_what_they_count_by_and_a_wiggle_moves_the
 
 def test_swapped_ids_are_found_and_the_other_joint_is_asked_for_as_well(tmp_path, mine):
     real = built(tmp_path, mine, ["id = 1\n", "id = 2\n", "id = 7\n"], ["id = 7\n", "id = 1\n", "id = 2\n"])
-    with led(real) as (port, tell), Wizard(mine, port, "--joints", "pan", "--yes") as wizard:
+    with led(real) as (port, tell), Wizard(mine, port, "--joints", "pan") as wizard:
         lead(wizard, tell, 0)
         wizard.until("servo 2 is tilt's by the rig: tilt comes, too")
         wizard.until("joint 2 of 2: tilt, servo 1, the only one left (servo 2, by the rig, moves pan): its LED blinks")
@@ -204,6 +204,8 @@ def test_swapped_ids_are_found_and_the_other_joint_is_asked_for_as_well(tmp_path
         wizard.press(" ")
         wizard.until("again: servo 2 has moved, and it moves pan")
         lead(wizard, tell, 1, ends=())  # its limits stay
+        wizard.until("write it?")
+        wizard.press("y")
         code, _, err = wizard.end()
     assert code == DONE, err
     pan, tilt = Rig.load(mine).servos
@@ -279,7 +281,7 @@ def test_servos_that_fall_silent_before_ctrl_c_are_not_called_off(mine):
 
 @pytest.mark.parametrize("wiggled", [False, True], ids=["limp", "moved"])
 def test_a_servo_that_is_silent_for_a_moment_costs_no_more_than_its_joint(mine, wiggled):
-    with led(mine) as (port, tell), Wizard(mine, port, "--yes") as wizard:
+    with led(mine) as (port, tell), Wizard(mine, port) as wizard:
         lead(wizard, tell, 0)
         wizard.until("joint 2 of 2: tilt")
         wizard.until("  1 turn it")
@@ -290,6 +292,8 @@ def test_a_servo_that_is_silent_for_a_moment_costs_no_more_than_its_joint(mine, 
         wizard.until("all answer again: tilt once more; what was found before is kept")
         assert tell("register torque_enable") == [0, 0]
         lead(wizard, tell, 1)
+        wizard.until("write it?")
+        wizard.press("y")
         code, said, err = wizard.end()
         assert tell("register torque_limit") == [1023, 1023]
     assert code == DONE, said + err

@@ -262,7 +262,7 @@ def test_what_a_robot_on_its_feet_cannot_tell_is_said_beforehand():
 def test_without_numba_the_command_says_at_once_how_long_it_will_take(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("axbridge.cli.identify.COMPILED", False)
-    asked = "identify none.mcap --rig bench_arm --model lima2009 --ks-pairs no.csv --out x.toml"
+    asked = "identify none.mcap --rig bench_arm --model lima2009 --out x.toml"
     assert app.run(asked.split()) == app.MISUSE
     first, second, *_ = capsys.readouterr().err.splitlines()
     assert "takes hours instead of minutes; python -m pip install numba" in first

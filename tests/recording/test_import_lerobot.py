@@ -91,7 +91,7 @@ def test_degrees_with_a_calibration_count_from_the_middle_of_the_servo(desk):
         (["set", "out.mcap", "--unit", "deg", "--episode", "9"], "has no episode 9\nit has 1, from 0 on"),
         (["set", "out.mcap", "--unit", "deg", "--calibration", "nothing.json"], "nothing.json"),
         (["set/data", "out.mcap"], "has neither meta/info.json nor control.csv"),
-        (["arm.json", "out.mcap", "--episode", "0"], "is no dataset of LeRobot"),
+        (["arm.json", "out.mcap", "--calibration", "arm.json"], "is no dataset of LeRobot"),
     ],
 )
 def test_what_is_not_known_is_asked_for(desk, words, why, capsys):

@@ -34,7 +34,7 @@ def read(log, unit="deg"):
 
 
 def test_an_imported_step_and_fall_have_their_figures(log):
-    found = marked(read(log), [parse_mark("step-60=1.5:4"), parse_mark("fall=4:6")], None)
+    found = marked(read(log), [parse_mark("step-60=1.5:4"), parse_mark("fall=4:6")])
     step, fall = (part for part in summary(following(found))["servos"]["knee"]["segments"] if part["kind"])
     assert step["step"]["position"]["rise"] == pytest.approx(0.16, abs=0.02)
     assert found.segments[0].start == pytest.approx(2.0)  # where the goal changes
@@ -45,14 +45,14 @@ def test_an_imported_step_and_fall_have_their_figures(log):
 
 
 def test_all_of_a_log_can_be_of_one_kind(log):
-    found = marked(trimmed(read(log), 4.0, None), [], "fall")
+    found = marked(trimmed(read(log), 4.0, None), [parse_mark("fall=:")])
     (segment,) = found.segments
     assert (segment.name, segment.data["kind"], segment.start) == ("fall", "fall", 4.0)
     assert not found["knee"].enabled.any()
 
 
 def test_what_is_trimmed_keeps_the_part_under_way(log):
-    found = trimmed(marked(read(log), [parse_mark("hold=0.5:")], None), 1.0, 1.5)
+    found = trimmed(marked(read(log), [parse_mark("hold=0.5:")]), 1.0, 1.5)
     assert (found.start, found.end) == (1.0, 1.5)
     assert [(segment.name, segment.start) for segment in found.segments] == [("hold", 1.0)]
     with pytest.raises(UsageError, match="no sample lies between 7 and 9 s"):
@@ -71,19 +71,18 @@ def test_angles_in_counts_of_the_register(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("marks", "kind", "message"),
+    ("marks", "message"),
     [
-        (["fall=2"], None, "is no segment"),
-        (["fall=3:2"], None, "ends before it starts"),
-        (["a=0:3", "b=2:4"], None, "begins before the one before it ends"),
-        (["a=7:8"], None, "fewer than two samples"),
-        ([], "jump", "no kind 'jump'"),
-        (["a=0:1.5"], "step", "its goal does not change"),
+        (["fall=2"], "is no segment"),
+        (["fall=3:2"], "ends before it starts"),
+        (["a=0:3", "b=2:4"], "begins before the one before it ends"),
+        (["a=7:8"], "fewer than two samples"),
+        (["step=0:1.5"], "its goal does not change"),
     ],
 )
-def test_parts_that_cannot_be(log, marks, kind, message):
+def test_parts_that_cannot_be(log, marks, message):
     with pytest.raises((UsageError, RecordingError), match=message):
-        marked(read(log), [parse_mark(text) for text in marks], kind)
+        marked(read(log), [parse_mark(text) for text in marks])
 
 
 def test_the_command_marks_and_trims_and_notes_the_rig(log, monkeypatch, capsys):

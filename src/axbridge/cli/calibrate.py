@@ -15,7 +15,7 @@ from typing import Annotated
 from axbridge.cli.app import app, emit_json, note
 from axbridge.cli.by_hand import BACK, KEYS, MOVE, SKIP, YES, Ended, Hand, ask, pressed
 from axbridge.cli.exit import early_end, motors_after
-from axbridge.cli.options import JsonOption, PortOption, RigOption, YesOption, servos_of, shared
+from axbridge.cli.options import JsonOption, PortOption, RigOption, servos_of, shared
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig, split_options
 from axbridge.config.rig_check import check_rig
@@ -34,7 +34,6 @@ def calibrate(
     rig: RigOption,
     port: PortOption = None,
     joints: Annotated[str, shared("--joints")] = "",
-    yes: YesOption = False,
     json: JsonOption = False,
 ) -> None:
     """Find ids, directions, zeros and limits of your robot by hand, and write them into its rig.
@@ -65,7 +64,7 @@ def calibrate(
             print(KEYS, flush=True)
             with progress("") as show:
                 found = _calibrated(Hand(loaded, robot, key, show), loaded, queue)
-            changed = _write(loaded, text, found, key, yes=yes)
+            changed = _write(loaded, text, found, key)
     if json:
         joints_found = {name: {**asdict(one), "profile": one.profile.name} for name, one in found.items()}
         emit_json("calibrate-1", {"rig": str(loaded.path), "joints": joints_found, "changed": changed})
@@ -176,9 +175,7 @@ def _chosen(rig: Rig, joints: str) -> list[str]:
     return [servo.name for servo in rig.dynamixels if servo.name in names]
 
 
-def _write(
-    rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[], str], *, yes: bool
-) -> dict[str, dict[str, Value]]:
+def _write(rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[], str]) -> dict[str, dict[str, Value]]:
     """Show what changes in the file, ask, and write it whole; returns what has changed, by servo."""
     check_whole(rig, found)
     new: dict[str, dict[str, Value]] = {}
@@ -195,7 +192,7 @@ def _write(
     check_rig(rig.overridden({"servo": tables}))
     result = edited(text, new, rig.path)
     sys.stdout.writelines(_difference(text, result, str(rig.path)))
-    if not yes and ask(key, "write it? y or n", "yn") != YES:
+    if ask(key, "write it? y or n", "yn") != YES:
         raise Ended
     if _text_of(rig.path) != text:
         raise UsageError(f"{rig.path} was changed meanwhile, by another program", "run it again")

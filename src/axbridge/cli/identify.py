@@ -50,9 +50,6 @@ def identify(
         str, typer.Option(help="How much to simulate: what two cores do in about this time, on any machine.")
     ] = "150s",
     executor: Annotated[str | None, shared("--executor")] = None,
-    ks_pairs: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="grid: columns speed (motor, rad/s), volts (open).")
-    ] = None,
     html: Annotated[Path | None, typer.Option(metavar="PAGE.html", help="Write a page that shows the fit.")] = None,
     load: Annotated[
         list[str] | None,
@@ -79,7 +76,7 @@ def identify(
         raise UsageError("a fit of made-up data is no model to keep", "leave --out out")
     if not prove and out is None:
         raise UsageError("--out is missing", "add --out PARAMS.toml")
-    check_new(out, html, force=force, sources=(*recordings, *(holdout or ()), *(again or ()), ks_pairs, rig))
+    check_new(out, html, force=force, sources=(*recordings, *(holdout or ()), *(again or ()), rig))
     for condition in fail_if or ():
         parse_condition(condition, CONDITIONS)  # a mistake in it should not cost a fit
     kept = {path.resolve() for path in holdout or ()}
@@ -97,7 +94,6 @@ def identify(
             servo=names or None,
             loads=load or (),
             held_out=[open_recording(path) for path in holdout or ()],
-            ks_pairs=ks_pairs,
             starts=starts,
             budget=seconds(budget),
             seed=seed,

@@ -51,7 +51,6 @@ def import_(
         ),
     ] = None,
     servo: Annotated[str | None, shared("--servo", "Where the log names none; default: servo.", metavar="NAME")] = None,
-    walk: Annotated[int | None, typer.Option(help="Poppy: only this walk.")] = None,
     goal: Annotated[
         str | None,
         typer.Option(
@@ -66,7 +65,7 @@ def import_(
             "LeRobot: deg, rad or normalised."
         ),
     ] = None,
-    episode: Annotated[int | None, typer.Option(help="LeRobot: which; default: 0.")] = None,
+    episode: Annotated[int | None, typer.Option(help="LeRobot: which; default: 0. Poppy: only this walk.")] = None,
     calibration: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="LeRobot: the arm's calibration, for normalised values.")
     ] = None,
@@ -77,14 +76,7 @@ def import_(
     ] = None,
     segment: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=START:END", help="Mark a part, s on the log's clock, e.g. fall-90=1.2:3.5; repeat."),
-    ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            help="What the parts, or all of it, are: step, fall, lift, hold, rest, sine, chirp, duty; "
-            "default: what each part's name begins with."
-        ),
+        typer.Option(metavar="NAME=START:END", help="Mark a part, s: fall-90=1.2:3.5, or fall=: for all; repeat."),
     ] = None,
     start: Annotated[float | None, typer.Option("--from", metavar="S", help="Leave out what is before.")] = None,
     end: Annotated[float | None, typer.Option("--to", metavar="S", help="Leave out what is after.")] = None,
@@ -110,19 +102,19 @@ def import_(
         elif path.is_dir():
             why = f"{path} has neither meta/info.json nor control.csv and state_motor.csv"
             raise UsageError(why, "give a log, a LeRobot dataset's folder, or an arm's")
-        elif episode is not None or calibration is not None:
-            hint = "give its folder, or leave --episode and --calibration"
+        elif calibration is not None:
+            hint = "give its folder, or leave --calibration out"
             raise UsageError(f"{path} is no dataset of LeRobot", hint)
         else:
             found = import_log(
                 path,
                 columns=parse_columns(column or [], unit, profile),
                 servo=name,
-                walk=walk,
+                walk=episode,
                 goal=parse_goal(goal) if goal is not None else None,
                 warned=odd.append,
             )
-        found = marked(trimmed(found if robot is None else _of_robot(found, robot), start, end), marks, kind)
+        found = marked(trimmed(found if robot is None else _of_robot(found, robot), start, end), marks)
         samples = sum(len(track) for track in found.values())
         write_recording(found, recording, lambda written: show("writing the recording", written / max(samples, 1)))
     noun = "servo" if len(found) == 1 else "servos"

@@ -142,7 +142,6 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "--seed": ("Seed of all random numbers.", {"min": 0}),
     "--servo": ("Which servo.", {"metavar": "ID|NAME"}),
     "--view": ("Show the robot live in the browser, see `axbridge view`.", {}),
-    "--yes": ("Do not ask before changing anything.", {}),
 }
 
 
@@ -167,4 +166,3 @@ RigArgument = Annotated[str, typer.Argument(metavar="RIG", help=_A_RIG, autocomp
 RigOption = Annotated[str, shared("--rig", envvar="AXBRIDGE_RIG")]
 SeedOption = Annotated[int, shared("--seed")]
 ViewOption = Annotated[bool, shared("--view")]
-YesOption = Annotated[bool, shared("--yes")]

@@ -44,7 +44,6 @@ def record(
         typer.Option("--angle", help="Of steps and falls (repeat), or of a periodic motion to each side, degrees."),
     ] = None,
     speed: Annotated[float, typer.Option(help="Highest speed of steps, °/s; 0: no limit.")] = 0.0,
-    slope: Annotated[int, typer.Option(help="Compliance slope register for steps; 0: do not change it.")] = 0,
     period: Annotated[float, opt.shared("--period", "Of a sine.")] = 4.0,
     low: Annotated[float, typer.Option(help="Lowest frequency of a chirp, Hz.")] = 0.1,
     high: Annotated[float, typer.Option(help="Highest frequency of a chirp, Hz.")] = 3.0,
@@ -80,7 +79,6 @@ def record(
         low=low,
         high=high,
         duration=duration,
-        slope=slope,
         duties=tuple(duty) if duty else chosen.duties,
         source=open_recording(source) if source is not None else None,
     )

@@ -23,7 +23,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, HARDWARE, app, report
 from axbridge.cli.exit import motors_after, stopping
 from axbridge.cli.help import Verbs
-from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, YesOption, servo_of, shared
+from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, servo_of, shared
 from axbridge.cli.progress import progress
 from axbridge.config.instructions import Instruction
 from axbridge.config.profile import FirmwareProfile, in_units
@@ -53,7 +53,7 @@ _BOOT_LOOKS = 10
 
 
 class _Found(NamedTuple):
-    """A servo on an open line; `mute`: it answers PING alone; `where`: how a command names the line."""
+    """A servo on an open line; `mute`: it answers PING alone, and is taken for an AX-12A; `where`: names the line."""
 
     bus: SerialBus
     id: int
@@ -62,39 +62,30 @@ class _Found(NamedTuple):
     where: str
 
     @property
-    def title(self) -> str:
-        """Of the protocol that it speaks."""
-        return PROTOCOLS[self.profile.protocol].title
-
-    @property
-    def silence(self) -> str:
+    def silence(self) -> BusError:
         """What is wrong with a servo that answers PING alone, and what repairs it."""
-        return (
-            f"servo {self.id} has status return level 0 and was taken for an AX-12A: "
-            f"`{commission.unmute(self.id, self.where)}` lets it answer"
-        )
+        problem = f"servo {self.id} has status return level 0: it answers PING, but no read"
+        return BusError(problem, f"`{commission.unmute(self.id, self.where)}` lets it answer")
 
 
 @contextmanager
-def _line_of(servo: str, rig: str | None, port: str | None, baud: int, *, read: bool = False) -> Iterator[_Found]:
-    """Open the line of a servo that is meant by its id, or by its name in a rig; `read`: it must answer reads."""
+def _line_of(servo: str, rig: str | None, port: str | None, baud: int, *, mute_too: bool = False) -> Iterator[_Found]:
+    """Open the line of a servo that is meant by its id, or by its name in a rig; it answers reads, or `mute_too`."""
     number, port, baud, own = _address(servo, rig, port, baud)
     with SerialBus(port or "auto", baud) as bus:
         profile, mute = _identify(bus, number, own)
         where = f" --port {bus.port_name}" + (f" --baud {baud}" if baud != _USUAL_BAUD else "")
-        if mute and read:
-            raise BusError(
-                f"servo {number} has status return level 0: it answers PING, but no read",
-                f"`{commission.unmute(number, where)}` lets it answer",
-            )
-        yield _Found(bus, number, profile, mute, where)
+        found = _Found(bus, number, profile, mute, where)
+        if mute and not mute_too:
+            raise found.silence
+        yield found
 
 
 _Said = tuple[str, dict[str, Any]] | tuple[str, dict[str, Any], BusError]
 
 
 def _verb(
-    *, read: bool = False, ask: Callable[..., None] = lambda _, **__: None, **settings: Any
+    *, mute_too: bool = False, ask: Callable[..., None] = lambda _, **__: None, **settings: Any
 ) -> Callable[[Callable[..., _Said]], None]:
     """Make a verb of what gets a servo, and returns what it did, for people and for programs, and what is wrong still.
 
@@ -110,7 +101,7 @@ def _verb(
             json: JsonOption = False, **own: Any,
         ) -> None:  # fmt: skip
             ask(_address(servo, rig, port, baud)[0], **own)
-            with _line_of(servo, rig, port, baud, read=read) as found:
+            with _line_of(servo, rig, port, baud, mute_too=mute_too) as found:
                 text, facts, *wrong = body(found, **own)
             report(f"servo-{verb}-1", facts, [text], json=json)
             if wrong:
@@ -127,12 +118,12 @@ def _verb(
     return register
 
 
-@_verb(read=True)
+@_verb()
 def info(found: _Found) -> _Said:
     """Print every register of a servo, in counts and in units."""
-    profile = found.profile
+    profile, title = found.profile, PROTOCOLS[found.profile.protocol].title
     values = {name: read_register(found.bus, found.id, register) for name, register in profile.registers.items()}
-    rows = [f"servo {found.id}: {profile.name}, firmware {values['firmware_version']}, {found.title}"]
+    rows = [f"servo {found.id}: {profile.name}, firmware {values['firmware_version']}, {title}"]
     for name, value in values.items():
         register = profile.registers[name]
         row = f"{register.address:>4}  {register.area.value:<6} {register.access:<2}  {name:<24} {value:>6}"
@@ -141,7 +132,7 @@ def info(found: _Found) -> _Said:
     return "\n".join(rows), facts
 
 
-@_verb(read=True)
+@_verb()
 def read(
     found: _Found,
     registers: Annotated[list[str], typer.Argument(metavar="REGISTER…", help="Names, as `servo info` lists them.")],
@@ -151,7 +142,7 @@ def read(
     return "\n".join(f"{name} {value}" for name, value in values.items()), {"id": found.id, "registers": values}
 
 
-@_verb(context_settings={"ignore_unknown_options": True})  # a value may be negative
+@_verb(mute_too=True, context_settings={"ignore_unknown_options": True})  # a value may be negative
 def write(
     found: _Found,
     register: Annotated[str, typer.Argument(metavar="REGISTER", help="Its name, as `servo info` lists it.")],
@@ -167,23 +158,19 @@ def write(
         raise UsageError(f"{register} is not changed by write", hint)
     bus, number, profile, mute, where = found
     if mute:
+        if register != "status_return_level" or not value:
+            raise found.silence
         write_blindly(bus, number, profile, register, value)
-        if register == "status_return_level" and value:
-            profile, mute = _identify(bus, number)
-    worn = None if mute else write_register(bus, number, profile, register, value)
-    mover = register in _MOVERS and (mute or read_register(bus, number, profile.register("torque_enable")))
-    if mute:
-        lines = ["the motor may have power now, and keeps it"] if mover else []
-        lines += [f"sent {register} = {value}; nothing is confirmed", found.silence]
-    else:
-        lines = [f"{register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else "")]
-        if mover:
-            off = f"`axbridge servo torque {number} off{where}`"
-            lines.append(f"the motor has power now and keeps it: {off} takes it away")
-        if (register, value) == ("status_return_level", 0):
-            lines.append(f"it answers PING alone now: `{commission.unmute(number, where)}` lets it answer again")
-        if register == "lock" and profile.behaviour.lock_scope != "power_off":
-            lines.append(f"its EEPROM takes no more writes; {commission.UNLOCK}")
+        profile, _ = _identify(bus, number)
+    worn = write_register(bus, number, profile, register, value)
+    lines = [f"{register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else "")]
+    if register in _MOVERS and read_register(bus, number, profile.register("torque_enable")):
+        off = f"`axbridge servo torque {number} off{where}`"
+        lines.append(f"the motor has power now and keeps it: {off} takes it away")
+    if (register, value) == ("status_return_level", 0):
+        lines.append(f"it answers PING alone now: `{commission.unmute(number, where)}` lets it answer again")
+    if register == "lock" and profile.behaviour.lock_scope != "power_off":
+        lines.append(f"its EEPROM takes no more writes; {commission.UNLOCK}")
     return "\n".join(lines), {"id": number, "register": register, "value": value, "eeprom_bytes": worn}
 
 
@@ -193,9 +180,8 @@ def set_id(
     new: Annotated[int, typer.Argument(metavar="NEW", min=0, max=253, help="Its id from now on.")],
 ) -> _Said:
     """Give a servo another id; refused if the new id is taken, or if two servos have the old one."""
-    note = ""
-    bus, number, profile, mute, _ = found
-    if not mute and is_shared(bus, number):
+    bus, number, profile, *_ = found
+    if is_shared(bus, number):
         raise BusError(
             f"id {number} answers with damaged packets: two servos with one id, or a bad cable",
             "connect one of them at a time; both would get the new id",
@@ -205,18 +191,8 @@ def set_id(
         if new == _LAST_ID and ping_all(bus):
             problem = f"id {new} is no id beside servos of Protocol 2.0, whose packets all begin like one to it"
             raise BusError(problem, "choose another id")
-        if not mute:
-            write_register(bus, number, profile, "id", new)
-        else:
-            try:
-                write_blindly(bus, number, profile, "id", new)
-            except BusTimeout as error:
-                problem = f"servo {number} should be servo {new}, but did not hear it or is locked"
-                raise BusTimeout(new, f"{problem}: switch it off and on") from error
-            silence = found._replace(id=new).silence
-            note = f": it answers PING there; nothing else is confirmed\n{silence}"
-    text = f"servo {number} is servo {new} now{note}"
-    return text, {"id": new, "before": number, "confirmed": not note}
+        write_register(bus, number, profile, "id", new)
+    return f"servo {number} is servo {new} now", {"id": new, "before": number}
 
 
 def _refuse_taken(bus: SerialBus, new: int) -> None:
@@ -236,19 +212,16 @@ def set_baud(
     new: Annotated[int, typer.Argument(metavar="NEW_BAUD", help="Bits per second from now on.")],
 ) -> _Said:
     """Change the baud rate of a servo, and check that it answers at the new one."""
-    bus, number, profile, mute, _ = found
+    bus, number, profile, *_ = found
     register = profile.register("baud_rate")
     code = baud_register(new, profile.units_name)
     if code is None:
         raise UsageError(f"an {profile.name} cannot make {new} baud", f"choose {_RATES[profile.protocol]}")
-    if mute or read_register(bus, number, register) != code:
-        if mute:
-            write_blindly(bus, number, profile, "baud_rate", code)
-        else:
-            commission.refuse_locked(bus, number, profile, "baud_rate")
-            with suppress(BusTimeout, CorruptPacket), commission.unlocked(bus, number, register, number):
-                bus.write(number, register.address, bytes((code,)))
-                bus.set_baud(new)
+    if read_register(bus, number, register) != code:
+        commission.refuse_locked(bus, number, profile, "baud_rate")
+        with suppress(BusTimeout, CorruptPacket), commission.unlocked(bus, number, register, number):
+            bus.write(number, register.address, bytes((code,)))
+            bus.set_baud(new)
         bus.set_baud(new)  # which shows whether it was written
         try:
             bus.ping(number)
@@ -274,10 +247,10 @@ def reset(
     keep: Annotated[
         str, typer.Option("--keep", metavar="id|id+baud", help="Keep these registers; Protocol 2.0 only.")
     ] = "",
-    yes: YesOption = False,  # noqa: ARG001 - `_agreed` has asked
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask first.")] = False,  # noqa: ARG001 - `_agreed` asks
 ) -> _Said:
     """Factory reset: every EEPROM register gets its default, the id becomes 1."""
-    bus, number, profile, mute, _ = found
+    bus, number, profile, *_ = found
     new = number if keep else 1
     scoped = bus.protocol(number).ping_length > 0
     if keep and not scoped:
@@ -286,7 +259,7 @@ def reset(
         _refuse_taken(bus, new)
     scope = bytes((_SCOPES[keep],)) if scoped else b""
     with suppress(BusTimeout, CorruptPacket):  # its new id shows whether it has done it
-        bus.instruct(number, Instruction.FACTORY_RESET, scope, answered=not mute)
+        bus.instruct(number, Instruction.FACTORY_RESET, scope)
     bus.speak(new, bus.protocol(number))
     timing, code = profile.timing, profile.register("baud_rate").initial
     bus.clock.sleep_until(bus.clock.now() + timing.eeprom_wait(profile.eeprom_end) + 1e-3 * timing.boot_ms)
@@ -302,12 +275,12 @@ def reset(
 @_verb()
 def reboot(found: _Found) -> _Said:
     """Restart a servo: its torque goes off, and a shut-down after an overload or a fault is cleared."""
-    bus, number, profile, mute, _ = found
+    bus, number, profile, *_ = found
     if "REBOOT" not in profile.instructions:
         raise UsageError(f"an {profile.name} cannot be rebooted", "switch its supply off and on")
-    status = None if mute else profile.registers.get("hardware_error_status")
+    status = profile.registers.get("hardware_error_status")
     before = 0 if status is None else read_register(bus, number, status)
-    bus.instruct(number, Instruction.REBOOT, answered=not mute)
+    bus.instruct(number, Instruction.REBOOT)
     for _ in range(_BOOT_LOOKS):
         bus.clock.sleep_until(bus.clock.now() + 1e-3 * profile.timing.boot_ms)
         if commission.answers_ping(bus, number):
@@ -323,7 +296,7 @@ def reboot(found: _Found) -> _Said:
     return text, facts, BusError(f"servo {number} still reports: {has}", "remove the cause, then reboot it again")
 
 
-@_verb()
+@_verb(mute_too=True)
 def torque(
     found: _Found,
     state: Annotated[str, typer.Argument(metavar="on|off", help="What the motor shall be.")],
@@ -332,13 +305,15 @@ def torque(
     if state not in {"on", "off"}:
         raise UsageError(f"torque is on or off, not {state!r}")
     bus, number, profile, mute, _ = found
-    if state == "on" and not mute:
+    if state == "on":
+        if mute:
+            raise found.silence
         present = read_register(bus, number, profile.register("present_position"))
         write_register(bus, number, profile, "goal_position", present)
     (write_blindly if mute else write_register)(bus, number, profile, "torque_enable", int(state == "on"))
     text = f"torque of servo {number} is {state}"
     if mute:
-        text = f"sent torque {state} to servo {number}; nothing is confirmed\n{found.silence}"
+        text = f"sent torque off to servo {number}; nothing is confirmed\n{found.silence}"
     return text, {"id": number, "torque": state, "confirmed": not mute}
 
 
@@ -418,7 +393,7 @@ def _one_of_rig(name: str, servo: str) -> Rig:
 
 def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
     """A rig of the servo with this bus id, whose angles count from the middle of its range."""
-    with _line_of(servo, None, port, baud, read=True) as found:
+    with _line_of(servo, None, port, baud) as found:
         profile, line = found.profile, {"port": found.bus.port_name, "baud": baud}
         held = counting(found.bus, found.id, profile)
     name = f"servo {found.id}"

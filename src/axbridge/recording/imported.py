@@ -96,22 +96,19 @@ def trimmed(recording: Recording, start: float | None, end: float | None) -> Rec
     return replace(recording, tracks=kept, events=tuple(events))
 
 
-def marked(recording: Recording, marks: Sequence[Mark], kind: str | None) -> Recording:
-    """The recording with these parts as its segments; without any, but with a kind, all of it is one.
+def marked(recording: Recording, marks: Sequence[Mark]) -> Recording:
+    """The recording with these parts as its segments; the name of one begins with its kind.
 
     A step begins where its goal changes, and its target is the goal it ends with. A fall begins where the torque goes
     off; of a log that does not tell, the whole part is taken to be limp.
     """
-    if kind is not None and kind not in KINDS:
-        raise UsageError(f"there is no kind {kind!r} of motion", f"kinds: {', '.join(KINDS)}")
-    if not marks and kind is None:
+    if not marks:
         return recording
     if len(recording) != 1:
         raise UsageError(f"segments are marked in logs of one servo; this one has {len(recording)}", "leave them out")
     (track,) = recording.values()
-    whole = [Mark(kind or "", -math.inf, math.inf)]
     events: list[Event] = []
-    for mark in sorted(marks or whole, key=lambda mark: mark.start):
+    for mark in sorted(marks, key=lambda mark: mark.start):
         if events and mark.start < events[-1].time - _CHANGED:
             raise UsageError(f"segment {mark.name} begins before the one before it ends", "let them follow each other")
         part = track.between(mark.start, mark.end)
@@ -120,7 +117,7 @@ def marked(recording: Recording, marks: Sequence[Mark], kind: str | None) -> Rec
                 f"segment {mark.name} holds fewer than two samples",
                 f"the log is from {recording.start:g} to {recording.end:g} s",
             )
-        of_kind = kind or next((known for known in KINDS if mark.name.lower().startswith(known)), "")
+        of_kind = next((known for known in KINDS if mark.name.lower().startswith(known)), "")
         start, facts = float(part.time[0]), dict[str, float]()
         if of_kind == "step":
             start, facts = _step(recording, track, part, mark)
