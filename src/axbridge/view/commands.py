@@ -167,8 +167,8 @@ class PoseFile:
             return
         with reading(lambda what, hint: UsageError(f"{path}: {what}", hint), "move it away, or correct it"):
             found = json.loads(path.read_text(encoding="utf-8"))
-            for name, pose in found.items():
-                self.poses[str(name)] = {str(servo): float(angle) for servo, angle in pose.items()}
+            for name, pose in dict(found).items():
+                self.poses[str(name)] = {str(servo): float(angle) for servo, angle in dict(pose).items()}
 
     def save(self, name: str, pose: Mapping[str, float]) -> None:
         """Keep a pose, rad by servo, and write the file."""
