@@ -164,24 +164,13 @@ def _parameters() -> str:
 
 
 def _fields(schema: type[toml_tables.Table], without: Collection[str] = ()) -> list[list[Any]]:
-    """Key, default and the sentence of the docstring of each field."""
-    keys = {key: field.alias or key for key, field in schema.model_fields.items()}
-    keys |= {key: key for key in keys.values()}
-    said: dict[str, str] = {}
-    name = ""
-    for line in (schema.__doc__ or "").partition("Attributes:")[2].splitlines():
-        text = line.strip()
-        begun, colon, rest = text.partition(": ")
-        if colon and begun in keys:
-            name = keys[begun]
-            said[name] = rest
-        elif name and text:
-            said[name] += " " + text
+    """Key, default and what is said of each field."""
+    said = toml_tables.described(schema)
     return [
         [
             f"`{field.alias or key}`",
             "needed" if field.is_required() else "none" if field.default is None else f"`{_plain(field.default)}`",
-            said.get(keys[key], "").replace("``", "`").replace("|", r"\|"),
+            said.get(key, "").replace("|", r"\|"),
         ]
         for key, field in schema.model_fields.items()
         if key not in without

@@ -22,25 +22,15 @@ _DIRECTION_BIT = 0x400  # bit 10 set means clockwise
 
 @dataclass(frozen=True)
 class Units:
-    """What one count is worth in a family of servos.
+    """What one count is worth in a family of servos."""
 
-    Attributes:
-        position: rad per count of Goal and Present Position.
-        speed: rad/s per count of Moving and Present Speed.
-        counts: Highest position count (inclusive).
-        voltage: V per count of Present Voltage and the voltage limits.
-        full_scale: Count of 100 % duty or torque limit.
-        full_load: Count of Present Load that means 100 %.
-        top_speed: Highest count of a speed limit.
-    """
-
-    position: float
-    speed: float
-    counts: int
-    voltage: float = VOLT_PER_COUNT
-    full_scale: int = FULL_SCALE
-    full_load: int = FULL_SCALE
-    top_speed: int = FULL_SCALE
+    position: float  # rad per count of Goal and Present Position
+    speed: float  # rad/s per count of Moving and Present Speed
+    counts: int  # highest position count (inclusive)
+    voltage: float = VOLT_PER_COUNT  # V per count of Present Voltage and the voltage limits
+    full_scale: int = FULL_SCALE  # count of 100 % duty or torque limit
+    full_load: int = FULL_SCALE  # count of Present Load that means 100 %
+    top_speed: int = FULL_SCALE  # highest count of a speed limit
 
     @property
     def middle(self) -> int:
@@ -105,17 +95,11 @@ def bits_to_signed(raw: int) -> int:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How a servo is mounted: joint angles (rad) to and from its register counts.
+    """How a servo is mounted: joint angles (rad) to and from its register counts."""
 
-    Attributes:
-        units: What a count is worth.
-        zero: Position count at 0 rad.
-        direction: 1, or -1 when the joint turns against the servo.
-    """
-
-    units: Units
-    zero: int
-    direction: int
+    units: Units  # what a count is worth
+    zero: int  # position count at 0 rad
+    direction: int  # 1, or -1 when the joint turns against the servo
 
     def goal(self, angle: float) -> int:
         """Goal Position for a joint angle, nearest count, not yet limited."""

@@ -146,28 +146,6 @@ def test_x_servos_have_the_tables_of_dynamixel_sdk(name, file):
             assert profile.units.speed == pytest.approx(float(value), rel=1e-3)
 
 
-def test_a_table_of_the_x_series_holds_four_bytes_and_signs():
-    table = ControlTable(FirmwareProfile.load("xl330-m288"))
-    for value in (-1, -1_044_479, 1_044_479):
-        table["homing_offset"] = value
-        assert table["homing_offset"] == value
-    assert table.data[20:24] == (1_044_479).to_bytes(4, "little")
-    table["bus_watchdog"] = -1
-    assert (table["bus_watchdog"], table.data[98]) == (-1, 0xFF)
-    data = bytes.fromhex("10000000 f0ffffff")
-    place = {share.name: table.patched(share, data) for share in table.shares(112, 8)}
-    assert place == {"profile_velocity": 16, "goal_position": -16}
-    assert [share.whole for share in table.shares(116, 2)] == [False]
-    table["led"] = table["torque_enable"] = table["position_d_gain"] = 1
-    table.power_on()
-    assert (table["homing_offset"], table["led"], table["torque_enable"], table["position_d_gain"]) == (
-        1_044_479,
-        0,
-        0,
-        0,
-    )
-
-
 def test_the_page_of_the_documentation_is_up_to_date():
     import subprocess
     import sys

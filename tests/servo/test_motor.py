@@ -80,10 +80,19 @@ def test_compliance_has_margin_punch_slope_and_two_sides():
     assert law(-1.0) == -1.0
 
 
-@pytest.mark.parametrize("value", [math.nan, -1.0, math.inf])
-def test_parameters_that_mean_nothing_are_refused_by_name(value):
-    with pytest.raises(ProfileError, match=r"motor\.armature"):
-        ServoModel.load("ax12", AX, {"motor": {"armature": value}})
+@pytest.mark.parametrize(
+    ("motor", "words"),
+    [
+        ({"armature": math.nan}, "motor.armature"),
+        ({"armature": -1.0}, "motor.armature"),
+        ({"armature": 0.0, "backlash": 0.01}, "motor.armature: backlash lets the rotor turn on its own, so it needs"),
+        ({"backlash": -0.01}, "motor.backlash: .*greater than or equal to 0"),
+        ({"backlash": 1.0}, "motor.backlash: .*less than or equal to 0.2"),
+    ],
+)
+def test_parameters_that_mean_nothing_are_refused_by_name(motor, words):
+    with pytest.raises(ProfileError, match=words):
+        ServoModel.load("ax12", AX, {"motor": motor})
 
 
 @given(st.floats(-1, 1), st.floats(0, 0.5))

@@ -11,7 +11,6 @@ from axbridge.comparison.simulate import simulate
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
-from axbridge.errors import ProfileError
 from axbridge.motion.experiments import Options, conduct
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
@@ -159,19 +158,6 @@ def test_a_chain_of_links_as_light_as_a_foot_stays_calm(tmp_path, time_step):
     assert fastest < 2 * SUPPLY / K
     assert np.degrees(np.abs(bank.positions - goals)).max() < 1.5  # the play, and what the weight takes
     bank.close()
-
-
-@pytest.mark.parametrize(
-    ("motor", "words"),
-    [
-        ({"backlash": 0.01}, "motor.armature: backlash lets the rotor turn on its own, so it needs an inertia"),
-        ({"backlash": -0.01, "armature": 0.004}, "motor.backlash: .*greater than or equal to 0"),
-        ({"backlash": 1.0, "armature": 0.004}, "motor.backlash: .*less than or equal to 0.2"),
-    ],
-)
-def test_a_play_that_cannot_be_is_refused(motor, words):
-    with pytest.raises(ProfileError, match=words):
-        ServoModel.load("lima2009", PROFILE, {"motor": motor})
 
 
 @pytest.mark.parametrize("output", [0.0, 0.03])

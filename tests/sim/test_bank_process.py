@@ -38,19 +38,13 @@ def test_it_moves_with_the_wall_clock_and_takes_commands():
     servo.table["torque_enable"] = 1
     servo.table["goal_position"] = 700
     servo.push(0.0)
+    bank.supply[:] = 5.0
     run(bank, 0.6)
+    assert bank.state[0, State.VOLTAGE] == 5.0  # the supply is shared
     assert bank.state[1, State.ANGLE] == pytest.approx((700 - 512) * 0.00511826, abs=0.05)
     assert bank.state[0, State.ANGLE] == 0
     world.close()
     world.close()
-
-
-def test_its_supply_is_shared():
-    bank = RemoteBank(FakeBank(1))
-    bank.supply[:] = 5.0
-    run(bank, 0.1)
-    assert bank.state[0, State.VOLTAGE] == 5.0
-    bank.close()
 
 
 def test_a_simulation_that_breaks_down_says_why():
@@ -60,16 +54,12 @@ def test_a_simulation_that_breaks_down_says_why():
     bank.close()
 
 
-class SlowBank:
+class SlowBank(FakeBank):
     """Obeys a command when its own clock has reached the command's time; one with a punch holds it up once."""
 
-    def __init__(self, held_up=0.0):
-        self.state = np.zeros((1, len(State)))
-        self.supply = np.ones(1)
-        self.time = self.foresight = 0.0
-        self.held_up = held_up
-        self.due = []
-        self.stall = False
+    def __init__(self, held_up):
+        super().__init__()
+        self.held_up, self.due, self.stall = held_up, [], False
 
     def set_command(self, index, row, when):
         self.due.append((when, row[Command.GOAL]))
@@ -86,9 +76,6 @@ class SlowBank:
         for when, goal in [entry for entry in self.due if entry[0] <= self.time]:
             self.state[0, State.ANGLE] = goal
             self.due.remove((when, goal))
-
-    def close(self):
-        pass
 
 
 def row(goal, punch=0.0):
@@ -120,16 +107,12 @@ def test_commands_act_at_once_again_after_the_simulation_was_held_up(held_up):
         bank.close()
 
 
-class Clockwork:
+class Clockwork(FakeBank):
     """A shaft whose angle is the time; its commands take 20 ms to act. Each advance takes its time."""
 
     def __init__(self):
-        self.state = np.zeros((1, len(State)))
-        self.supply = np.ones(1)
-        self.time, self.foresight = 0.0, 0.02
-
-    def set_command(self, index, row, when):
-        pass
+        super().__init__()
+        self.foresight = 0.02
 
     def sampled(self, rows, times):
         assert max(times) <= self.time + 1e-9, "nobody knows the future"
@@ -140,9 +123,6 @@ class Clockwork:
     def advance(self, until):
         self.time = max(self.time, until)
         time.sleep(0.003)
-
-    def close(self):
-        pass
 
 
 def test_a_servo_is_read_as_it_is_at_that_moment_and_not_as_it_was_when_the_process_woke_up(monkeypatch):

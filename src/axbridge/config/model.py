@@ -23,48 +23,34 @@ FOLDER = "firmware_profiles/models"
 
 
 class MotorParams(toml_tables.TomlTable):
-    """DC motor and gear.
+    """DC motor and gear."""
 
-    Attributes:
-        resistance: Ra, ohm.
-        inductance: La, H.
-        torque_constant: Ks, N·m/A = V·s/rad, motor side.
-        gear_ratio: N, motor turns per output turn.
-        efficiency: Share of the motor torque that arrives at the output shaft, 0..1.
-        asymmetry: Share by which the torque towards positive angles exceeds that, and towards negative ones falls short
-            of it: brushes turned off their neutral place push harder one way.
-        armature: Rotor inertia reflected to the output, kg·m².
-        backlash: Play between gear and output shaft, rad: the joint is free within it, and the rotor turns on its own.
-        resistance_per_duty: Added to Ra in proportion to |duty|, ohm.
-        resistance_per_kelvin: Share of Ra added for each kelvin that the servo reports above `ambient_temperature`.
-            More than the 0.0039 of its wire, because the winding warms more than the sensor beside it.
-        dead_duty: Share of full duty that the bridge swallows: less does not reach the motor; full duty stays full.
-        max_current: Drive limit, A; 0 = none.
-        current_step: Largest change of current in one millisecond, A; 0 = none.
-        current_limit: What `max_current` limits: the ``motor``'s current, or the ``supply``'s, which flows during the
-            on-time of the PWM alone (so the motor's may be 1/duty times that).
-        thermal_resistance: Winding to air, K/W.
-        thermal_time: Time constant of the winding's temperature, s.
-        ambient_temperature: What a servo starts with, and to which `resistance` belongs, degC.
-    """
-
-    resistance: float = Field(gt=0)
-    inductance: float = Field(ge=0)
-    torque_constant: float = Field(gt=0)
-    gear_ratio: float = Field(gt=0)
+    resistance: float = Field(gt=0)  # Ra, ohm
+    inductance: float = Field(ge=0)  # La, H
+    torque_constant: float = Field(gt=0)  # Ks, N·m/A = V·s/rad, motor side
+    gear_ratio: float = Field(gt=0)  # N, motor turns per output turn
+    # share of the motor torque that arrives at the output shaft, 0..1
     efficiency: float = Field(default=1.0, gt=0, le=1)
+    # share by which the torque towards positive angles exceeds that, and towards negative ones falls short of it:
+    # brushes turned off their neutral place push harder one way
     asymmetry: float = Field(default=0.0, ge=-0.5, le=0.5)
-    armature: float = Field(default=0.0, ge=0)
+    armature: float = Field(default=0.0, ge=0)  # rotor inertia reflected to the output, kg·m²
+    # play between gear and output shaft, rad: the joint is free within it, and the rotor turns on its own
     backlash: float = Field(default=0.0, ge=0, le=0.2)
-    resistance_per_duty: float = Field(default=0.0, ge=0)
+    resistance_per_duty: float = Field(default=0.0, ge=0)  # added to Ra in proportion to |duty|, ohm
+    # share of Ra added for each kelvin that the servo reports above `ambient_temperature`. More than the 0.0039 of
+    # its wire, because the winding warms more than the sensor beside it
     resistance_per_kelvin: float = Field(default=0.0, ge=0)
+    # share of full duty that the bridge swallows: less does not reach the motor; full duty stays full
     dead_duty: float = Field(default=0.0, ge=0, le=0.5)
-    max_current: float = Field(default=0.0, ge=0)
-    current_step: float = Field(default=0.0, ge=0)
+    max_current: float = Field(default=0.0, ge=0)  # drive limit, A; 0 = none
+    current_step: float = Field(default=0.0, ge=0)  # largest change of current in one millisecond, A; 0 = none
+    # what `max_current` limits: the `motor`'s current, or the `supply`'s, which flows during the on-time of the PWM
+    # alone (so the motor's may be 1/duty times that)
     current_limit: Literal["motor", "supply"] = "motor"
-    thermal_resistance: float = Field(default=4.0, ge=0)
-    thermal_time: float = Field(default=120.0, gt=0)
-    ambient_temperature: float = 25.0
+    thermal_resistance: float = Field(default=4.0, ge=0)  # winding to air, K/W
+    thermal_time: float = Field(default=120.0, gt=0)  # time constant of the winding's temperature, s
+    ambient_temperature: float = 25.0  # what a servo starts with, and to which `resistance` belongs, degC
 
     @model_validator(mode="after")
     def _check_play(self) -> MotorParams:
@@ -80,116 +66,79 @@ class MotorParams(toml_tables.TomlTable):
 
 
 class FrictionParams(toml_tables.TomlTable):
-    """Friction at the output shaft; the budget models M1-M6 after Rhoban BAM (arXiv 2410.08650).
+    """Friction at the output shaft; the budget models M1-M6 after Rhoban BAM (arXiv 2410.08650)."""
 
-    Attributes:
-        law: M1 Coulomb + viscous; M2 + Stribeck; M3 + load; M4 both; M5 directional load; M6 + quadratic.
-        coulomb: Fc, N·m.
-        viscous: Bv, N·m·s/rad.
-        stribeck: Added at rest, N·m.
-        stribeck_speed: Speed at which that has faded to 1/e, rad/s.
-        stribeck_exponent: Shape of the fading.
-        load: N·m of friction per N·m through the gear.
-        load_stribeck: Added at rest to `load`.
-        load_external: M5: N·m per N·m of external torque alone; `load` is then of the motor's alone.
-        load_external_stribeck: M5: added at rest to `load_external`.
-        quadratic: M6: N·m·s²/rad².
-        output: Dry friction of the output shaft, on the joint's side of `backlash`, N·m; with any law.
-    """
-
+    # M1 Coulomb + viscous; M2 + Stribeck; M3 + load; M4 both; M5 directional load; M6 + quadratic
     law: Literal["M1", "M2", "M3", "M4", "M5", "M6"] = "M1"
-    coulomb: float = Field(ge=0)
-    viscous: float = Field(ge=0)
-    stribeck: float = Field(default=0.0, ge=0)
-    stribeck_speed: float = Field(default=0.2, gt=0)
-    stribeck_exponent: float = Field(default=1.0, gt=0)
-    load: float = Field(default=0.0, ge=0)
-    load_stribeck: float = Field(default=0.0, ge=0)
+    coulomb: float = Field(ge=0)  # Fc, N·m
+    viscous: float = Field(ge=0)  # Bv, N·m·s/rad
+    stribeck: float = Field(default=0.0, ge=0)  # added at rest, N·m
+    stribeck_speed: float = Field(default=0.2, gt=0)  # speed at which that has faded to 1/e, rad/s
+    stribeck_exponent: float = Field(default=1.0, gt=0)  # shape of the fading
+    load: float = Field(default=0.0, ge=0)  # N·m of friction per N·m through the gear
+    load_stribeck: float = Field(default=0.0, ge=0)  # added at rest to `load`
+    # M5: N·m per N·m of external torque alone; `load` is then of the motor's alone
     load_external: float = Field(default=0.0, ge=0)
-    load_external_stribeck: float = Field(default=0.0, ge=0)
-    quadratic: float = Field(default=0.0, ge=0)
+    load_external_stribeck: float = Field(default=0.0, ge=0)  # M5: added at rest to `load_external`
+    quadratic: float = Field(default=0.0, ge=0)  # M6: N·m·s²/rad²
+    # dry friction of the output shaft, on the joint's side of `backlash`, N·m; with any law
     output: float = Field(default=0.0, ge=0)
 
 
 class ControllerParams(toml_tables.TomlTable):
-    """The servo's own position loop.
+    """The servo's own position loop."""
 
-    Attributes:
-        law: ``state_feedback`` (Lima et al. 2009, equation 6), ``compliance`` (AX margin, slope, punch), ``pid`` (MX).
-        k_theta: Kθ, V/rad, output side (state_feedback).
-        k_omega: Kω, V·s/rad, output side (state_feedback).
-        period_ms: The loop runs this often; 0 = every internal step of the simulation (at most 1 ms).
-        speed_filter: Weight of the new sample in the low-passed speed used by the law, 0..1 (1 = unfiltered).
-        p_duty: Duty per count of position error and unit of the P gain register (pid).
-        i_duty: Duty per count·s and unit of the I gain register (pid).
-        d_duty: Duty per count/s and unit of the D gain register (pid).
-        slope: Identified compliance slope, rad, in place of the registers'; 0 = as the registers say (compliance).
-        punch: Identified punch, duty 0..1, in place of the register's; -1 = as the register says (compliance).
-    """
-
+    # `state_feedback` (Lima et al. 2009, equation 6), `compliance` (AX margin, slope, punch), `pid` (MX)
     law: Literal["state_feedback", "compliance", "pid"]
-    k_theta: float = Field(default=0.0, ge=0)
-    k_omega: float = 0.0
+    k_theta: float = Field(default=0.0, ge=0)  # Kθ, V/rad, output side (state_feedback)
+    k_omega: float = 0.0  # Kω, V·s/rad, output side (state_feedback)
+    # the loop runs this often; 0 = every internal step of the simulation (at most 1 ms)
     period_ms: float = Field(default=0.0, ge=0)
+    # weight of the new sample in the low-passed speed used by the law, 0..1 (1 = unfiltered)
     speed_filter: float = Field(default=1.0, gt=0, le=1)
-    p_duty: float = Field(default=0.0, ge=0)
-    i_duty: float = Field(default=0.0, ge=0)
-    d_duty: float = Field(default=0.0, ge=0)
+    p_duty: float = Field(default=0.0, ge=0)  # duty per count of position error and unit of the P gain register (pid)
+    i_duty: float = Field(default=0.0, ge=0)  # duty per count·s and unit of the I gain register (pid)
+    d_duty: float = Field(default=0.0, ge=0)  # duty per count/s and unit of the D gain register (pid)
+    # identified compliance slope, rad, in place of the registers'; 0 = as the registers say (compliance)
     slope: float = Field(default=0.0, ge=0)
+    # identified punch, duty 0..1, in place of the register's; -1 = as the register says (compliance)
     punch: float = Field(default=-1.0, ge=-1, le=1)
 
 
 class SensorParams(toml_tables.TomlTable):
-    """What is between the shaft and the registers.
+    """What is between the shaft and the registers."""
 
-    Attributes:
-        latency_ms: A command acts this long after its packet ended, ms.
-        position_noise: Standard deviation of the position reading, rad.
-        angle_offset: Reading minus true angle, rad.
-        lag_ms: Time constant by which the position that the firmware's own loop sees follows the reading, ms: all that
-            makes the loop late - filter, period, computing - in one.
-        quantised: Whether the firmware's own loop sees the position in whole counts.
-    """
-
-    latency_ms: float = Field(default=0.0, ge=0)
-    position_noise: float = Field(default=0.0, ge=0)
-    angle_offset: float = 0.0
+    latency_ms: float = Field(default=0.0, ge=0)  # a command acts this long after its packet ended, ms
+    position_noise: float = Field(default=0.0, ge=0)  # standard deviation of the position reading, rad
+    angle_offset: float = 0.0  # reading minus true angle, rad
+    # time constant by which the position that the firmware's own loop sees follows the reading, ms: all that makes
+    # the loop late - filter, period, computing - in one
     lag_ms: float = Field(default=0.0, ge=0)
-    quantised: bool = False
+    quantised: bool = False  # whether the firmware's own loop sees the position in whole counts
 
 
 class PredictionParams(toml_tables.TomlTable):
-    """How far off a model may be that was identified from recordings; nothing is simulated by it.
+    """How far off a model may be that was identified from recordings; nothing is simulated by it."""
 
-    Attributes:
-        held_out_error: Root mean square error of the position in recordings that the fit never saw, rad.
-        chance: How far apart the best starts of the search end in what they predict, root mean square over the
-            recordings, rad.
-        load_share: Share by which its intervals (95 %) let the duty be off with which it holds a load.
-    """
-
+    # root mean square error of the position in recordings that the fit never saw, rad
     held_out_error: float | None = Field(default=None, gt=0)
+    # share by which its intervals (95 %) let the duty be off with which it holds a load
     load_share: float | None = Field(default=None, ge=0)
+    # how far apart the best starts of the search end in what they predict, root mean square over the recordings, rad
     chance: float | None = Field(default=None, ge=0)
 
 
 class ServoModel(toml_tables.TomlTable):
-    """All parameters of one simulated servo.
+    """All parameters of one simulated servo."""
 
-    Attributes:
-        name: The model's name.
-        provenance: Where the numbers come from, in a sentence.
-        prediction: What it is worth, where it was measured.
-    """
-
-    name: str = Field(min_length=1)
+    name: str = Field(min_length=1)  # the model's name
     description: str = ""
-    provenance: str = ""
+    provenance: str = ""  # where the numbers come from, in a sentence
     motor: MotorParams
     friction: FrictionParams
     controller: ControllerParams
     sensor: SensorParams = SensorParams()
-    prediction: PredictionParams = PredictionParams()
+    prediction: PredictionParams = PredictionParams()  # what it is worth, where it was measured
     path: Path = Path()
 
     @classmethod

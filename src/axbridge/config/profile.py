@@ -35,33 +35,20 @@ class Area(str, Enum):
 
 
 class Register(toml_tables.TomlTable):
-    """One entry of a control table.
+    """One entry of a control table."""
 
-    Attributes:
-        address: First byte; up to 255 in Protocol 1.0.
-        size: Bytes, 1, 2 or 4.
-        access: ``r`` or ``rw``.
-        area: EEPROM or RAM.
-        initial: Factory value, or ``@name``: copied from that register at power-on.
-        minimum: Lowest value a write may carry.
-        maximum: Highest value a write may carry.
-        unit: What one count is, in words; "" for a plain number.
-        signed: Two's complement.
-        sign_bit: The bit that is the sign of a magnitude in those below it; 0: there is none.
-        byteorder: As its protocol has it.
-    """
-
-    address: int = Field(ge=0, le=0xFFFF)
-    size: Literal[1, 2, 4] = 1
-    access: Literal["r", "rw"] = "r"
-    area: Area = Field(default=Area.RAM, strict=False)
-    initial: int | str = 0
-    minimum: int = Field(default=0, alias="min")
-    maximum: int = Field(default=255, alias="max")
-    unit: str = ""
-    signed: bool = False
+    address: int = Field(ge=0, le=0xFFFF)  # first byte; up to 255 in Protocol 1.0
+    size: Literal[1, 2, 4] = 1  # bytes, 1, 2 or 4
+    access: Literal["r", "rw"] = "r"  # `r` or `rw`
+    area: Area = Field(default=Area.RAM, strict=False)  # EEPROM or RAM
+    initial: int | str = 0  # factory value, or `@name`: copied from that register at power-on
+    minimum: int = Field(default=0, alias="min")  # lowest value a write may carry
+    maximum: int = Field(default=255, alias="max")  # highest value a write may carry
+    unit: str = ""  # what one count is, in words; "" for a plain number
+    signed: bool = False  # two's complement
+    # the bit that is the sign of a magnitude in those below it; 0: there is none
     sign_bit: int = Field(default=0, ge=0, le=15)
-    byteorder: Literal["little", "big"] = "little"
+    byteorder: Literal["little", "big"] = "little"  # as its protocol has it
 
     @property
     def end(self) -> int:
@@ -123,31 +110,20 @@ class Behaviour(toml_tables.TomlTable):
 
 
 class Timing(toml_tables.TomlTable):
-    """When replies leave, and how the receiver behaves.
+    """When replies leave, and how the receiver behaves."""
 
-    Attributes:
-        reply_us: Reply delay at return delay 0, µs, by instruction name (PING, READ, WRITE; others as WRITE).
-        reply_us_per_byte: Added per parameter byte of a WRITE or REG_WRITE, µs.
-        return_delay_us_per_unit: One unit of the return delay register, µs (documented 2.0; 3.16 measured).
-        isr_period_us: Period of the motor-control interrupt that can hold a reply up, µs.
-        isr_length_us: How long it holds up, µs.
-        eeprom_deaf_us_per_byte: The servo hears nothing this long per EEPROM byte that changes, after its reply, µs.
-        rx_buffer: Longest packet it takes, bytes.
-        inter_byte_timeout_ms: A longer pause inside a packet discards it, ms.
-        baud_tolerance: Relative baud error still understood.
-        boot_ms: Power-on to the first packet heard, ms.
-    """
-
+    # reply delay at return delay 0, µs, by instruction name (PING, READ, WRITE; others as WRITE)
     reply_us: dict[str, float] = {"PING": 18.0, "READ": 22.0, "WRITE": 24.0}
-    reply_us_per_byte: float = 6.0
-    return_delay_us_per_unit: float = 3.16
-    isr_period_us: float = 1000.0
-    isr_length_us: float = 130.0
+    reply_us_per_byte: float = 6.0  # added per parameter byte of a WRITE or REG_WRITE, µs
+    return_delay_us_per_unit: float = 3.16  # one unit of the return delay register, µs (documented 2.0; 3.16 measured)
+    isr_period_us: float = 1000.0  # period of the motor-control interrupt that can hold a reply up, µs
+    isr_length_us: float = 130.0  # how long it holds up, µs
+    # the servo hears nothing this long per EEPROM byte that changes, after its reply, µs
     eeprom_deaf_us_per_byte: float = 6000.0
-    rx_buffer: int = 143
-    inter_byte_timeout_ms: float = 100.0
-    baud_tolerance: float = 0.03
-    boot_ms: float = 100.0
+    rx_buffer: int = 143  # longest packet it takes, bytes
+    inter_byte_timeout_ms: float = 100.0  # a longer pause inside a packet discards it, ms
+    baud_tolerance: float = 0.03  # relative baud error still understood
+    boot_ms: float = 100.0  # power-on to the first packet heard, ms
 
     def eeprom_wait(self, count: int) -> float:
         """How long to leave a servo alone after writing `count` EEPROM bytes, s: half as long again as it is deaf."""
@@ -155,81 +131,51 @@ class Timing(toml_tables.TomlTable):
 
 
 class Protection(toml_tables.TomlTable):
-    """When the firmware calls a load an overload. No manual gives figures: these are a design choice.
+    """When the firmware calls a load an overload. No manual gives figures: these are a design choice."""
 
-    Attributes:
-        overload_duty: Share of the torque limit that counts as "all it may give".
-        overload_speed: Below this share of the no-load speed the shaft counts as standing.
-        overload_s: Both at once for this long is an overload, s.
-        reset_voltage: Below this supply the controller resets, V.
-        stall: Share of its torque that the host leaves a joint that pushes hard and does not move, unless its rig says
-            otherwise; 1 = all of it.
-    """
-
-    overload_duty: float = Field(default=0.95, gt=0, le=1)
+    overload_duty: float = Field(default=0.95, gt=0, le=1)  # share of the torque limit that counts as "all it may give"
+    # below this share of the no-load speed the shaft counts as standing
     overload_speed: float = Field(default=0.05, ge=0, le=1)
-    overload_s: float = Field(default=1.5, gt=0)
-    reset_voltage: float = Field(default=4.5, ge=0)
+    overload_s: float = Field(default=1.5, gt=0)  # both at once for this long is an overload, s
+    reset_voltage: float = Field(default=4.5, ge=0)  # below this supply the controller resets, V
+    # share of its torque that the host leaves a joint that pushes hard and does not move, unless its rig says
+    # otherwise; 1 = all of it
     stall: float = Field(default=1.0, gt=0, le=1)
 
 
 class Electrics(toml_tables.TomlTable):
-    """Data-sheet figures at the output shaft.
+    """Data-sheet figures at the output shaft."""
 
-    Attributes:
-        nominal_voltage: Voltage the figures are given at, V.
-        stall_torque: N·m.
-        stall_current: A.
-        no_load_speed: rpm.
-        dead_zone_deg: Part of the turn the potentiometer cannot see, degrees.
-    """
-
-    nominal_voltage: float = Field(gt=0)
-    stall_torque: float = Field(gt=0)
-    stall_current: float = Field(gt=0)
-    no_load_speed: float = Field(gt=0)
-    dead_zone_deg: float = Field(default=60.0, ge=0, lt=360)
+    nominal_voltage: float = Field(gt=0)  # voltage the figures are given at, V
+    stall_torque: float = Field(gt=0)  # N·m
+    stall_current: float = Field(gt=0)  # A
+    no_load_speed: float = Field(gt=0)  # rpm
+    dead_zone_deg: float = Field(default=60.0, ge=0, lt=360)  # part of the turn the potentiometer cannot see, degrees
 
 
 class FirmwareProfile(toml_tables.TomlTable):
-    """One servo model.
+    """One servo model."""
 
-    Attributes:
-        name: The profile's name.
-        description: What lists of profiles say of it.
-        protocol: Version of the protocol it speaks: 1, 2, ``sts`` or ``scs``.
-        model_number: Value of the model number register.
-        firmware_version: Value of that register.
-        instructions: Names of the instructions it knows.
-        units: Family of register units, ``ax``, ``mx``, ``x``, ``sts`` or ``scs``. It also chooses the drive
-            (``robot/connection.py``) and the virtual servo's firmware (``FIRMWARES`` in ``virtual/servo.py``).
-        registers: Control table by register name. A file may write equal neighbours as one entry with ``count``.
-        behaviour: Firmware flags.
-        timing: Reply timing and receiver limits.
-        protection: When an overload is one.
-        electrics: Data-sheet figures.
-        motor: Motor constants; the rig's servo model takes what it does not set from here (`axbridge.config.model`).
-        friction: Friction constants, likewise.
-        model: Servo model of the simulation that fits it best: `axbridge rig new` writes it.
-        path: File it came from.
-    """
-
-    name: str = Field(min_length=1)
-    description: str = ""
-    protocol: Version = 1
-    model_number: int = Field(ge=0, le=0xFFFF)
-    firmware_version: int = Field(default=24, ge=0, le=255)
-    instructions: tuple[str, ...]
+    name: str = Field(min_length=1)  # the profile's name
+    description: str = ""  # what lists of profiles say of it
+    protocol: Version = 1  # version of the protocol it speaks: 1, 2, `sts` or `scs`
+    model_number: int = Field(ge=0, le=0xFFFF)  # value of the model number register
+    firmware_version: int = Field(default=24, ge=0, le=255)  # value of that register
+    instructions: tuple[str, ...]  # names of the instructions it knows
+    # family of register units, `ax`, `mx`, `x`, `sts` or `scs`. It also chooses the drive (`robot/connection.py`) and
+    # the virtual servo's firmware (`FIRMWARES` in `virtual/servo.py`)
     units_name: Literal["ax", "mx", "x", "sts", "scs"] = Field(alias="units")
+    # control table by register name. A file may write equal neighbours as one entry with `count`
     registers: dict[str, Register]
-    behaviour: Behaviour = Behaviour()
-    timing: Timing = Timing()
-    protection: Protection = Protection()
-    electrics: Electrics
+    behaviour: Behaviour = Behaviour()  # firmware flags
+    timing: Timing = Timing()  # reply timing and receiver limits
+    protection: Protection = Protection()  # when an overload is one
+    electrics: Electrics  # data-sheet figures
+    # motor constants; the rig's servo model takes what it does not set from here (`axbridge.config.model`)
     motor: dict[str, float] = {}
-    friction: dict[str, Any] = {}
-    model: str = "lima2009"
-    path: Path = Path()
+    friction: dict[str, Any] = {}  # friction constants, likewise
+    model: str = "lima2009"  # servo model of the simulation that fits it best: `axbridge rig new` writes it
+    path: Path = Path()  # file it came from
 
     @classmethod
     def load(cls, path_or_name: str | Path) -> FirmwareProfile:

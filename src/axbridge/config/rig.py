@@ -45,36 +45,23 @@ _PLACE = re.compile(r"\$\{([^{}]*)\}")
 
 
 class Rig(toml_tables.TomlTable):
-    """A robot, its buses and its world.
+    """A robot, its buses and its world."""
 
-    Attributes:
-        name: Of the rig.
-        description: What it is, in a sentence.
-        buses: Lines that the servos are on.
-        world: The simulated world; a rig without one drives real servos only.
-        parameters: Numbers that the URDF names.
-        robot: Control period and battery.
-        safety: What happens to the motors when the program ends.
-        webots: What Webots controllers see.
-        view: The live page.
-        servos: In the order of the file.
-        sensors: What it senses with beside them.
-        path: File it came from; its URDF, profile and model files are looked for beside it, then beside its bases.
-        bases: Files it was laid over by ``base``, nearest first; empty for most.
-    """
-
-    name: str = Field(min_length=1)
-    description: str = ""
+    name: str = Field(min_length=1)  # of the rig
+    description: str = ""  # what it is, in a sentence
+    # lines that the servos are on
     buses: tuple[BusConfig, ...] = Field(default=(BusConfig(),), alias="bus", min_length=1)
-    world: WorldConfig | None = None
-    parameters: dict[str, Parameter] = {}
-    robot: RobotConfig = RobotConfig()
-    safety: SafetyConfig = SafetyConfig()
-    webots: WebotsConfig = WebotsConfig()
-    view: ViewConfig = ViewConfig()
-    servos: tuple[ServoConfig, ...] = Field(alias="servo", min_length=1)
-    sensors: tuple[SensorConfig, ...] = Field(default=(), alias="sensor")
+    world: WorldConfig | None = None  # the simulated world; a rig without one drives real servos only
+    parameters: dict[str, Parameter] = {}  # numbers that the URDF names
+    robot: RobotConfig = RobotConfig()  # control period and battery
+    safety: SafetyConfig = SafetyConfig()  # what happens to the motors when the program ends
+    webots: WebotsConfig = WebotsConfig()  # what Webots controllers see
+    view: ViewConfig = ViewConfig()  # the live page
+    servos: tuple[ServoConfig, ...] = Field(alias="servo", min_length=1)  # in the order of the file
+    sensors: tuple[SensorConfig, ...] = Field(default=(), alias="sensor")  # what it senses with beside them
+    # file it came from; its URDF, profile and model files are looked for beside it, then beside its bases
     path: Path = Path()
+    # files it was laid over by `base`, nearest first; empty for most
     bases: tuple[Path, ...] = Field(default=(), exclude=True)  # where things are on this machine is no fact of a robot
     _urdf: str | None = None  # of the world, instead of the file's
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import re
 from typing import Any
 
 from axbridge.config.rig import Rig
-from axbridge.config.toml_tables import TomlTable
+from axbridge.config.toml_tables import TomlTable, described
 from axbridge.file_reading import FORMAT
-
-_ENTRY = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
 def rig_schema() -> dict[str, Any]:
@@ -24,7 +21,7 @@ def rig_schema() -> dict[str, Any]:
     for table in (table for table in TomlTable.__subclasses__() if table.__name__ in places):
         place = places[table.__name__]
         place["description"] = (inspect.getdoc(table) or "").splitlines()[0]
-        for name, text in _described(table).items():
+        for name, text in described(table).items():
             alias = table.model_fields[name].alias or name
             place["properties"][alias]["description"] = text
     for own in ("path", "bases"):
@@ -44,13 +41,3 @@ def rig_schema() -> dict[str, Any]:
         "properties": {"servo": {"items": {"required": of_servo}}},
     }
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "axbridge rig"}
-
-
-def _described(table: type[TomlTable]) -> dict[str, str]:
-    """What the docstring says about each attribute, on one line."""
-    _, _, attributes = (table.__doc__ or "").partition("Attributes:\n")
-    text = inspect.cleandoc(f"x\n{attributes}").removeprefix("x\n")
-    entries = _ENTRY.finditer("\n".join(f"    {line}" for line in text.splitlines()))
-    return {
-        found[1]: " ".join(found[2].replace("``", "`").split()) for found in entries if found[1] in table.model_fields
-    }

@@ -19,39 +19,25 @@ _ROUNDING = 1e-4  # share by which a physics step differs from a whole rate wher
 
 
 class BusConfig(toml_tables.TomlTable):
-    """One half-duplex line.
+    """One half-duplex line."""
 
-    Attributes:
-        name: Name the servos refer to.
-        port: Device path, pyserial URL (``socket://``, ``rfc2217://``), or ``auto``.
-        baud: Bits per second.
-        supply_voltage: Voltage of the supply, V (simulation; real servos measure it).
-        supply_resistance: Internal resistance of the supply, ohm (simulation).
-        bus_timing: ``wire``: a transaction takes its time in the simulation, too; ``none``: it takes none.
-    """
-
-    name: str = "main"
-    port: str = "auto"
-    baud: int = Field(default=1_000_000, gt=0, le=4_500_000)
+    name: str = "main"  # name the servos refer to
+    port: str = "auto"  # device path, pyserial URL (`socket://`, `rfc2217://`), or `auto`
+    baud: int = Field(default=1_000_000, gt=0, le=4_500_000)  # bits per second
+    # voltage of the supply, V (simulation; real servos measure it)
     supply_voltage: float = Field(default=11.1, gt=0, le=24)
-    supply_resistance: float = Field(default=0.0, ge=0)
+    supply_resistance: float = Field(default=0.0, ge=0)  # internal resistance of the supply, ohm (simulation)
+    # `wire`: a transaction takes its time in the simulation, too; `none`: it takes none
     bus_timing: Literal["wire", "none"] = "wire"
 
 
 class Parameter(toml_tables.TomlTable):
-    """A number that the URDF names as ``${name}``; in a rig also just the number.
+    """A number that the URDF names as ``${name}``; in a rig also just the number."""
 
-    Attributes:
-        value: What it is, unless somebody says otherwise.
-        unit: Its unit, for messages.
-        min: Lowest that makes sense.
-        max: Highest.
-    """
-
-    value: float
-    unit: str = ""
-    min: float | None = None
-    max: float | None = None
+    value: float  # what it is, unless somebody says otherwise
+    unit: str = ""  # its unit, for messages
+    min: float | None = None  # lowest that makes sense
+    max: float | None = None  # highest
 
     @model_validator(mode="before")
     @classmethod
@@ -69,29 +55,19 @@ class Parameter(toml_tables.TomlTable):
 
 
 class WorldConfig(toml_tables.TomlTable):
-    """The simulated world.
+    """The simulated world."""
 
-    Attributes:
-        urdf: Robot description beside the rig file.
-        engine: ``bullet``, ``mujoco``, or ``auto``: Bullet where it is installed and no joint is ideal, else MuJoCo.
-        fixed_base: Whether the base link is bolted down.
-        gravity: m/s².
-        time_step_ms: Physics step. A rig of ideal joints alone takes its basic time step when this is left out.
-        self_collision: Whether the robot's links collide with each other.
-        ground: Whether there is a floor at z = 0.
-        base_height: Height of the base link's frame at the start, m.
-        gui: Whether the engine shows the world in a window.
-    """
-
-    urdf: str
+    urdf: str  # robot description beside the rig file
+    # `bullet`, `mujoco`, or `auto`: Bullet where it is installed and no joint is ideal, else MuJoCo
     engine: Literal["auto", "bullet", "mujoco"] = "auto"
-    fixed_base: bool = True
-    gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
+    fixed_base: bool = True  # whether the base link is bolted down
+    gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)  # m/s²
+    # physics step. A rig of ideal joints alone takes its basic time step when this is left out
     time_step_ms: float = Field(default=1000 / 240, ge=_SHORTEST, le=100)
-    self_collision: bool = False
-    ground: bool = False
-    base_height: float = 0.0
-    gui: bool = False
+    self_collision: bool = False  # whether the robot's links collide with each other
+    ground: bool = False  # whether there is a floor at z = 0
+    base_height: float = 0.0  # height of the base link's frame at the start, m
+    gui: bool = False  # whether the engine shows the world in a window
 
     @field_validator("time_step_ms")
     @classmethod
@@ -102,18 +78,13 @@ class WorldConfig(toml_tables.TomlTable):
 
 
 class RobotConfig(toml_tables.TomlTable):
-    """Webots' Robot node.
+    """Webots' Robot node."""
 
-    Attributes:
-        basic_time_step_ms: Default control period.
-        battery: J now, J at most, recharge W; absent = no battery. As in Webots, the recharge needs a Charger: no rig
-            has one, so that a battery only empties.
-        cpu_consumption: W.
-    """
-
-    basic_time_step_ms: float = Field(default=20.0, ge=_SHORTEST, le=_LONGEST)
+    basic_time_step_ms: float = Field(default=20.0, ge=_SHORTEST, le=_LONGEST)  # default control period
+    # J now, J at most, recharge W; absent = no battery. As in Webots, the recharge needs a Charger: no rig has one,
+    # so that a battery only empties
     battery: tuple[float, float, float] | None = None
-    cpu_consumption: float = Field(default=0.0, ge=0)
+    cpu_consumption: float = Field(default=0.0, ge=0)  # W
 
     @field_validator("battery")
     @classmethod
@@ -124,26 +95,21 @@ class RobotConfig(toml_tables.TomlTable):
 
 
 class SafetyConfig(toml_tables.TomlTable):
-    """What happens to the motors when the program ends, fails or falls silent, and what they are spared.
+    """What happens to the motors when the program ends, fails or falls silent, and what they are spared."""
 
-    Attributes:
-        on_exit: ``limp``: torque off; ``hold``: stay powered where they are; ``park``: go to `park`, then limp.
-        park: Position by servo name, rad.
-        stale_command_ms: Apply `on_exit` when the controller has not called `step` for so long; absent = never.
-        soft_start_ms: Time the torque limit takes to rise when a servo comes back after a loss of power or port,
-            or after more than this time.
-        max_temperature: A servo hotter than this, °C, is switched off; absent = its firmware's own limit alone.
-        voltage: Lowest and highest supply, V, likewise.
-        stall: Share of its torque that a joint is left when it pushes hard for 0.2 s and does not move; 1 = all of it;
-            absent = as its profile says, 1 for Dynamixels.
-    """
-
+    # `limp`: torque off; `hold`: stay powered where they are; `park`: go to `park`, then limp
     on_exit: Literal["limp", "hold", "park"] = "limp"
-    park: dict[str, float] = {}
+    park: dict[str, float] = {}  # position by servo name, rad
+    # apply `on_exit` when the controller has not called `step` for so long; absent = never
     stale_command_ms: float | None = Field(default=None, gt=0, le=_LONGEST)
+    # time the torque limit takes to rise when a servo comes back after a loss of power or port, or after more than
+    # this time
     soft_start_ms: float = Field(default=500.0, ge=0, le=_LONGEST)
+    # a servo hotter than this, °C, is switched off; absent = its firmware's own limit alone
     max_temperature: float | None = Field(default=None, gt=0)
-    voltage: tuple[float, float] | None = None
+    voltage: tuple[float, float] | None = None  # lowest and highest supply, V, likewise
+    # share of its torque that a joint is left when it pushes hard for 0.2 s and does not move; 1 = all of it; absent
+    # = as its profile says, 1 for Dynamixels
     stall: float | None = Field(default=None, gt=0, le=1)
 
     @model_validator(mode="after")
@@ -154,75 +120,48 @@ class SafetyConfig(toml_tables.TomlTable):
 
 
 class ViewConfig(toml_tables.TomlTable):
-    """The live page.
+    """The live page."""
 
-    Attributes:
-        on_close: When the last page is closed: ``go on``: nothing happens; ``limp``: every motor is switched off.
-    """
-
+    # when the last page is closed: `go on`: nothing happens; `limp`: every motor is switched off
     on_close: Literal["go on", "limp"] = "go on"
 
 
 class WebotsConfig(toml_tables.TomlTable):
-    """What Webots controllers see beside the servos.
+    """What Webots controllers see beside the servos."""
 
-    Attributes:
-        time_step_ms: Basic time step that they read; by default the robot's.
-        aliases: Device name in a controller -> servo, or one of its devices: ``LeftKneeS = "left_knee_sensor"``.
-        devices: Names of devices that no backend has -> their Webots class: ``eye = "Camera"``.
-        controller_args: Arguments of the controller, when the command line gives none.
-        synchronization: False: the simulation is paced by the wall clock, and `step` tells how late it was.
-        model: Robot.getModel().
-        custom_data: Robot.getCustomData().
-        project_path: Robot.getProjectPath(); by default the controller's folder.
-    """
-
+    # basic time step that they read; by default the robot's
     time_step_ms: float | None = Field(default=None, ge=_SHORTEST, le=_LONGEST)
+    # device name in a controller -> servo, or one of its devices: `LeftKneeS = "left_knee_sensor"`
     aliases: dict[str, str] = {}
-    devices: dict[str, str] = {}
-    controller_args: tuple[str, ...] = ()
-    synchronization: bool = True
-    model: str = ""
-    custom_data: str = ""
-    project_path: str = ""
+    devices: dict[str, str] = {}  # names of devices that no backend has -> their Webots class: `eye = "Camera"`
+    controller_args: tuple[str, ...] = ()  # arguments of the controller, when the command line gives none
+    synchronization: bool = True  # False: the simulation is paced by the wall clock, and `step` tells how late it was
+    model: str = ""  # Robot.getModel()
+    custom_data: str = ""  # Robot.getCustomData()
+    project_path: str = ""  # Robot.getProjectPath(); by default the controller's folder
 
 
 class SensorConfig(toml_tables.TomlTable):
-    """Something that the robot senses with, beside its servos.
+    """Something that the robot senses with, beside its servos."""
 
-    Attributes:
-        name: What programs call it.
-        kind: `imu` (how it is turned, turns and is pushed), `gps` (where it is), `force-3d` (what pushes its link),
-            `force` (what presses on its face), `bumper` (whether anything touches its link) or `distance` (to the
-            floor).
-        link: Of the URDF, that it sits on; absent = the base link.
-        position: In the link's frame, m.
-        rotation: Roll, pitch and yaw in the link's frame, rad; face and beam of a sensor look along its x axis.
-        noise: Standard deviation of a simulated reading, m or N; an imu's has names of its own.
-        range: How far a `distance` sees, m.
-        orientation_noise: Of a simulated imu, rad.
-        rate_noise: Of a simulated imu, rad/s.
-        rate_bias: What a simulated imu always adds to x, y and z, rad/s.
-        acceleration_noise: Of a simulated imu, m/s².
-        acceleration_bias: Likewise, m/s².
-        port: Of the real imu, device path or pyserial URL; absent = the real robot has no such sensor.
-        baud: Of the real imu, bits per second.
-    """
-
-    name: str = Field(min_length=1)
+    name: str = Field(min_length=1)  # what programs call it
+    # `imu` (how it is turned, turns and is pushed), `gps` (where it is), `force-3d` (what pushes its link), `force`
+    # (what presses on its face), `bumper` (whether anything touches its link) or `distance` (to the floor)
     kind: SensorKind
-    link: str | None = None
-    position: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    link: str | None = None  # of the URDF, that it sits on; absent = the base link
+    position: tuple[float, float, float] = (0.0, 0.0, 0.0)  # in the link's frame, m
+    # roll, pitch and yaw in the link's frame, rad; face and beam of a sensor look along its x axis
     rotation: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    # standard deviation of a simulated reading, m or N; an imu's has names of its own
     noise: float = Field(default=0.0, ge=0)
-    range: float = Field(default=1.0, gt=0)
-    orientation_noise: float = Field(default=0.0, ge=0)
-    rate_noise: float = Field(default=0.0, ge=0)
-    rate_bias: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    acceleration_noise: float = Field(default=0.0, ge=0)
-    acceleration_bias: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    port: str | None = None
-    baud: int = Field(default=57_600, gt=0)
+    range: float = Field(default=1.0, gt=0)  # how far a `distance` sees, m
+    orientation_noise: float = Field(default=0.0, ge=0)  # of a simulated imu, rad
+    rate_noise: float = Field(default=0.0, ge=0)  # of a simulated imu, rad/s
+    rate_bias: tuple[float, float, float] = (0.0, 0.0, 0.0)  # what a simulated imu always adds to x, y and z, rad/s
+    acceleration_noise: float = Field(default=0.0, ge=0)  # of a simulated imu, m/s²
+    acceleration_bias: tuple[float, float, float] = (0.0, 0.0, 0.0)  # likewise, m/s²
+    port: str | None = None  # of the real imu, device path or pyserial URL; absent = the real robot has no such sensor
+    baud: int = Field(default=57_600, gt=0)  # of the real imu, bits per second
 
     @model_validator(mode="after")
     def _check_kind(self) -> SensorConfig:
@@ -247,69 +186,42 @@ _SEVEN_TURNS = 7 * math.tau  # rad, the most that a servo counts in multi-turn m
 
 
 class ServoConfig(toml_tables.TomlTable):
-    """One joint and what drives it. A sliding joint has m, m/s and N in place of rad, rad/s and N·m.
+    """One joint and what drives it. A sliding joint has m, m/s and N in place of rad, rad/s and N·m."""
 
-    Attributes:
-        name: What programs call it; `group::member` couples servos, as in Webots.
-        joint: Joint of the URDF.
-        drive: `dynamixel`, or `ideal`: a velocity-driven joint motor with a force limit, in simulation only.
-        bus: Name of the line it is on.
-        id: Its number on that line.
-        profile: Firmware profile by name, or a .toml beside the rig.
-        zero: Present Position at 0 rad, counts.
-        direction: 1, or -1 when the joint turns against the servo.
-        model: Servo model of the simulation by name, or a .toml beside the rig.
-        params: Single constants of the model: `{ motor = { armature = 0.004 } }`.
-        registers: Register values that the servo should have; written when they differ.
-        min_position: Lower soft limit, rad; both limits 0 = off.
-        max_position: Upper soft limit, rad.
-        min_stop: Lower hard stop of the joint, rad; both stops 0 = the URDF's.
-        max_stop: Upper hard stop of the joint, rad.
-        max_velocity: rad/s; left out: the data sheet's no-load speed, for an ideal drive 10.
-        max_torque: N·m; left out: the data sheet's stall torque, for an ideal drive 10; 0 = a passive ideal joint.
-        acceleration: rad/s²; -1 = unlimited.
-        control_pid: Gains of the controller "pid".
-        controller: `firmware`: the servo's own loop; `pid`: Webots' velocity loop on the host.
-        multiplier: Webots' coupling factor.
-        consumption_factor: W per N·m, of ideal drives.
-        spring_constant: Of the joint, N·m/rad.
-        damping_constant: Of the joint, N·m·s/rad.
-        static_friction: Of the joint, N·m.
-        supply_voltage: Of a regulator of its own, V (simulation); absent = its bus's.
-        position: At the start of a simulation, rad.
-        resolution: Of the position sensor, rad; 0 = none.
-        noise: Of the position sensor, rad.
-    """
-
-    name: str = Field(min_length=1)
-    joint: str = Field(min_length=1)
+    name: str = Field(min_length=1)  # what programs call it; `group::member` couples servos, as in Webots
+    joint: str = Field(min_length=1)  # joint of the URDF
+    # `dynamixel`, or `ideal`: a velocity-driven joint motor with a force limit, in simulation only
     drive: Literal["dynamixel", "ideal"] = "dynamixel"
-    bus: str = "main"
-    id: int | None = Field(default=None, ge=0, le=253)
-    profile: str = "ax-12a"
-    zero: int = 512
-    direction: Literal[1, -1] = 1
-    model: str = "lima2009"
-    params: dict[str, dict[str, Any]] = {}
-    registers: dict[str, int] = {}
-    min_position: float = 0.0
-    max_position: float = 0.0
-    min_stop: float = 0.0
-    max_stop: float = 0.0
+    bus: str = "main"  # name of the line it is on
+    id: int | None = Field(default=None, ge=0, le=253)  # its number on that line
+    profile: str = "ax-12a"  # firmware profile by name, or a .toml beside the rig
+    zero: int = 512  # Present Position at 0 rad, counts
+    direction: Literal[1, -1] = 1  # 1, or -1 when the joint turns against the servo
+    model: str = "lima2009"  # servo model of the simulation by name, or a .toml beside the rig
+    params: dict[str, dict[str, Any]] = {}  # single constants of the model: `{ motor = { armature = 0.004 } }`
+    registers: dict[str, int] = {}  # register values that the servo should have; written when they differ
+    min_position: float = 0.0  # lower soft limit, rad; both limits 0 = off
+    max_position: float = 0.0  # upper soft limit, rad
+    min_stop: float = 0.0  # lower hard stop of the joint, rad; both stops 0 = the URDF's
+    max_stop: float = 0.0  # upper hard stop of the joint, rad
+    # rad/s; left out: the data sheet's no-load speed, for an ideal drive 10
     max_velocity: float | None = Field(default=None, gt=0)
+    # N·m; left out: the data sheet's stall torque, for an ideal drive 10; 0 = a passive ideal joint
     max_torque: float | None = Field(default=None, ge=0)
-    acceleration: float = -1.0
-    control_pid: tuple[float, float, float] = (10.0, 0.0, 0.0)
+    acceleration: float = -1.0  # rad/s²; -1 = unlimited
+    control_pid: tuple[float, float, float] = (10.0, 0.0, 0.0)  # gains of the controller "pid"
+    # `firmware`: the servo's own loop; `pid`: Webots' velocity loop on the host
     controller: Literal["firmware", "pid"] = "firmware"
-    multiplier: float = 1.0
-    consumption_factor: float = Field(default=10.0, ge=0)
-    spring_constant: float = Field(default=0.0, ge=0)
-    damping_constant: float = Field(default=0.0, ge=0)
-    static_friction: float = Field(default=0.0, ge=0)
+    multiplier: float = 1.0  # Webots' coupling factor
+    consumption_factor: float = Field(default=10.0, ge=0)  # W per N·m, of ideal drives
+    spring_constant: float = Field(default=0.0, ge=0)  # of the joint, N·m/rad
+    damping_constant: float = Field(default=0.0, ge=0)  # of the joint, N·m·s/rad
+    static_friction: float = Field(default=0.0, ge=0)  # of the joint, N·m
+    # of a regulator of its own, V (simulation); absent = its bus's
     supply_voltage: float | None = Field(default=None, gt=0, le=24)
-    position: float = 0.0
-    resolution: float = Field(default=0.0, ge=0)
-    noise: float = Field(default=0.0, ge=0)
+    position: float = 0.0  # at the start of a simulation, rad
+    resolution: float = Field(default=0.0, ge=0)  # of the position sensor, rad; 0 = none
+    noise: float = Field(default=0.0, ge=0)  # of the position sensor, rad
 
     @model_validator(mode="after")
     def _check(self) -> ServoConfig:

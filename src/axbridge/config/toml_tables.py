@@ -8,6 +8,8 @@ checkout (also when installed editable) by `shipped`.
 from __future__ import annotations
 
 import difflib
+import inspect
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -30,6 +32,7 @@ FileError = type[ProfileError] | type[RigError] | type[MoveError]
 _OWN = ("path", "bases")
 _CORRECT = "correct the file, or begin with a shipped one"
 _LONGEST = 80  # characters of a wrong value that are shown
+_FIRST = re.compile(r"^(?!(?:rad|m|kg|s|rpm)\b)[a-z]+(?=[ ,'-]|$)")  # a word, and no unit
 
 
 def _frozen(value: Any) -> Any:
@@ -85,6 +88,20 @@ class Misfit(ValueError):
 
 
 T = TypeVar("T", bound=TomlTable)
+
+
+def described(table: type[TomlTable]) -> dict[str, str]:
+    """What the comment behind each field says, or the one above it: a sentence for the pages and the schema."""
+    found, above = {}, ""
+    for line in inspect.getsource(table).splitlines():
+        code, _, said = line.partition("  # ")
+        if line.startswith("    # "):
+            above += f" {line[6:]}"
+        elif field := re.match(r"    (\w+): ", code):
+            words = (above or said).strip()
+            found[field[1]] = f"{_FIRST.sub(lambda word: word[0].capitalize(), words)}." if words else ""
+            above = ""
+    return {name: text for name, text in found.items() if name in table.model_fields}
 
 
 def shipped(folder: str) -> Path:

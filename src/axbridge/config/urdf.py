@@ -37,86 +37,50 @@ _CORRECT = "correct the URDF"
 
 @dataclass(frozen=True)
 class JointFacts:
-    """One movable joint.
-
-    Attributes:
-        name: Its name.
-        linear: Whether it slides (m) instead of turning (rad).
-        low: Lower stop of the URDF, rad or m; -inf for none.
-        high: Upper stop.
-        damping: Of the URDF's `<dynamics>`, N·m·s/rad or N·s/m.
-        friction: Likewise, dry friction, N·m or N.
-    """
+    """One movable joint."""
 
     name: str
-    linear: bool
-    low: float
-    high: float
-    damping: float = 0.0
-    friction: float = 0.0
+    linear: bool  # whether it slides (m) instead of turning (rad)
+    low: float  # lower stop of the URDF, rad or m; -inf for none
+    high: float  # upper stop
+    damping: float = 0.0  # of the URDF's `<dynamics>`, N·m·s/rad or N·s/m
+    friction: float = 0.0  # likewise, dry friction, N·m or N
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a link touches things with, or looks like.
-
-    Attributes:
-        link: Its name.
-        kind: `box`, `cylinder`, `capsule`, `sphere` or `mesh`; cylinder and capsule lie along z.
-        size: Edges of a box; radius and length of a cylinder, of a capsule between its balls; radius of a sphere; scale
-            of a mesh, without unit. m.
-        file: Of a mesh.
-        place: Its centre in the link frame, (3,), m.
-        turn: Likewise, (3, 3).
-        colour: Red, green, blue, 0..1; None where the file says nothing.
-        friction: Of the link on what has 1, as `<contact><lateral_friction>` says; of what touches things alone.
-    """
+    """What a link touches things with, or looks like."""
 
     link: str
-    kind: str
+    kind: str  # `box`, `cylinder`, `capsule`, `sphere` or `mesh`; cylinder and capsule lie along z
+    # edges of a box; radius and length of a cylinder, of a capsule between its balls; radius of a sphere; scale of a
+    # mesh, without unit. m
     size: tuple[float, ...]
-    file: Path | None
-    place: FloatArray
-    turn: FloatArray
-    colour: tuple[float, float, float] | None
-    friction: float
+    file: Path | None  # of a mesh
+    place: FloatArray  # its centre in the link frame, (3,), m
+    turn: FloatArray  # likewise, (3, 3)
+    colour: tuple[float, float, float] | None  # red, green, blue, 0..1; None where the file says nothing
+    friction: float  # of the link on what has 1, as `<contact><lateral_friction>` says; of what touches things alone
 
 
 @dataclass(frozen=True, eq=False)  # each is itself: what is built of it can be kept
 class Tree:
-    """Links in an order in which every parent comes before its children; link 0 is the base.
+    """Links in an order in which every parent comes before its children; link 0 is the base."""
 
-    Attributes:
-        joints: Movable joints, in the order of the links they move.
-        links: Link names.
-        parent: Index of each link's parent, (links,); -1 for the base.
-        kind: Its joint: FIXED, TURNS or SLIDES.
-        dof: Index of its joint among `joints`, -1 where fixed.
-        place: Joint frame in the parent link: position, (links, 3), m.
-        turn: Joint frame in the parent link: rotation, (links, 3, 3).
-        axis: In the joint frame, (links, 3), unit length.
-        mass: kg.
-        centre: Centre of mass in the link frame, (links, 3), m.
-        inertia: About the centre of mass, in the link frame, (links, 3, 3), kg·m².
-        dummies: Links that had no inertial figures and got the dummy's.
-        weightless: Joints that move nothing but such links.
-        fixed: Names of the fixed joints.
-    """
-
-    joints: tuple[JointFacts, ...]
+    joints: tuple[JointFacts, ...]  # movable joints, in the order of the links they move
     links: tuple[str, ...]
-    parent: IntArray
-    kind: IntArray
-    dof: IntArray
-    place: FloatArray
-    turn: FloatArray
-    axis: FloatArray
-    mass: FloatArray
-    centre: FloatArray
-    inertia: FloatArray
-    dummies: tuple[str, ...] = ()
-    weightless: tuple[str, ...] = ()
-    fixed: tuple[str, ...] = ()
+    parent: IntArray  # index of each link's parent, (links,); -1 for the base
+    kind: IntArray  # its joint: FIXED, TURNS or SLIDES
+    dof: IntArray  # index of its joint among `joints`, -1 where fixed
+    place: FloatArray  # joint frame in the parent link: position, (links, 3), m
+    turn: FloatArray  # joint frame in the parent link: rotation, (links, 3, 3)
+    axis: FloatArray  # in the joint frame, (links, 3), unit length
+    mass: FloatArray  # kg
+    centre: FloatArray  # centre of mass in the link frame, (links, 3), m
+    inertia: FloatArray  # about the centre of mass, in the link frame, (links, 3, 3), kg·m²
+    dummies: tuple[str, ...] = ()  # links that had no inertial figures and got the dummy's
+    weightless: tuple[str, ...] = ()  # joints that move nothing but such links
+    fixed: tuple[str, ...] = ()  # names of the fixed joints
 
     @property
     def names(self) -> list[str]:
@@ -484,17 +448,13 @@ def read_mesh(path: Path) -> Mesh:
         parts = _parsed(data, kind)
         if sum(len(triangles) for _, triangles in parts) > _LARGEST:
             raise ValueError(f"more than {_LARGEST} triangles")
-        wrong = (
-            "has no triangles"
-            if not parts
-            else "has a corner that is no finite number"
-            if not all(np.isfinite(corners).all() for corners, _ in parts)
-            else "has a triangle of corners that are not there"
-            if any(triangles.min() < 0 or triangles.max() >= len(corners) for corners, triangles in parts)
-            else ""
-        )
-    if wrong:
-        raise RigError(path, "", wrong, _AGAIN)
+    if not parts:
+        raise RigError(path, "", "has no triangles", _AGAIN)
+    for corners, triangles in parts:
+        if not np.isfinite(corners).all():
+            raise RigError(path, "", "has a corner that is no finite number", _AGAIN)
+        if triangles.min() < 0 or triangles.max() >= len(corners):
+            raise RigError(path, "", "has a triangle of corners that are not there", _AGAIN)
     places, index = np.unique(np.concatenate([corners for corners, _ in parts]), axis=0, return_inverse=True)
     starts = np.cumsum([0, *(len(corners) for corners, _ in parts)])
     at = index.reshape(-1)

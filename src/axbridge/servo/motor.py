@@ -76,16 +76,6 @@ def relax(resistance: float, inductance: float, step: float) -> tuple[float, flo
 
 
 @jit
-def mean_torque(
-    current: float, volts: float, feedback: float, mean: float, resistance: float, constant: float, efficiency: float
-) -> tuple[float, float]:
-    """Mean motor torque of a step, `torque - damping * speed`: equations (1)-(3); arguments as of `push`, `relax`."""
-    gain = efficiency * constant
-    torque = gain * (mean * current + (1.0 - mean) * volts / resistance)
-    return torque, gain * (1.0 - mean) * (constant + feedback) / resistance
-
-
-@jit
 def end_current(current: float, volts: float, left: float, resistance: float, constant: float, speed: float) -> float:
     """Current at the end of a step of mean output speed `speed`, equation (1), A."""
     return left * current + (1.0 - left) * (volts - constant * speed) / resistance
@@ -116,16 +106,10 @@ def driving(motor: Motor, current: float, speed: float, supply: float) -> tuple[
 def limited_current(
     wanted: float, before: float, gradient: float, limit: float, duty: float, supply_side: bool, step: float
 ) -> float:
-    """Limits of the drive electronics (section 3.4).
+    """Limits of the drive electronics (section 3.4) on the current `wanted`, A, that was `before` when the step began.
 
-    Args:
-        wanted: Current without limits, A.
-        before: Current at the start of the step, A.
-        gradient: Largest change, A/ms; 0 = none.
-        limit: Largest current, A; 0 = none.
-        duty: |U|/Ubat.
-        supply_side: The limit holds for the supply's current, so for the motor's during the on-time of the PWM alone.
-        step: s.
+    `gradient` is the largest change, A/ms, `limit` the largest current, A; 0 = none. On the `supply_side` the limit
+    holds for the supply's current, so for the motor's during the on-time of the PWM alone: `duty` = |U|/Ubat.
     """
     if gradient > 0.0:
         reach = gradient * step * 1e3
@@ -140,14 +124,7 @@ def limited_current(
 def push(motor: Motor, volts: float, feedback: float, speed: float, current: float, supply: float, step: float) -> Push:
     """A driven motor over a step of `step` s: the one place where the equations of this file are put together.
 
-    Args:
-        motor: Its constants.
-        volts: Part of the voltage that does not depend on speed, V.
-        feedback: V·s/rad: the voltage is `volts - feedback * speed`.
-        speed: At the start, rad/s.
-        current: At the start, A.
-        supply: V.
-        step: s.
+    The voltage is `volts - feedback * speed`; `speed` (rad/s) and `current` (A) are at the start; `supply` in V.
     """
     # The duty comes first, because R and the supply's limit depend on it, then the line. The limits of the electronics
     # come last: a current that they hold no longer depends on the speed, so the line loses its slope.
@@ -156,7 +133,9 @@ def push(motor: Motor, volts: float, feedback: float, speed: float, current: flo
     resistance = motor.resistance + motor.resistance_per_duty * duty
     left, mean = relax(resistance, motor.inductance, step)
     efficiency = directed(motor.efficiency, motor.asymmetry, volts)
-    torque, damping = mean_torque(current, volts, feedback, mean, resistance, motor.constant, efficiency)
+    gain = efficiency * motor.constant
+    torque = gain * (mean * current + (1.0 - mean) * volts / resistance)
+    damping = gain * (1.0 - mean) * (motor.constant + feedback) / resistance
     held = math.nan
     if motor.max_current > 0.0 or motor.current_step > 0.0:
         free = end_current(current, applied, left, resistance, motor.constant, speed)
@@ -164,7 +143,7 @@ def push(motor: Motor, volts: float, feedback: float, speed: float, current: flo
             free, current, motor.current_step, motor.max_current, duty, motor.supply_side != 0.0, step
         )
         if limited != free:
-            torque, damping, held = efficiency * motor.constant * limited, 0.0, limited
+            torque, damping, held = gain * limited, 0.0, limited
     return Push(torque, damping, resistance, left, held)
 
 

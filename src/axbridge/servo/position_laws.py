@@ -47,14 +47,9 @@ def quantise(value: float, count: float) -> float:
 
 @jit
 def lagging(seen: float, reading: float, lag: float, blur: float, step: float) -> tuple[float, float]:
-    """What a loop sees, rad, that gets the position through a first-order lag, and the noise in that.
+    """What a loop sees, rad, that gets its `reading` through a first-order lag (s; 0 = none), and the noise in that.
 
-    Args:
-        seen: The step before, rad.
-        reading: The position now, rad.
-        lag: Time constant, s; 0 = none.
-        blur: Standard deviation of noise in `reading`, new in every step, rad.
-        step: s.
+    `seen` is of the step before; `blur` the standard deviation of noise in `reading`, new in every step, rad.
     """
     if lag <= 0.0:
         return reading, blur
@@ -103,16 +98,6 @@ def pid(
     fresh = integral + counts * interval
     duty = p * counts + i * fresh + d * (counts - last) / interval
     return duty, integral if abs(duty) > cap else fresh
-
-
-@jit
-def state_feedback(reference: float, angle: float, k_theta: float, k_omega: float) -> tuple[float, float]:
-    """Equation (6), as a line over the speed: the voltage is `volts - feedback * ω`, before the supply's limit.
-
-    ωref is 0, as in all that the paper measured: a Dynamixel is sent no speed to have. The speed at which Moving Speed
-    lets the goal approach is none: with Kω < 0 it would push backwards first.
-    """
-    return k_theta * (reference - angle), k_omega
 
 
 @jit
@@ -190,8 +175,10 @@ def position_law(
         the error for the next run.
     """
     if loop.law == Law.STATE_FEEDBACK:
-        volts, feedback = state_feedback(reference, angle, loop.k_theta, loop.k_omega)
-        return volts, feedback, integral, last
+        # Equation (6), as a line over the speed. ωref is 0, as in all that the paper measured: a Dynamixel is sent no
+        # speed to have. The speed at which Moving Speed lets the goal approach is none: with Kω < 0 it would push
+        # backwards first.
+        return loop.k_theta * (reference - angle), loop.k_omega, integral, last
     if loop.law == Law.COMPLIANCE:
         duty = mean_compliance(
             reference, reading, loop.quantum, noise, loop.margin_cw, loop.margin_ccw, loop.slope_cw,

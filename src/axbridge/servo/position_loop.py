@@ -59,17 +59,9 @@ def control(
 ) -> None:  # fmt: skip
     """Run the loop for one substep; leaves `volts - feedback * ω` in the joint's VOLTS and FEEDBACK, and OPEN.
 
-    Args:
-        command: One row of `Command`.
-        joint: The joint's row of `Joint`; REFERENCE, VOLTS and the like are the loop's own memory.
-        loop: From `loop_of`.
-        motor: With the resistance of a winding as warm as it is.
-        reading: Position as the sensor has it, rad, servo side.
-        angle: The true one, rad.
-        speed: rad/s, servo side.
-        supply: V.
-        step: s.
-        blur: Noise that `reading` is without and the compliance law answers on average, standard deviation, rad.
+    `reading` is the position as the sensor has it, `angle` the true one, rad; both, and `speed`, are on the servo's
+    side. `blur` is noise that `reading` is without and the compliance law answers on average, a standard deviation,
+    rad.
     """
     cap = min(command[Command.TORQUE_LIMIT], 1.0)
     if command[Command.TORQUE] == 0.0 or cap <= 0.0 or supply <= 0.0:

@@ -40,23 +40,15 @@ T = TypeVar("T", float, FloatArray)
 
 @dataclass(frozen=True)
 class SteadyServo:
-    """One servo, or several; then each figure is an array (servos,).
+    """One servo, or several; then each figure is an array (servos,)."""
 
-    Attributes:
-        motor: Its winding is as warm as its surroundings.
-        friction: Dry friction, the output shaft's in its Coulomb friction, to which the joint's own may be added.
-        viscous: N·m·s/rad.
-        dead: Share of full duty that the bridge swallows.
-        warming: Share of the resistance a kelvin above `ambient`.
-        ambient: degC.
-    """
-
-    motor: Motor
+    motor: Motor  # its winding is as warm as its surroundings
+    # dry friction, the output shaft's in its Coulomb friction, to which the joint's own may be added
     friction: Friction
-    viscous: Any
-    dead: Any
-    warming: Any
-    ambient: Any
+    viscous: Any  # N·m·s/rad
+    dead: Any  # share of full duty that the bridge swallows
+    warming: Any  # share of the resistance a kelvin above `ambient`
+    ambient: Any  # degC
 
     @classmethod
     def of(cls, row: FloatArray) -> SteadyServo:

@@ -62,21 +62,13 @@ class Bank(Motors, Protocol):
 
 @dataclass(frozen=True)
 class BankServo:
-    """One servo of a bank.
-
-    Attributes:
-        joint: Its joint.
-        model: Its parameters.
-        direction: Servo angle over joint angle, 1 or -1.
-        count: What one position count is worth, rad.
-        supply: Index of its bus's supply.
-    """
+    """One servo of a bank."""
 
     joint: str
     model: ServoModel
-    direction: int
-    count: float
-    supply: int
+    direction: int  # servo angle over joint angle, 1 or -1
+    count: float  # what one position count is worth, rad
+    supply: int  # index of its bus's supply
 
 
 class _Order(NamedTuple):
@@ -88,29 +80,17 @@ class _Order(NamedTuple):
 
 
 class ServoBank:
-    """Steps loops, motors and an engine together.
+    """Steps loops, motors and an engine together; see `Bank`.
 
     The bank keeps the commands of servos and what they were seen to do; the engine gets it as drives, and is asked for
     as many steps as there are until the next command acts.
 
     Attributes:
         command: What each servo's loop obeys now, (servos, len(Command)).
-        state: (servos, len(State)).
         passive: What acts on each joint beside a servo, (joints, len(Passive)); in the order of `joints`. Writable.
         joints: Joint names.
-        positions, speeds: Of all joints, (joints,), rad or m and per second.
         engine: What moves them.
-        supply: Open-circuit volts of each bus, (buses,); writable.
-        time: s.
-        foresight: How long every command takes to act at least, s.
         before: Called before each `advance`.
-
-    Args:
-        engine: What the servos move.
-        servos: In the order of the arrays' rows.
-        supply: Volts of each bus.
-        supply_resistance: Internal resistance of each supply, ohm.
-        seed: Of the sensor noise.
 
     Raises:
         UsageError: a servo's joint is not there, or sits twice.
@@ -217,7 +197,10 @@ class ServoBank:
         self.before()
         last = int(until / self._h + 1e-6)
         while self._tick < last:
-            self._obey()
+            while self._pending and self._pending[0][0] <= self._tick * self._h + 1e-9:  # it is due: it acts
+                order = heapq.heappop(self._pending)[2]
+                self.command[order.rows, order.columns] = order.values
+                self._goals = None
             count = last - self._tick
             if self._pending:
                 due = math.ceil(self._pending[0][0] / self._h - 1e-6)
@@ -250,10 +233,3 @@ class ServoBank:
 
     def _queue(self, due: float, order: _Order) -> None:
         heapq.heappush(self._pending, (due, next(self._order), order))
-
-    def _obey(self) -> None:
-        """Let the commands that are due act."""
-        while self._pending and self._pending[0][0] <= self._tick * self._h + 1e-9:
-            order = heapq.heappop(self._pending)[2]
-            self.command[order.rows, order.columns] = order.values
-            self._goals = None

@@ -34,21 +34,13 @@ _CHECK = 0.1  # s between two looks whether it lives
 
 
 class RemoteBank:
-    """Stands in for a bank that it takes over into a child process, where wall time moves it.
+    """Stands in for a bank that it takes over into a child process, where wall time moves it; see `Bank`.
 
     A read wants the state at the moment it is asked. The process wakes up every 2 ms at best, later on a busy machine.
     Where commands take their time to act, nobody can tell what it already knows of the next milliseconds: so it goes
     ahead, and keeps states for `sampled`. Where they act at once, reads get the latest state.
 
     Its clock follows the times it is advanced to. It catches up with what it has missed, unless that is too much.
-
-    Args:
-        bank: The motors; not to be used here any more.
-
-    Attributes:
-        state: Rows of `State`, at most a few milliseconds old, unless it is `behind`.
-        foresight: See `Bank`.
-        supply: Volts of each bus; writable.
     """
 
     def __init__(self, bank: Bank) -> None:
@@ -138,7 +130,10 @@ class RemoteBank:
             os.nice(2)  # the line answers first
             while self._obey(bank, commands):
                 caught_up = np.isnan(self._origin[0]) or self._follow(bank)
-                select.select([commands], [], [], self._pause() if caught_up else 0.0)
+                quiet = (
+                    not self.state[:, State.DUTY].any() and abs(self.state[:, State.SPEED]).max(initial=0.0) < _STILL
+                )
+                select.select([commands], [], [], 0.0 if not caught_up else _IDLE_STEP if quiet else _STEP)
             code = 0
         except BaseException as failure:  # noqa: BLE001  # the parent reports it
             note = f"{type(failure).__name__}: {failure}".encode()[:_NOTE]
@@ -173,7 +168,3 @@ class RemoteBank:
         now = np.full(len(self._every), max(min(due, self._latest[0] * _GRID), 0.0))
         recall(self._past, self._every, now, _GRID, self.state)
         return end >= last
-
-    def _pause(self) -> float:
-        quiet = not self.state[:, State.DUTY].any() and abs(self.state[:, State.SPEED]).max(initial=0.0) < _STILL
-        return _IDLE_STEP if quiet else _STEP

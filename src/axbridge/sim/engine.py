@@ -27,37 +27,21 @@ _SUBSTEP = 1e-3  # s
 
 @dataclass(frozen=True)
 class Scene:
-    """What an engine is to build.
+    """What an engine is to build."""
 
-    Attributes:
-        urdf: The robot.
-        text: What the URDF says, instead of the file's own text; meshes are looked for beside the file.
-        time_step: Physics step, s.
-        fixed_base: Whether the base link is bolted down.
-        gravity: m/s².
-        ground: Whether there is a floor at z = 0.
-        self_collision: Whether links collide with each other, neighbours excepted.
-        base_height: z of the base link at the start, m.
-        joints: Joints that come first in every array, in this order; the others follow in the URDF's.
-        ideal: Joints that the engine moves; they are in no array.
-        start: Initial positions by joint, rad or m.
-        stops: Hard stops by joint, instead of the URDF's.
-        gui: Whether to show the world in a window.
-    """
-
-    urdf: Path
-    text: str | None = None
-    time_step: float = 1 / 240
-    fixed_base: bool = True
-    gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
-    ground: bool = False
-    self_collision: bool = False
-    base_height: float = 0.0
-    joints: Sequence[str] = ()
-    ideal: Sequence[IdealJoint] = ()
-    start: Mapping[str, float] = field(default_factory=dict)
-    stops: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    gui: bool = False
+    urdf: Path  # the robot
+    text: str | None = None  # what the URDF says, instead of the file's own text; meshes are looked for beside the file
+    time_step: float = 1 / 240  # physics step, s
+    fixed_base: bool = True  # whether the base link is bolted down
+    gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)  # m/s²
+    ground: bool = False  # whether there is a floor at z = 0
+    self_collision: bool = False  # whether links collide with each other, neighbours excepted
+    base_height: float = 0.0  # z of the base link at the start, m
+    joints: Sequence[str] = ()  # joints that come first in every array, in this order; the others follow in the URDF's
+    ideal: Sequence[IdealJoint] = ()  # joints that the engine moves; they are in no array
+    start: Mapping[str, float] = field(default_factory=dict)  # initial positions by joint, rad or m
+    stops: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # hard stops by joint, instead of the URDF's
+    gui: bool = False  # whether to show the world in a window
 
     @classmethod
     def of(cls, rig: Rig, ideal: Sequence[IdealJoint]) -> Scene:
@@ -86,51 +70,30 @@ class Scene:
 
 
 class Arrangement(NamedTuple):
-    """The joints of a scene in the order of every array, ideal ones last.
+    """The joints of a scene in the order of every array, ideal ones last."""
 
-    Attributes:
-        tree: Of the URDF.
-        joints: What it says of each.
-        limits: Stops of each; those of the scene where it has some.
-        start: Where each starts.
-    """
-
-    tree: Tree
-    joints: tuple[JointFacts, ...]
-    limits: tuple[tuple[float, float], ...]
-    start: tuple[float, ...]
+    tree: Tree  # of the URDF
+    joints: tuple[JointFacts, ...]  # what it says of each
+    limits: tuple[tuple[float, float], ...]  # stops of each; those of the scene where it has some
+    start: tuple[float, ...]  # where each starts
 
 
 class LinkMotion(NamedTuple):
-    """Where the frame of a link is in the world, and how it moves.
+    """Where the frame of a link is in the world, and how it moves."""
 
-    Attributes:
-        time: What moment this is true for, s since the engine was made: the end of its latest whole step.
-        place: m.
-        turned: x, y, z, w.
-        speed: Of the frame's origin, m/s.
-        spin: rad/s.
-    """
-
-    time: float
-    place: Vector
-    turned: Quaternion
-    speed: Vector
-    spin: Vector
+    time: float  # what moment this is true for, s since the engine was made: the end of its latest whole step
+    place: Vector  # m
+    turned: Quaternion  # x, y, z, w
+    speed: Vector  # of the frame's origin, m/s
+    spin: Vector  # rad/s
 
 
 class Contact(NamedTuple):
-    """A point at which a link touches what is not the robot, as of the engine's latest whole step.
-
-    Attributes:
-        link: Its name.
-        point: In the world, m.
-        force: What pushes the link there, pressure and friction, in the world, N.
-    """
+    """A point at which a link touches what is not the robot, as of the engine's latest whole step."""
 
     link: str
-    point: Vector
-    force: Vector
+    point: Vector  # in the world, m
+    force: Vector  # what pushes the link there, pressure and friction, in the world, N
 
 
 class Engine(Protocol):

@@ -35,16 +35,8 @@ def spin(
 ) -> tuple[float, float]:
     """A step of a body that turns on its own: a rotor in its play, or the one joint of a rollout with its rotor.
 
-    Args:
-        speed: At the start, rad/s.
-        inertia: kg·m².
-        torque: At zero speed, of all but dry friction, N·m.
-        damping: N·m·s/rad.
-        friction: Largest impulse of dry friction, N·m·s.
-        step: s.
-
-    Returns:
-        Mean speed and speed at the end, rad/s.
+    `torque` is that at zero speed, of all but dry friction, N·m; `friction` the largest impulse of that, N·m·s; `speed`
+    is at the start. Returns mean speed and speed at the end, rad/s.
     """
     weight = fitted_weight(step * damping / inertia)
     pivot = inertia + step * weight * damping
@@ -58,18 +50,9 @@ def spin(
 def stopped(
     angle: float, mean: float, speed: float, low: float, high: float, step: float
 ) -> tuple[float, float, float]:
-    """A step from `angle` (rad) at `mean` speed (rad/s) that hard stops may end: it stands at the stop then.
+    """A step from `angle` at `mean` speed that hard stops may end: it stands at the stop then.
 
-    Args:
-        angle: At the start, rad.
-        mean: rad/s.
-        speed: At the end, rad/s.
-        low: The stops, rad.
-        high: See there.
-        step: s.
-
-    Returns:
-        Angle at the end, mean speed and speed at the end.
+    Returns angle at the end, mean speed and speed at the end; rad and rad/s.
     """
     following = angle + step * mean
     if following < low or following > high:
@@ -80,7 +63,10 @@ def stopped(
 
 @jit
 def reached(gap: float, rotor: float, joint: float, play: float) -> int:
-    """The end of the play that the rotor reaches: 1 or -1, 0 for none; arguments as for `meeting`."""
+    """The end of the play that the rotor reaches: 1 or -1, 0 for none.
+
+    `gap` is the angle of the rotor beyond the joint's, 0 in the middle of the play; both speeds are in rad/s.
+    """
     if abs(gap) < 0.5 * play:
         return 0
     flank = 1 if gap > 0.0 else -1
@@ -89,18 +75,10 @@ def reached(gap: float, rotor: float, joint: float, play: float) -> int:
 
 @jit
 def meeting(gap: float, rotor: float, joint: float, play: float, armature: float, mobility: float) -> tuple[int, float]:
-    """What happens where the rotor reaches an end of the play.
+    """What happens where the rotor reaches an end of the play; arguments as for `reached`.
 
-    Args:
-        gap: Angle of the rotor beyond the joint's, 0 in the middle of the play, rad.
-        rotor: Its speed, rad/s.
-        joint: The joint's, rad/s.
-        play: Width, rad.
-        armature: kg·m².
-        mobility: Speed that an impulse of 1 N·m·s gives the joint, 1/(kg·m²).
-
-    Returns:
-        The flank reached, 1 or -1, 0 for none; the impulse that the joint gets from it, N·m·s.
+    `mobility` is the speed that an impulse of 1 N·m·s gives the joint, 1/(kg·m²). Returns the flank reached, 1 or -1, 0
+    for none; and the impulse that the joint gets from it, N·m·s.
     """
     flank = reached(gap, rotor, joint, play)
     if flank == 0:
@@ -116,17 +94,10 @@ def leaves(flank: float, passed: float) -> bool:
 
 @jit
 def rest(joint: FloatArray, armature: float, play: float, pushed: float, gained: float) -> float:
-    """After a substep of a rotor on its flank: whether it still pushes.
+    """After a substep of a rotor on its flank: whether it still pushes; the joint's row is changed.
 
-    Args:
-        joint: The joint's row, changed in place.
-        armature: kg·m².
-        play: Width, rad.
-        pushed: Impulse of motor and gear, the gear's own friction included, N·m·s.
-        gained: Speed that joint and rotor gained, rad/s.
-
-    Returns:
-        What of the impulse the rotor kept; the rest passed on to the joint, N·m·s.
+    `pushed` is the impulse of motor and gear, the gear's own friction included, N·m·s; `gained` the speed that joint
+    and rotor gained. Returns what of the impulse the rotor kept; the rest passed on to the joint.
     """
     kept: float = armature * gained
     if leaves(joint[Joint.FLANK], pushed - kept):

@@ -159,7 +159,9 @@ def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
         found = np.empty((len(sets), out.shape[1]))
         if found.size:
             law, playing, bent = kind.tolist()
-            _kernel(int(law), bool(playing), bool(bent))(sets, runs, float(step), _workspace(), found)
+            places = np.zeros((len(_Place), _WIDTH), dtype=np.int64)
+            lanes = _Lanes(np.zeros(_ROWS * _WIDTH), places, np.zeros((len(_Clock), _WIDTH)))
+            _kernel(int(law), bool(playing), bool(bent))(sets, runs, float(step), lanes, found)
         out[chosen] = found
     return out
 
@@ -173,11 +175,6 @@ def _kernel(law: int, playing: bool, curved: bool) -> Callable[..., None]:
         _all(params, runs, h, law, playing, curved, lanes, out)
 
     return run
-
-
-def _workspace() -> _Lanes:
-    places = np.zeros((len(_Place), _WIDTH), dtype=np.int64)
-    return _Lanes(np.zeros(_ROWS * _WIDTH), places, np.zeros((len(_Clock), _WIDTH)))
 
 
 @jit
@@ -479,18 +476,7 @@ def _fade(w: FloatArray, lanes: int) -> None:
 def _all(
     params: FloatArray, runs: Runs, h: float, law: int, playing: bool, curved: bool, lanes: _Lanes, out: FloatArray
 ) -> None:  # fmt: skip
-    """Every set on every recording.
-
-    Args:
-        params: As of `rollouts`, like `runs` and `out`.
-        runs: See there.
-        h: Step, s.
-        law: `Law` of all sets; this and the next two are constants.
-        playing: Whether they have backlash.
-        curved: Whether they have a Stribeck exponent other than 1.
-        lanes: From `_workspace`.
-        out: See there.
-    """
+    """Every set on every recording; of constant `law`, `playing` (with backlash), `curved` (a Stribeck exponent)."""
     w, place, clock = lanes
     pairs = params.shape[0] * (runs.start.shape[0] - 1)
     count = 1 if pairs == 1 else min((pairs + _VECTOR - 1) // _VECTOR * _VECTOR, _WIDTH)

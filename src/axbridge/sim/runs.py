@@ -31,57 +31,39 @@ class Regime(IntEnum):
 
 
 class Runs(NamedTuple):
-    """Recorded commands of m recordings, laid end to end; l samples in all. Angles are the servo's own.
+    """Recorded commands of m recordings, laid end to end; l samples in all. Angles are the servo's own."""
 
-    Attributes:
-        start: First sample of each, and l: (m + 1,).
-        time: s, (l,).
-        sent: When goal, torque switch, speed limit and duty of a sample went out, s, (l,).
-        goal: rad, (l,).
-        driven: `Regime`, (l,).
-        speed_limit: rad/s, 0 = none, (l,).
-        duty: Wheel-mode duty, `JOINT_MODE` in joint mode, (l,).
-        cap: Largest duty (torque limit), 0..1, (l,).
-        position: Measured, rad, (l,); the first of each is where the run starts.
-        velocity: Measured, rad/s, (l,); what a run starts with, and goes on with after `Regime.FOLLOWED`.
-        supply: V, (m,).
-        inertia: Of arm and load, kg·m², (m,).
-        gravity: m·g·l, N·m, (m,): load torque `gravity·sin(θ + phase)`.
-        phase: rad, (m,).
-        temperature: Reported by the servo, degC, NaN where not known: then it is the model's ambient one, (m,).
-        passive: What acts on the joint beside the servo, (m, len(Passive)): spring, damper, friction, hard stops.
-        settings: What the registers make of the loop, (m, len(Command)); what the columns above say is theirs to say.
-        adrift: 1 where nobody wrote down when commands went out, so `sent` is a guess, (m,); empty = known everywhere.
-        spread: Standard deviation of errors of `time` that differ from sample to sample, s, (m,); empty = none.
-        known: Whether `position` was measured, (l,); where it was not, `position` is on the line between its
-            neighbours, and nothing is compared with it. Empty = all were.
-        load: Where it changes under way: inertia, kg·m², and a, b, c of the load torque `a·sin(θ) + b·cos(θ) + c`, N·m,
-            (l, 4), on lines between the samples; in place of `inertia`, `gravity` and `phase`. Empty = it does not.
-        source: Number of the recording that each of these was cut out of, (m,); empty = they are whole.
-    """
-
-    start: IntArray
-    time: FloatArray
-    sent: FloatArray
-    goal: FloatArray
-    driven: IntArray
-    speed_limit: FloatArray
-    duty: FloatArray
-    cap: FloatArray
-    position: FloatArray
-    velocity: FloatArray
-    supply: FloatArray
-    inertia: FloatArray
-    gravity: FloatArray
-    phase: FloatArray
+    start: IntArray  # first sample of each, and l: (m + 1,)
+    time: FloatArray  # s, (l,)
+    sent: FloatArray  # when goal, torque switch, speed limit and duty of a sample went out, s, (l,)
+    goal: FloatArray  # rad, (l,)
+    driven: IntArray  # `Regime`, (l,)
+    speed_limit: FloatArray  # rad/s, 0 = none, (l,)
+    duty: FloatArray  # wheel-mode duty, `JOINT_MODE` in joint mode, (l,)
+    cap: FloatArray  # largest duty (torque limit), 0..1, (l,)
+    position: FloatArray  # measured, rad, (l,); the first of each is where the run starts
+    velocity: FloatArray  # measured, rad/s, (l,); what a run starts with, and goes on with after `Regime.FOLLOWED`
+    supply: FloatArray  # V, (m,)
+    inertia: FloatArray  # of arm and load, kg·m², (m,)
+    gravity: FloatArray  # m·g·l, N·m, (m,): load torque `gravity·sin(θ + phase)`
+    phase: FloatArray  # rad, (m,)
+    # reported by the servo, degC, NaN where not known: then it is the model's ambient one, (m,)
     temperature: FloatArray
+    # what acts on the joint beside the servo, (m, len(Passive)): spring, damper, friction, hard stops
     passive: FloatArray
+    # what the registers make of the loop, (m, len(Command)); what the columns above say is theirs to say
     settings: FloatArray
+    # 1 where nobody wrote down when commands went out, so `sent` is a guess, (m,); empty = known everywhere
     adrift: FloatArray = _NONE
+    # standard deviation of errors of `time` that differ from sample to sample, s, (m,); empty = none
     spread: FloatArray = _NONE
+    # whether `position` was measured, (l,); where it was not, `position` is on the line between its neighbours, and
+    # nothing is compared with it. Empty = all were
     known: BoolArray = _ALL
+    # where it changes under way: inertia, kg·m², and a, b, c of the load torque `a·sin(θ) + b·cos(θ) + c`, N·m, (l,
+    # 4), on lines between the samples; in place of `inertia`, `gravity` and `phase`. Empty = it does not
     load: FloatArray = _CONSTANT
-    source: IntArray = _WHOLE
+    source: IntArray = _WHOLE  # number of the recording that each of these was cut out of, (m,); empty = they are whole
 
     @property
     def recordings(self) -> int:

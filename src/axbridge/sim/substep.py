@@ -41,40 +41,24 @@ _BEFORE, _MEAN, _USED, _IMPULSE = range(8, 12)  # of `end_step` alone: what `acc
 
 
 class Drives(NamedTuple):
-    """A bank's servos and what else acts on the n joints of an engine.
+    """A bank's servos and what else acts on the n joints of an engine."""
 
-    Attributes:
-        servo: Row of the servo that drives each joint, -1 where there is none, (n,).
-        side: Servo angle over joint angle, 1 or -1, (n,).
-        params: (servos, len(Param)).
-        command: (servos, len(Command)).
-        state: (servos, len(State)), changed in place.
-        joint: (n, len(Joint)), changed in place.
-        passive: (n, len(Passive)).
-        supply: (4, buses): open-circuit voltage, V; internal resistance, ohm; changed in place: current, A, and what it
-            changes by with the voltage, A/V.
-        bus_of: Bus of each servo, (servos,).
-        noise: Normal numbers, (NOISE,).
-        motor: From `workspace`.
-        past: The latest states, (kept, servos, len(State)): that after substep k is in row k modulo `kept`.
-        playing: Joints whose gear has play, (k,).
-        carrying: Whether friction depends on the load, so that an engine has to fill row PULL of `motor`.
-    """
-
-    servo: IntArray
-    side: FloatArray
-    params: FloatArray
-    command: FloatArray
-    state: FloatArray
-    joint: FloatArray
-    passive: FloatArray
+    servo: IntArray  # row of the servo that drives each joint, -1 where there is none, (n,)
+    side: FloatArray  # servo angle over joint angle, 1 or -1, (n,)
+    params: FloatArray  # (servos, len(Param))
+    command: FloatArray  # (servos, len(Command))
+    state: FloatArray  # (servos, len(State)), changed in place
+    joint: FloatArray  # (n, len(Joint)), changed in place
+    passive: FloatArray  # (n, len(Passive))
+    # (4, buses): open-circuit voltage, V; internal resistance, ohm; changed in place: current, A, and what it changes
+    # by with the voltage, A/V
     supply: FloatArray
-    bus_of: IntArray
-    noise: FloatArray
-    motor: FloatArray
-    past: FloatArray
-    playing: IntArray
-    carrying: bool
+    bus_of: IntArray  # bus of each servo, (servos,)
+    noise: FloatArray  # normal numbers, (NOISE,)
+    motor: FloatArray  # from `workspace`
+    past: FloatArray  # the latest states, (kept, servos, len(State)): that after substep k is in row k modulo `kept`
+    playing: IntArray  # joints whose gear has play, (k,)
+    carrying: bool  # whether friction depends on the load, so that an engine has to fill row PULL of `motor`
 
 
 @jit
@@ -123,13 +107,8 @@ def end_step(
 ) -> None:
     """Take over where an engine that solves the joints itself has brought them, and `account` for it.
 
-    Args:
-        index: Number of the substep since the start.
-        step: s.
-        drives: By `as_tuple`; `joint` is as at the substep's start, the workspace as `gather` left it.
-        positions: Of the joints at the end, (n,).
-        speeds: Likewise.
-        friction: Torques of dry friction, (n,), N·m.
+    `joint` is as at the start of substep number `index`, the workspace as `gather` left it; positions, speeds and the
+    torques of dry friction (N·m) of the joints, (n,), are those of its end.
     """
     known = Drives(*drives)
     joint, motor = known.joint, known.motor
@@ -153,10 +132,9 @@ def account(
     Args:
         index: Number of the substep since the start.
         step: s.
-        drives: By `as_tuple`; `joint` has ANGLE and SPEED of the substep's end, the workspace is as `gather` left it.
-            Its row KEPT is set for joints with play.
-        before: Speeds of the joints at the substep's start, (n,), rad/s.
-        mean: Mean speeds in it, (n,).
+        drives: By `as_tuple`; ANGLE and SPEED are of the substep's end, the workspace is as `gather` left it.
+        before: Speeds of the joints at the substep's start, (n,), rad/s; `mean` are those in it.
+        mean: See there.
         used: Torques of drive and dry friction together, (n,), N·m.
         impulse: Of the dry friction, (n,), N·m·s.
     """
@@ -271,15 +249,7 @@ def _book(
 
 @partial(jit, exact=True)  # a register must not depend on who worked it out
 def recall(past: FloatArray, rows: IntArray, times: FloatArray, step: float, states: FloatArray) -> None:
-    """States of servos in the past.
-
-    Args:
-        past: As in `run`, (kept, servos, len(State)).
-        rows: Which servos, (k,).
-        times: When, (k,), s.
-        step: A substep, s.
-        states: Result, (k, len(State)).
-    """
+    """Fill `states` (k, len(State)) of servos `rows` (k,) at past times (k,), s, from `past` as in `Drives`."""
     for i in range(len(rows)):
         tick = int(times[i] / step + 1e-6)
         since = max(times[i] - tick * step, 0.0)

@@ -23,37 +23,22 @@ _NOTHING = 1e-14  # kg and kg·m², of a base without mass: MuJoCo wants some of
 
 
 class BaseMotion(NamedTuple):
-    """How the base link moves, at n moments; world axes.
+    """How the base link moves, at n moments; world axes."""
 
-    Attributes:
-        turn: Its axes, (n, 3, 3).
-        place: Its origin, m, (n, 3).
-        spin: rad/s, (n, 3).
-        spin_rate: rad/s², (n, 3).
-        acceleration: Of its origin, m/s², (n, 3).
-    """
-
-    turn: FloatArray
-    place: FloatArray
-    spin: FloatArray
-    spin_rate: FloatArray
-    acceleration: FloatArray
+    turn: FloatArray  # its axes, (n, 3, 3)
+    place: FloatArray  # its origin, m, (n, 3)
+    spin: FloatArray  # rad/s, (n, 3)
+    spin_rate: FloatArray  # rad/s², (n, 3)
+    acceleration: FloatArray  # of its origin, m/s², (n, 3)
 
 
 class Wrenches(NamedTuple):
-    """What a motion takes at n moments.
+    """What a motion takes at n moments."""
 
-    Attributes:
-        where: The robot's links.
-        torque: Of each joint, N·m, (n, joints); of one that slides the force along it, N.
-        force: What the base gets from outside, N, (n, 3).
-        moment: Likewise about its origin, N·m, (n, 3).
-    """
-
-    where: Posed
-    torque: FloatArray
-    force: FloatArray
-    moment: FloatArray
+    where: Posed  # the robot's links
+    torque: FloatArray  # of each joint, N·m, (n, joints); of one that slides the force along it, N
+    force: FloatArray  # what the base gets from outside, N, (n, 3)
+    moment: FloatArray  # likewise about its origin, N·m, (n, 3)
 
 
 def wrenches(
@@ -123,27 +108,17 @@ def cross(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 class Carrier(NamedTuple):
-    """A leg that may stand.
+    """A leg that may stand."""
 
-    Attributes:
-        joints: Columns of its joints, the whole way from the base to the foot.
-        held: Where the zero-moment point is while it stands alone, m, (n, 2) or (1, 2), on the floor.
-    """
-
-    joints: list[int]
-    held: FloatArray
+    joints: list[int]  # columns of its joints, the whole way from the base to the foot
+    held: FloatArray  # where the zero-moment point is while it stands alone, m, (n, 2) or (1, 2), on the floor
 
 
 class Carried(NamedTuple):
-    """What a robot on the floor has to give.
+    """What a robot on the floor has to give."""
 
-    Attributes:
-        torque: N·m, (n, joints).
-        zmp: The zero-moment point, m, (n, 2).
-    """
-
-    torque: FloatArray
-    zmp: FloatArray
+    torque: FloatArray  # N·m, (n, joints)
+    zmp: FloatArray  # the zero-moment point, m, (n, 2)
 
 
 def carried(
@@ -175,35 +150,25 @@ def carried(
 
 
 class Effort(NamedTuple):
-    """What a motion takes at n moments.
+    """What a motion takes at n moments."""
 
-    Attributes:
-        torque: Of each joint of the tree, N·m, (n, joints).
-        zmp: Zero-moment point beside the middle of both soles, m, (n, 2); zeros where the robot is bolted down.
-        slip: How far the second foot has gone, x, y, z in m and its lean in two directions in rad, (n, 5); likewise.
-    """
-
-    torque: FloatArray
+    torque: FloatArray  # of each joint of the tree, N·m, (n, joints)
+    # zero-moment point beside the middle of both soles, m, (n, 2); zeros where the robot is bolted down
     zmp: FloatArray
+    # how far the second foot has gone, x, y, z in m and its lean in two directions in rad, (n, 5); likewise
     slip: FloatArray
 
 
 @dataclass(frozen=True)
 class Body:
-    """A robot that is bolted down, or stands on two feet.
+    """A robot that is bolted down, or stands on two feet."""
 
-    Attributes:
-        tree: Its links; the first is what does not move.
-        gravity: In the frame of that link, m/s², (3,).
-        soles: None bolted down; two, the first one's link is the first of the tree.
-        home: Place and rotation of the second foot's link where it has to stay, (3,) and (3, 3).
-        room: How far the zero-moment point may go from the middle of both soles, m, (2,).
-    """
-
-    tree: Tree
-    gravity: FloatArray
-    soles: tuple[Sole, ...] = ()
+    tree: Tree  # its links; the first is what does not move
+    gravity: FloatArray  # in the frame of that link, m/s², (3,)
+    soles: tuple[Sole, ...] = ()  # none bolted down; two, the first one's link is the first of the tree
+    # place and rotation of the second foot's link where it has to stay, (3,) and (3, 3)
     home: tuple[FloatArray, FloatArray] = (np.zeros(3), np.eye(3))
+    # how far the zero-moment point may go from the middle of both soles, m, (2,)
     room: tuple[float, float] = (math.inf, math.inf)
 
     @classmethod

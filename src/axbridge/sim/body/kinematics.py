@@ -17,21 +17,13 @@ _LEVEL = 0.005  # m: feet whose soles differ less in height stand on the same fl
 
 
 class Posed(NamedTuple):
-    """A robot in n poses; in the frame of its base, or in the world where it is known how the base is.
+    """A robot in n poses; in the frame of its base, or in the world where it is known how the base is."""
 
-    Attributes:
-        place: Origin of each link, m, (links, n, 3).
-        turn: Its axes, (links, n, 3, 3).
-        axis: Direction in which its joint moves, (links, n, 3); zeros for the base.
-        centres: Its centre of mass, m, (links, n, 3).
-        centre: That of all links together, m, (n, 3).
-    """
-
-    place: FloatArray
-    turn: FloatArray
-    axis: FloatArray
-    centres: FloatArray
-    centre: FloatArray
+    place: FloatArray  # origin of each link, m, (links, n, 3)
+    turn: FloatArray  # its axes, (links, n, 3, 3)
+    axis: FloatArray  # direction in which its joint moves, (links, n, 3); zeros for the base
+    centres: FloatArray  # its centre of mass, m, (links, n, 3)
+    centre: FloatArray  # that of all links together, m, (n, 3)
 
 
 def posed(tree: Tree, positions: FloatArray, base: tuple[FloatArray, FloatArray] | None = None) -> Posed:
@@ -113,17 +105,11 @@ def rooted_at(tree: Tree, link: int) -> Tree:
 
 
 class Sole(NamedTuple):
-    """A foot's underside: a rectangle in its link's frame.
+    """A foot's underside: a rectangle in its link's frame."""
 
-    Attributes:
-        link: Index of the foot's link.
-        low: x, y and z of the corner with the lowest figures, m, (3,).
-        high: x and y of the opposite corner, and the same z, m, (3,).
-    """
-
-    link: int
-    low: FloatArray
-    high: FloatArray
+    link: int  # index of the foot's link
+    low: FloatArray  # x, y and z of the corner with the lowest figures, m, (3,)
+    high: FloatArray  # x and y of the opposite corner, and the same z, m, (3,)
 
     @property
     def middle(self) -> FloatArray:

@@ -19,15 +19,9 @@ _STANDARD_GRAVITY = 9.80665
 class Pendulums(AheadEngine):
     """Independent revolute joints; see `axbridge.sim.engine.Engine` for what the methods promise.
 
-    Each carries a point mass at the end of a massless arm that hangs down at 0 rad: inertia m·l², load m·g·l·sin θ. So
-    what is worked out ahead is all there is to do; in every physics step the load starts from its true value and slope.
-
-    Args:
-        joints: Names.
-        time_step: Physics step, s.
-        mass: kg.
-        length: m.
-        start: Initial positions, rad.
+    Each carries a point `mass` (kg) at the end of a massless arm that hangs down at 0 rad: inertia m·l², load
+    m·g·l·sin θ. So what is worked out ahead is all there is to do; in every physics step the load starts from its true
+    value and slope.
     """
 
     def __init__(

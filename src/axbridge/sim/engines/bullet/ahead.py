@@ -86,21 +86,13 @@ def settle_at(row: FloatArray, angle: float) -> None:
 
 
 class System(NamedTuple):
-    """Joints as a linear system, for the length of a physics step.
+    """Joints as a linear system, for the length of a physics step."""
 
-    Attributes:
-        inertia: M, joint-space inertia, (n, n), kg·m².
-        loads: c0 and c1, load torque at the start of the physics step, N·m, and its growth, N·m/s, (2, n).
-        book: What is remembered of each joint, (n, len(Book)); changed in place.
-        work: From `workspace`.
-        resting: Whether contacts hold the robot.
-    """
-
-    inertia: FloatArray
-    loads: FloatArray
-    book: FloatArray
-    work: FloatArray
-    resting: bool = False
+    inertia: FloatArray  # M, joint-space inertia, (n, n), kg·m²
+    loads: FloatArray  # c0 and c1, load torque at the start of the physics step, N·m, and its growth, N·m/s, (2, n)
+    book: FloatArray  # what is remembered of each joint, (n, len(Book)); changed in place
+    work: FloatArray  # from `workspace`
+    resting: bool = False  # whether contacts hold the robot
 
 
 class AheadEngine:

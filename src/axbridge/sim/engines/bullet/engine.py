@@ -86,10 +86,6 @@ class BulletEngine(AheadEngine):
     """A world of its own with one robot in it; see `axbridge.sim.engine.Engine` for what its methods promise.
 
     Attributes:
-        joints: Movable joints of the URDF, in the order of every array.
-        kinds: ``revolute`` or ``prismatic``, of each joint.
-        limits: Stops of each joint.
-        time_step: One substep, s.
         physics_step: One step of Bullet, s.
         client: PyBullet's client id, for callers that add things to the world.
         body: The robot's body id.
@@ -160,10 +156,7 @@ class BulletEngine(AheadEngine):
         found: dict[str, LinkPose] = {}
         for index, link in self._link_of.items():
             if index < 0:
-                local = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
-                found[self._tree.links[link]] = bullet.multiplyTransforms(
-                    *self._pose(), *bullet.invertTransform(*local)
-                )
+                found[self._tree.links[link]] = self._base_frame()
             else:
                 state = bullet.getLinkState(self.body, index, computeForwardKinematics=1, **self._on)
                 found[self._tree.links[link]] = state[4], state[5]
@@ -176,8 +169,7 @@ class BulletEngine(AheadEngine):
             raise UsageError(f"the robot has no link {link!r}", f"it has: {', '.join(self._tree.links)}")
         if index < 0:
             (centre, _), (speed, spin) = self._pose(), bullet.getBaseVelocity(self.body, **self._on)
-            local = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
-            place, turned = bullet.multiplyTransforms(*self._pose(), *bullet.invertTransform(*local))
+            place, turned = self._base_frame()
         else:
             centre, _, _, _, place, turned, speed, spin = bullet.getLinkState(self.body, index, 1, 1, **self._on)
         (x, y, z), (a, b, c) = (near - far for near, far in zip(place, centre, strict=True)), spin
@@ -270,6 +262,11 @@ class BulletEngine(AheadEngine):
         """Of the base's centre of mass."""
         position, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
         return position, orientation
+
+    def _base_frame(self) -> LinkPose:
+        local = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
+        place, turned = bullet.multiplyTransforms(*self._pose(), *bullet.invertTransform(*local))
+        return place, turned
 
     def _build(self, scene: Scene, start: tuple[float, ...]) -> None:
         """Make Bullet's world."""

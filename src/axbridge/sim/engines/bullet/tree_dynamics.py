@@ -58,39 +58,26 @@ class Links(NamedTuple):
 
 
 class Base(NamedTuple):
-    """How the base link moves.
+    """How the base link moves."""
 
-    Attributes:
-        motion: Of the base's centre of mass, as an engine gives it, (BASE,): position, m; orientation of the principal
-            axes (x, y, z, w); velocity, m/s; angular velocity, rad/s.
-        place: Centre of mass in the base link's frame, (3,), m.
-        turn: Principal axes in the base link's frame, (3, 3).
-        gravity: (3,), m/s².
-        fixed: Whether the base is bolted down.
-    """
-
+    # of the base's centre of mass, as an engine gives it, (BASE,): position, m; orientation of the principal axes (x,
+    # y, z, w); velocity, m/s; angular velocity, rad/s
     motion: FloatArray
-    place: FloatArray
-    turn: FloatArray
-    gravity: FloatArray
-    fixed: bool
+    place: FloatArray  # centre of mass in the base link's frame, (3,), m
+    turn: FloatArray  # principal axes in the base link's frame, (3, 3)
+    gravity: FloatArray  # (3,), m/s²
+    fixed: bool  # whether the base is bolted down
 
 
 class Contacts(NamedTuple):
-    """What the links touch that does not move, and what each contact holds.
+    """What the links touch that does not move, and what each contact holds."""
 
-    Attributes:
-        points: Links, and where in the world they touch it, m; then for three axes, the surface's normal and two along
-            it: direction (3), force on the link, N, and the most that it can be, N; (contacts, CONTACT).
-        anchor: Where a contact holds, it counts as a weightless point of this mass, kg.
-        slow: A contact that moves faster than this does not hold, m/s.
-        step: Time in which it stops, s.
-    """
-
+    # (contacts, CONTACT): links, and where in the world they touch it, m; then for three axes, the surface's normal and
+    # two along it: direction (3), force on the link, N, and the most that it can be, N
     points: FloatArray
-    anchor: float
-    slow: float
-    step: float
+    anchor: float  # where a contact holds, it counts as a weightless point of this mass, kg
+    slow: float  # a contact that moves faster than this does not hold, m/s
+    step: float  # time in which it stops, s
 
 
 @_making_arrays

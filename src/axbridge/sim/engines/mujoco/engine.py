@@ -45,15 +45,8 @@ _LIGHTEST = 1e-15  # kg·m²
 class MujocoEngine:
     """A world of its own with one robot in it; see `axbridge.sim.engine.Engine` for what its methods promise.
 
-    Positions inside MuJoCo are half a step ahead of its speeds, as in every leapfrog; those handed out are not.
-
-    Attributes:
-        joints: Movable joints of the URDF, ideal ones excepted, in the order of every array.
-        kinds: ``revolute`` or ``prismatic``, of each joint.
-        limits: Stops of each joint.
-        damping, friction: Of each joint, as the URDF says.
-        time_step: One step, s.
-        model, data: MuJoCo's own, for callers that look deeper.
+    Positions inside MuJoCo are half a step ahead of its speeds, as in every leapfrog; those handed out are not. `model`
+    and `data` are MuJoCo's own, for callers that look deeper.
 
     Raises:
         UsageError: `gui` without a display, or without what shows it.

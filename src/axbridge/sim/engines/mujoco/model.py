@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import mujoco
 import numpy as np
 
@@ -27,36 +25,32 @@ _GEOMS = {
 }
 
 
-class Built(NamedTuple):
-    """A compiled model and where things are in it.
-
-    Attributes:
-        model: The model.
-        bodies: MuJoCo's number of each link of the tree, (links,).
-        joints: Of each joint of the arrangement, (m,).
-    """
-
-    model: mujoco.MjModel
-    bodies: IntArray
-    joints: IntArray
-
-
-def build_model(scene: Scene, arrangement: Arrangement, step: float) -> Built:
-    """Build a scene for steps of `step` seconds."""
+def build_model(scene: Scene, arrangement: Arrangement, step: float) -> tuple[mujoco.MjModel, IntArray, IntArray]:
+    """A scene compiled for steps of `step` s; MuJoCo's numbers of the tree's links, and of the arrangement's joints."""
     tree = arrangement.tree
     spec = new_spec()
-    _set_options(spec, scene, step)
+    option = spec.option
+    option.timestep, option.gravity, option.impratio = step, scene.gravity, _CONE
+    option.integrator, option.cone = mujoco.mjtIntegrator.mjINT_EULER, mujoco.mjtCone.mjCONE_ELLIPTIC
+    option.jacobian = mujoco.mjtJacobian.mjJAC_SPARSE  # legs and arms of a robot have little to do with each other
+    for off in ("AUTORESET", "ACTUATION", "ISLAND"):  # in islands it would solve copies of what the engine changes
+        option.disableflags |= getattr(mujoco.mjtDisableBit, f"mjDSBL_{off}")
     if scene.ground:
         floor = spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], rgba=[0.8, 0.8, 0.8, 1])
         floor.contype, floor.conaffinity = 0, 1
         _touching(floor, 0.0)  # of two shapes the larger friction counts: the link's, as the URDF says
     base = np.array((0.0, 0.0, scene.base_height))
     bodies, joints = add_links(spec, tree, base, free=not scene.fixed_base)
-    for joint in joints:
-        _limit(joint, step)
+    for joint in joints:  # stops and dry friction do not give way
+        joint.limited, joint.range, joint.margin = mujoco.mjtLimited.mjLIMITED_TRUE, (-1e9, 1e9), _FASTEST * step
+        joint.solref_friction, joint.solimp_friction = (-1.0, -1.0 / step), _RIGID
+        joint.solref_limit, joint.solimp_limit = (-1.0, -1.0 / step), _RIGID
     _add_shapes(spec, scene, dict(zip(tree.links, bodies, strict=True)))
-    if scene.self_collision:
-        _spare_relatives(spec, tree.parent, bodies)
+    for index, body in enumerate(bodies if scene.self_collision else ()):
+        body.name, above = f"link{index}", tree.parent[index]
+        while above >= 0:  # no link touches those that carry it: they overlap where the joints are
+            spec.add_exclude(bodyname1=f"link{above}", bodyname2=body.name)
+            above = tree.parent[above]
     try:
         model = spec.compile()
     except ValueError as failure:
@@ -64,30 +58,11 @@ def build_model(scene: Scene, arrangement: Arrangement, step: float) -> Built:
         raise RigError(scene.urdf, "", why, "correct the shape, or use a box, cylinder or sphere") from failure
     model.dof_simplenum[:] = 0  # "simple" joints would not hear of an armature that changes
     names = [joint.name for joint in tree.joints]
-    return Built(
+    return (
         model,
         np.array([body.id for body in bodies], dtype=np.int64),
         np.array([joints[names.index(fact.name)].id for fact in arrangement.joints], dtype=np.int64),
     )
-
-
-def _set_options(spec: mujoco.MjSpec, scene: Scene, step: float) -> None:
-    option = spec.option
-    option.timestep = step
-    option.gravity = scene.gravity
-    option.integrator = mujoco.mjtIntegrator.mjINT_EULER
-    option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
-    option.impratio = _CONE
-    option.jacobian = mujoco.mjtJacobian.mjJAC_SPARSE  # legs and arms of a robot have little to do with each other
-    for off in ("AUTORESET", "ACTUATION", "ISLAND"):  # in islands it would solve copies of what the engine changes
-        option.disableflags |= getattr(mujoco.mjtDisableBit, f"mjDSBL_{off}")
-
-
-def _limit(joint: mujoco.MjsJoint, step: float) -> None:
-    """Let a joint have stops and dry friction that do not give way."""
-    joint.limited, joint.range, joint.margin = mujoco.mjtLimited.mjLIMITED_TRUE, (-1e9, 1e9), _FASTEST * step
-    joint.solref_friction, joint.solimp_friction = (-1.0, -1.0 / step), _RIGID
-    joint.solref_limit, joint.solimp_limit = (-1.0, -1.0 / step), _RIGID
 
 
 def _add_shapes(spec: mujoco.MjSpec, scene: Scene, bodies: dict[str, mujoco.MjsBody]) -> None:
@@ -128,16 +103,6 @@ def _touching(geom: mujoco.MjsGeom, friction: float) -> None:
     geom.condim = 3
     geom.friction = (friction, 0.0, 0.0)
     geom.solref, geom.solimp = _CONTACT, _CONTACT_SHARE
-
-
-def _spare_relatives(spec: mujoco.MjSpec, parents: IntArray, bodies: list[mujoco.MjsBody]) -> None:
-    """Let no link touch those that carry it: they overlap where the joints are."""
-    for index, body in enumerate(bodies):
-        body.name = f"link{index}"
-        above = parents[index]
-        while above >= 0:
-            spec.add_exclude(bodyname1=f"link{above}", bodyname2=body.name)
-            above = parents[above]
 
 
 def new_spec() -> mujoco.MjSpec:
