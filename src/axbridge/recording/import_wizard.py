@@ -13,7 +13,6 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,8 +43,7 @@ class GivenGoal(NamedTuple):
     time: float | None = None  # on the export's clock, s; None = shortly before the first motion
 
 
-@dataclass(frozen=True)
-class _Export:
+class _Export(NamedTuple):
     """A file as it stands: register values (n, items) at `time` (n,), s, and what was wrong with it."""
 
     path: Path
@@ -95,15 +93,17 @@ def wizard_recording(
             "the goal was not exported, so nothing can be simulated: give --goal COUNTS@SECONDS, COUNTS@auto or auto"
         )
     if coarse_clock.on_grid(export.time):
-        found = coarse_clock.restored(export.time)
-        facts["stamps"] = {"grid_s": coarse_clock.GRID, "poll_s": None if math.isnan(found.poll) else found.poll}
-        meant = (
-            f"the stamps lie on a {coarse_clock.GRID * 1e3:.0f} ms grid and are kept; they fit samples every "
-            f"{found.poll * 1e3:.0f} ms, by which fits know when those were taken"
-            if not math.isnan(found.poll)
-            else f"the stamps lie on a {coarse_clock.GRID * 1e3:.0f} ms grid: each is up to that much too early"
-        )
-        notes.append(meant)
+        asked = coarse_clock.restored(export.time).poll
+        poll = None if math.isnan(asked) else asked
+        facts["stamps"] = {"grid_s": coarse_clock.GRID, "poll_s": poll}
+        note = f"the stamps lie on a {coarse_clock.GRID * 1e3:.0f} ms grid"
+        if poll is None:
+            note += ": each is up to that much too early"
+        else:
+            note += (
+                f" and are kept; they fit samples every {poll * 1e3:.0f} ms, by which fits know when those were taken"
+            )
+        notes.append(note)
     samples = Columns({"time": export.time, **columns}, [f"sample {index}" for index in range(len(export.time))])
     return recording_of(
         path, {servo: samples}, "step" if events else "log", warned, events,
@@ -177,30 +177,25 @@ def _rows(
     path: Path, lines: Sequence[str], first: int, items: Sequence[str]
 ) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
     """Times (n,), s, and values (n, items) of the rows that are whole and in order; what became of the others."""
-    whole: list[tuple[int, list[float]]] = []
-    dropped: list[tuple[int, str]] = []
-    for number, line in enumerate(lines, start=first):
-        if not line:
-            continue
+    good: list[list[float]] = []
+    places: list[int] = []  # of those, which line each is
+    for number, line in enumerate(lines):
         row = _numbers(line, len(items) + 1)
-        if row is None:
-            dropped.append((number, line))
-        else:
-            whole.append((number, row))
-    kept = set(_rising([row[0] for _, row in whole]))
-    dropped += [(number, lines[number - first]) for k, (number, _) in enumerate(whole) if k not in kept]
+        if row is not None:
+            good.append(row)
+            places.append(number)
+    kept = _rising([row[0] for row in good])
     if len(kept) < 2:
         raise RecordingError(path, "holds no samples", "the file is cut off or damaged; export it again")
+    whole = {places[k] for k in kept}
+    dropped = [f"line {first + k}: {line!r}" for k, line in enumerate(lines) if line and k not in whole]
     if len(dropped) > len(kept):
         raise RecordingError(
             path, f"has {len(dropped)} garbled rows and {len(kept)} good ones", "the file is damaged; export it again"
         )
-    table = np.array([row for k, (_, row) in enumerate(whole) if k in kept])
-    notes = []
-    if dropped:
-        shown = ", ".join(f"line {number}: {line!r}" for number, line in sorted(dropped)[:5])
-        noun = "row" if len(dropped) == 1 else "rows"
-        notes.append(f"dropped {len(dropped)} garbled {noun}: {shown}{', ...' if len(dropped) > 5 else ''}")
+    table = np.array([good[k] for k in kept])
+    noun, more = "row" if len(dropped) == 1 else "rows", ", ..." if len(dropped) > 5 else ""
+    notes = [f"dropped {len(dropped)} garbled {noun}: {', '.join(dropped[:5])}{more}"] if dropped else []
     return table[:, 0] * 1e-3, table[:, 1:], tuple(notes)
 
 
@@ -256,14 +251,15 @@ def _in_si(export: _Export) -> tuple[dict[str, FloatArray], list[str]]:
         raise RecordingError(
             export.path, f"has no Present Position, only {', '.join(export.registers)}", "add it to the Wizard's graph"
         )
-    found, left = {}, []
-    for register, raw in zip(export.registers, export.values.T, strict=True):
-        if register not in meaning:
-            left.append(register.replace("_", " "))
-            continue
-        name, convert = meaning[register]
-        found[name] = np.array([math.nan if math.isnan(value) else convert(value) for value in raw])
-    return found, [f"left out, as a recording has no place for it: {', '.join(left)}"] if left else []
+    found = {
+        meaning[register][0]: np.array(
+            [math.nan if math.isnan(value) else meaning[register][1](value) for value in raw]
+        )
+        for register, raw in zip(export.registers, export.values.T, strict=True)
+        if register in meaning
+    }
+    left = ", ".join(register.replace("_", " ") for register in export.registers if register not in meaning)
+    return found, [f"left out, as a recording has no place for it: {left}"] if left else []
 
 
 def _commands(

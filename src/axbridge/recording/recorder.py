@@ -11,10 +11,10 @@ import math
 import os
 import threading
 import time as clocks
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Full, Queue
 from types import TracebackType
 from typing import IO, Any
 
@@ -53,12 +53,6 @@ def _opened(path: Path) -> tuple[IO[bytes], int]:
         raise RecordingError(path, why, "give another name, or wait until that has ended") from None
 
 
-def wall_clock_of_zero(sampled: Iterable[float]) -> int:
-    """Wall-clock time of a clock's 0, UTC in ns, when the newest of these samples has come in just now."""
-    newest = max((time for time in sampled if not math.isnan(time)), default=0.0)
-    return clocks.time_ns() - round(newest * 1e9)
-
-
 class Recorder:
     """Writes one recording; a context manager that closes it. Methods may be called from any thread.
 
@@ -75,7 +69,7 @@ class Recorder:
 
     def __init__(self, path: Path | str, metadata: Mapping[str, Any]) -> None:
         self.path: Path = Path(path)
-        self._queue: SimpleQueue[Message] = SimpleQueue()
+        self._queue: Queue[Message] = Queue(_WAITING)
         self._closing = threading.Event()
         self._failure: OSError | None = None
         self._last_time = 0.0
@@ -182,20 +176,11 @@ class Recorder:
             logged = self._began + round(time * 1e9)
         elif logged is None:
             logged = clocks.time_ns()
-        if self._queue.qsize() >= _WAITING:
-            self._wait()
-        self._queue.put(Message(topic, data, logged, servos))
-
-    def _wait(self) -> None:
-        """Wait for the disk."""
-        until = clocks.monotonic() + _PATIENCE
-        while self._queue.qsize() >= _WAITING:
-            self._check()
-            if clocks.monotonic() > until:
-                raise RecordingError(
-                    self.path, f"takes no samples: the disk has been busy for {_PATIENCE:.0f} s", "choose another disk"
-                )
-            clocks.sleep(0.001)
+        try:
+            self._queue.put(Message(topic, data, logged, servos), timeout=_PATIENCE)
+        except Full:
+            why = f"takes no samples: the disk has been busy for {_PATIENCE:.0f} s"
+            raise RecordingError(self.path, why, "choose another disk") from None
 
     def _write(self) -> None:
         """The thread: every `FLUSH_PERIOD` write what has come and flush it, and once more after the last."""
@@ -208,6 +193,8 @@ class Recorder:
                 self._stream.flush()
             except OSError as failure:
                 self._failure = failure
+                while not self._queue.empty():  # who waits for room is told at the next message
+                    self._queue.get()
                 return
 
     def _check(self) -> None:

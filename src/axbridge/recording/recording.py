@@ -139,34 +139,21 @@ def _first_sent(columns: Mapping[str, FloatArray], first: int, last: int) -> flo
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened: the start of a segment, a time-out, an abort.
+    """Something that happened: the start of a segment, a time-out, an abort."""
 
-    Attributes:
-        time: s.
-        name: ``segment``, ``aborted``, …
-        data: Its facts.
-    """
-
-    time: float
-    name: str
-    data: dict[str, Any] = field(default_factory=dict)
+    time: float  # s
+    name: str  # ``segment``, ``aborted``, …
+    data: dict[str, Any] = field(default_factory=dict)  # its facts
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of an experiment, from its ``segment`` event to the next or to the end.
+    """A stretch of an experiment, from its ``segment`` event to the next or to the end."""
 
-    Attributes:
-        name: ``step``, ``fall``, …
-        start: s.
-        end: s.
-        data: What the experiment said about it, e.g. ``servo``, ``start`` and ``target`` (rad).
-    """
-
-    name: str
-    start: float
-    end: float
-    data: dict[str, Any]
+    name: str  # ``step``, ``fall``, …
+    start: float  # s
+    end: float  # s
+    data: dict[str, Any]  # what the experiment said about it, e.g. ``servo``, ``start`` and ``target`` (rad)
 
 
 class StoredTracks(Mapping[str, Track]):

@@ -8,6 +8,7 @@ the robot's clock, but neither the servos nor the recording.
 from __future__ import annotations
 
 import math
+import time as clocks
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -16,10 +17,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from axbridge.errors import ErrorFlag, RecordingError
-from axbridge.recording.recorder import Recorder, wall_clock_of_zero
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import COMMANDS
 from axbridge.state import Goals, Observer, StepReport, StepTable
-
-_COMMANDS = ("command", "torque_enabled", "speed_limit", "duty", "torque_limit")
 
 
 class _Servo(Protocol):
@@ -146,7 +146,8 @@ class RobotRecorder:
     def _sample(self, table: StepTable) -> None:
         """Keep the samples that have just come in until the next step: what can only be asked now is in them."""
         self._waiting = table.rows()[[table.servos[name] for name in self._names]]
-        self._zero, self._slip = wall_clock_of_zero(table.column("time").tolist()), self.slipped
+        newest = float(np.fmax.reduce(table.column("time"), initial=0.0))  # has come in just now
+        self._zero, self._slip = clocks.time_ns() - round(newest * 1e9), self.slipped
 
     def _write(self, commanded: float) -> None:
         """The samples that wait, beside the goals in force."""
@@ -157,12 +158,12 @@ class RobotRecorder:
         rows["time"] += self._slip
         rows["commanded"] = commanded
         commands = [self._command(*one) for one in zip(self._names, rows["position"].tolist(), strict=True)]
-        for column, values in zip(_COMMANDS, zip(*commands, strict=True), strict=True):
+        for column, values in zip(COMMANDS, zip(*commands, strict=True), strict=True):
             rows[column] = values
         self._recorder.step(self._names, rows, logged=self._zero + round(first * 1e9))
 
     def _command(self, name: str, position: float) -> tuple[float, ...]:
-        """The columns of `_COMMANDS`; limits only where there is one, or was."""
+        """The columns of `COMMANDS`; limits only where there is one, or was."""
         servo = self._robot[name]
         goals = servo.goals
         command, speed, torque = goals.position, math.nan, math.nan
@@ -172,7 +173,7 @@ class RobotRecorder:
             self._held.pop(name, None)
             speed = self._limit((name, "speed"), goals.speed, servo.max_velocity)
             torque = self._limit((name, "torque"), goals.torque, 1.0)
-        return command, goals.enabled, speed, goals.duty, torque
+        return command, goals.enabled, goals.duty, speed, torque
 
     def _limit(self, which: tuple[str, str], value: float, most: float) -> float:
         if value < most:
