@@ -18,10 +18,9 @@ from axbridge.config.rig_schema import rig_schema
 from axbridge.errors import AxBridgeError, MoveError, ProfileError, RecordingError, RigError
 from axbridge.file_reading import check_format
 from axbridge.motion.moves import Move
-from axbridge.recording.mcap_file import Message, MessageWriter
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.step_format import EVENTS, packed_event
-from axbridge.recording.stored import open_recording
+from axbridge.recording.stored import Message, MessageWriter, open_recording
 
 ROOT = Path(__file__).parents[1]
 BOW = ROOT / "examples" / "bow.json"

@@ -36,17 +36,16 @@ from axbridge.file_reading import controls
 from axbridge.learn.randomise import Parameters
 from axbridge.motion.files import load_move, motion_text
 from axbridge.motion.mtn import joints_of, mtn_of
-from axbridge.recording import mcap_file, step_format
+from axbridge.recording import step_format, stored
 from axbridge.recording.csv_parquet import write_csv
 from axbridge.recording.import_arm_folder import import_arm_folder
 from axbridge.recording.import_lerobot import import_dataset
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import GivenGoal
-from axbridge.recording.mcap_file import Message, MessageWriter
 from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.ros2 import write_ros2
 from axbridge.recording.step_format import CYCLE, CYCLE_ROW, EVENTS, packed
-from axbridge.recording.stored import open_recording, write_recording
+from axbridge.recording.stored import Message, MessageWriter, open_recording, write_recording
 from axbridge.state import SERVO_ROW
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.world import initial_registers
@@ -237,7 +236,7 @@ def assembled(lines):
             messages.append(Message(CYCLE, row_of(text, CYCLE_ROW), 10**18))
         else:
             messages.append(Message(EVENTS, b"\0\1\0\0" + len(text).to_bytes(4, "little") + text, 10**18))
-    with patch.object(mcap_file.json, "dumps", str):
+    with patch.object(stored.json, "dumps", str):
         writer = MessageWriter(stream, said, chunked=True)
     for message in messages:
         writer.write(message)

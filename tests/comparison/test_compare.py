@@ -20,11 +20,10 @@ from axbridge.comparison.simulate import simulate
 from axbridge.comparison.tables import deviation_table
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
-from axbridge.recording.mcap_file import Message, MessageWriter
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.step_format import STEP, packed
-from axbridge.recording.stored import open_recording, write_recording
+from axbridge.recording.stored import Message, MessageWriter, open_recording, write_recording
 from axbridge.state import SERVO_ROW
 
 TIME = np.arange(0, 9, 0.02)

@@ -156,7 +156,7 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
 
 def test_a_recording_that_was_cut_off_is_compared(tmp_path, logged):
     whole = (logged / "log.mcap").read_bytes()
-    (tmp_path / "cut.mcap").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "cut.mcap").write_bytes(whole[:-200])
     done = axbridge("compare", "cut.mcap", "--rig", "xl330_pendulum", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "was cut off" in done.stderr

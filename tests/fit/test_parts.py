@@ -7,7 +7,7 @@ import pytest
 
 from axbridge.comparison.recorded_runs import runs_of
 from axbridge.fit.intervals import uncertainty
-from axbridge.fit.parts import parts, speeds
+from axbridge.fit.residuals import parts, speeds
 from axbridge.fit.search import Job, losses
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import Regime

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.recorded_runs import runs_of
-from axbridge.fit.parts import parts
+from axbridge.fit.residuals import parts
 from axbridge.fit.search import (
     KEPT,
     SHARPENED,

@@ -10,10 +10,9 @@ from mcap.data_stream import RecordBuilder
 from mcap.records import Chunk
 
 from axbridge.errors import RecordingError
-from axbridge.recording.mcap_file import Message, MessageWriter
 from axbridge.recording.recording import Recording, Track
 from axbridge.recording.step_format import CYCLE, EVENTS, STEP, packed, packed_event
-from axbridge.recording.stored import open_recording, write_recording
+from axbridge.recording.stored import Message, MessageWriter, open_recording, write_recording
 from axbridge.state import SERVO_ROW
 
 DEEP = b"[" * 100_000

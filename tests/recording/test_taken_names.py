@@ -102,7 +102,7 @@ def test_names_as_long_as_the_system_takes_are_recorded_and_converted(tmp_path):
         sample(recorder, 1)
     assert open_recording(path).complete
     write_recording(Recording(path, {"a": Track.of("a", np.arange(3.0))}), path)
-    assert write_csv(open_recording(path), tmp_path / f"{'n' * 251}.csv").rows == 3
+    assert write_csv(open_recording(path), tmp_path / f"{'n' * 251}.csv") == 3
     with pytest.raises(RecordingError, match="File name too long"):
         Recorder(tmp_path / f"{'n' * 252}.mcap", {})
 

@@ -71,7 +71,7 @@ def convert(
 
 def _tabulate(found: Recording, table: Path, *, wide: bool, rate: float | None) -> str:
     write = write_parquet if table.suffix == ".parquet" else write_csv
-    written = write(found, table, wide=wide, rate=rate)
-    servos, rows = f"{len(found)} servo{'s' * (len(found) != 1)}", f"{written.rows} rows of {written.columns} columns"
+    rows = write(found, table, wide=wide, rate=rate)
+    servos = f"{len(found)} servo{'s' * (len(found) != 1)}"
     at = f" at {rate:g} Hz" if rate is not None else ""
-    return f"wrote {table}: {servos}, {rows}{at}, {found.end - found.start:.1f} s"
+    return f"wrote {table}: {servos}, {rows} rows{at}, {found.end - found.start:.1f} s"

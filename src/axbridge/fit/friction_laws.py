@@ -17,7 +17,6 @@ from dataclasses import replace
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.errors import AxBridgeError
 from axbridge.fit.pipeline import allowing_for
 from axbridge.fit.residuals import independent
 from axbridge.fit.result import Fit, LawComparison, LawScore
@@ -70,26 +69,20 @@ def compare_laws(
             )
         )  # fmt: skip
     chosen = chosen_law(scores)
-    fit = allowing_for(fits[chosen], _not_ruled_out(chosen, scores, fits))
+    tied = {score.law: score.held_out_mae_deg for score in scores if score.law in richer_than(chosen) and score.tied}
+    richer = min(tied, key=lambda law: tied[law], default=None)  # chance may explain that it is not better
+    allowed = None if richer is None else Richer(richer, fits[richer].space, fits[richer].uncertainty)
+    fit = allowing_for(fits[chosen], allowed)
     return replace(fit, laws=LawComparison(tuple(scores), chosen, _BY_ERROR if new else _BY_CRITERION))
 
 
 def chosen_law(scores: Sequence[LawScore]) -> str:
     """See the head of this file."""
-    if not scores:
-        raise AxBridgeError("no friction law was fitted", "fit at least one")
-    if any(math.isnan(score.held_out) for score in scores):
+    if any(math.isnan(score.held_out_mae_deg) for score in scores):
         return min(scores, key=lambda score: score.bic).law
-    return min((score for score in scores if score.tied), key=lambda score: (score.parameters, score.held_out)).law
-
-
-def _not_ruled_out(chosen: str, scores: Sequence[LawScore], fits: Mapping[str, Fit]) -> Richer | None:
-    """The best of the laws that contain the chosen one, if chance may explain that it is not better."""
-    tied = {score.law: score.held_out for score in scores if score.law in richer_than(chosen) and score.tied}
-    if not tied:
-        return None
-    best = min(tied, key=lambda law: tied[law])
-    return Richer(best, fits[best].space, fits[best].uncertainty)
+    return min(
+        (score for score in scores if score.tied), key=lambda score: (score.parameters, score.held_out_mae_deg)
+    ).law
 
 
 def _stretches(runs: Runs, simulated: FloatArray, chosen: Sequence[int]) -> FloatArray:

@@ -62,10 +62,11 @@ def law_table(laws: LawComparison) -> Table:
     """The friction laws side by side, and which of them chance may explain."""
     rows = []
     for score in laws.scores:
-        judged = not math.isnan(score.held_out)
+        judged = not math.isnan(score.held_out_mae_deg)
         mark = "chosen" if score.law == laws.chosen else "tied" if judged and score.tied else ""
-        held = (f"{score.held_out:.3f}", f"{score.behind:+.4f} ± {score.error:.4f}") if judged else ("", "")
-        rows.append((score.law, str(score.parameters), f"{score.fitted:.3f}", *held, f"{score.bic:.0f}", mark))
+        behind = f"{score.behind_deg:+.4f} ± {score.behind_standard_error_deg:.4f}"
+        held = (f"{score.held_out_mae_deg:.3f}", behind) if judged else ("", "")
+        rows.append((score.law, str(score.parameters), f"{score.mae_deg:.3f}", *held, f"{score.bic:.0f}", mark))
     header = ("friction law", "parameters", "fitted MAE °", "held-out MAE °", "behind the best °", "BIC", "")
     return Table(f"friction laws; chosen: {laws.rule}", header, tuple(rows))
 
@@ -125,7 +126,11 @@ def write_page(fit: Fit, path: Path | str) -> None:
         parts.append(f"<h2>{heading}</h2>{_surface_map(surface)}")
     if fit.surfaces:
         parts.append("<h2>Friction over speed (as the paper's figure 7)</h2>")
-        parts.append(figure_html([_friction_panel(fit)], "friction", axis="friction"))
+        speed = np.linspace(-6, 6, 241)
+        torque = (fit.row[Param.COULOMB] + fit.row[Param.OUTPUT]) * np.sign(speed) + fit.row[Param.VISCOUS] * speed
+        curve = Curve(speed, torque, "", "reference")
+        panel = Panel((curve,), "speed, rad/s", "friction torque, N·m", share=2.2)
+        parts.append(figure_html([panel], "friction", axis="friction"))
     elif len(fit.estimates) > 2:
         names = [estimate.unknown.name.partition(".")[2] for estimate in fit.estimates]
         shown = map_html(names, names, fit.uncertainty.correlation, ("", ""), signed=True)
@@ -151,9 +156,3 @@ def _surface_map(surface: Surface) -> str:
     )  # fmt: skip
     best = f"The least is {surface.least:.3g} deg², at {surface.x.name} {x:.4g} and {surface.y.name} {y:.4g}."
     return f'{shown}<p class="lead">{escape(best)}</p>'
-
-
-def _friction_panel(fit: Fit) -> Panel:
-    speed = np.linspace(-6, 6, 241)
-    torque = (fit.row[Param.COULOMB] + fit.row[Param.OUTPUT]) * np.sign(speed) + fit.row[Param.VISCOUS] * speed
-    return Panel((Curve(speed, torque, "", "reference"),), "speed, rad/s", "friction torque, N·m", share=2.2)

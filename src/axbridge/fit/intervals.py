@@ -116,7 +116,8 @@ def _covariance(runs: Runs, slope: FloatArray, error: FloatArray) -> tuple[Float
     """The sandwich (n, n) of slopes (l, n) and errors (l,) in blocks of time, and the inverse of the normal matrix."""
     blocks = ((runs.time - runs.time.min()) / BLOCK).astype(int)  # parts that overlap tell the same
     number = np.unique(_cut_from(runs) * 1_000_000 + blocks, return_inverse=True)[1]
-    scores, inverse, unknowns = _sums(slope, error, number), _inverse(slope.T @ slope), slope.shape[1]
+    scores, normal, unknowns = _sums(slope, error, number), slope.T @ slope, slope.shape[1]
+    inverse: FloatArray = np.linalg.pinv(normal + 1e-10 * np.trace(normal) / unknowns * np.eye(unknowns))
     covariance: FloatArray = inverse @ (scores.T @ scores) @ inverse * len(scores) / max(1, len(scores) - unknowns)
     return covariance, inverse
 
@@ -131,11 +132,6 @@ def _sums(slope: FloatArray, error: FloatArray, number: IntArray) -> FloatArray:
     scores = np.zeros((int(number.max()) + 1, slope.shape[1]))
     np.add.at(scores, number, slope * error[:, None])
     return scores
-
-
-def _inverse(normal: FloatArray) -> FloatArray:
-    result: FloatArray = np.linalg.pinv(normal + 1e-10 * np.trace(normal) / len(normal) * np.eye(len(normal)))
-    return result
 
 
 def _jackknife(space: Space, runs: Runs, point: FloatArray, spread: Mapper) -> FloatArray:

@@ -12,7 +12,7 @@ from axbridge import __version__
 from axbridge.config.model import PredictionParams, ServoModel, toml_lines
 from axbridge.files import write_whole, writing
 from axbridge.fit.least_squares import QUANTILE
-from axbridge.fit.result import Estimate, Fit, LawComparison
+from axbridge.fit.result import Estimate, Fit
 from axbridge.fit.unknowns import Unknown
 from axbridge.recording.provenance import versions
 from axbridge.servo.steady import SteadyServo
@@ -93,24 +93,12 @@ def summary(fit: Fit) -> dict[str, Any]:
     } | (
         {}
         if fit.laws is None
-        else {"friction_laws": _laws(fit.laws), "friction_chosen_by": fit.laws.rule, "friction_note": fit.laws.note}
-    )
-
-
-def _laws(laws: LawComparison) -> list[dict[str, Any]]:
-    return [
-        {
-            "law": score.law,
-            "parameters": score.parameters,
-            "mae_deg": score.fitted,
-            "held_out_mae_deg": score.held_out,
-            "behind_deg": score.behind,
-            "behind_standard_error_deg": score.error,
-            "bic": score.bic,
-            "chosen": score.law == laws.chosen,
+        else {
+            "friction_laws": [vars(score) | {"chosen": score.law == fit.laws.chosen} for score in fit.laws.scores],
+            "friction_chosen_by": fit.laws.rule,
+            "friction_note": fit.laws.note,
         }
-        for score in laws.scores
-    ]
+    )
 
 
 def in_file(fit: Fit, unknown: Unknown, value: float) -> float:

@@ -15,9 +15,8 @@ from axbridge.comparison.metrics import parse_condition
 from axbridge.config.rig import Rig
 from axbridge.fit.intervals import Held, Uncertainty, Wanted, allowing, held_in, in_words, moved, reaching, uncertainty
 from axbridge.fit.least_squares import left_alone, misfits, polish
-from axbridge.fit.parts import parts, speeds
 from axbridge.fit.prepare import Problem, prepare, resting_noise
-from axbridge.fit.residuals import predicted
+from axbridge.fit.residuals import parts, predicted, speeds
 from axbridge.fit.result import Fit, Input, Score, estimates
 from axbridge.fit.richer_laws import Richer, richer_law, widened
 from axbridge.fit.search import KEPT, Job, Mapper, Report, StartOutcome, executor, losses, opened, search
@@ -161,8 +160,7 @@ def judged(problem: Problem, solution: Solution, running: Mapper, report: Report
     rows = space.sets(np.array([point, *(outcome.point for outcome in best)]))
     simulated, *rest = predicted(rows, every)
     row, others = rows[0], np.array(rest)
-    scores = _with_chance(scores_of(problem, simulated), every, simulated, others)
-    scores = beside_others(problem, scores)
+    scores = beside_others(problem, scores_of(problem, simulated, others))
     return Fit(
         kind=problem.kind,
         friction=problem.friction,
@@ -201,17 +199,6 @@ def allowing_for(fit: Fit, richer: Richer | None) -> Fit:
         estimates=estimates(fit.space.unknowns, fit.row, sure),
         warnings=fit.warnings
         + tuple(f"this data can tell {name} under law {fit.friction} alone, not under {richer.law}" for name in lost),
-    )
-
-
-def _with_chance(scores: Sequence[Score], every: Runs, simulated: FloatArray, others: FloatArray) -> tuple[Score, ...]:
-    """The scores with how far from the prediction (l,) those of the best starts (k, l) are."""
-    if len(others) < BEST:  # two are no sample
-        return tuple(scores)
-    apart = np.where(every.judged, np.abs(np.degrees(others - simulated)), 0.0)
-    return tuple(
-        replace(score, chance=float(chance))
-        for score, chance in zip(scores, every.means(apart).max(axis=0), strict=True)
     )
 
 
@@ -283,17 +270,21 @@ def inputs_of(problem: Problem) -> tuple[Input, ...]:
     )
 
 
-def scores_of(problem: Problem, simulated: FloatArray) -> tuple[Score, ...]:
-    """How well a simulation (l,) predicts all recordings of a problem."""
+def scores_of(problem: Problem, simulated: FloatArray, others: FloatArray | None = None) -> tuple[Score, ...]:
+    """How well a simulation (l,) predicts all recordings of a problem, and how far the best starts' (k, l) are off."""
     every, count = problem.every, len(problem.fitted)
     error = np.degrees(every.errors(simulated))
+    chances = np.full(every.recordings, math.nan)
+    if others is not None and len(others) >= BEST:  # two are no sample
+        apart = np.where(every.judged, np.abs(np.degrees(others - simulated)), 0.0)
+        chances = every.means(apart).max(axis=0)
     recordings = [*problem.fitted, *problem.held_out]
     several = len(problem.rig.servos) > 1
     names = [f"{one.path.name} {next(iter(one))}" if several else one.path.name for one in recordings]
-    means = zip(names, every.means(np.abs(error)), every.means(error**2), strict=True)
+    means = zip(names, every.means(np.abs(error)), every.means(error**2), chances, strict=True)
     return tuple(
-        Score(name, float(mae), float(np.sqrt(mse)), held_out=index >= count)
-        for index, (name, mae, mse) in enumerate(means)
+        Score(name, float(mae), float(np.sqrt(mse)), index >= count, float(chance))
+        for index, (name, mae, mse, chance) in enumerate(means)
     )
 
 

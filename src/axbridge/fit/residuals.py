@@ -1,4 +1,4 @@
-"""What a model predicts of recordings, and what each error counts.
+"""What a model predicts of recordings, whole or in parts, and what each error counts.
 
 *Moments.* Of some recordings nobody wrote down when their commands went out. The moment belongs to each recording and
 to no model, so it is no unknown of the fit: each parameter set gets, for each such recording, the moment that suits it
@@ -9,27 +9,35 @@ little earlier or later.
 that for a hundred witnesses; it is one. With more noise before the rounding, readings of neighbouring counts mix, and
 their mean comes close to the truth. Of the variance count²/12 that rounding adds, the share exp(-(2π·noise/count)²) is
 common to all readings of one place (first harmonic of the bias over the place within a count), the rest is new in each.
+
+*Parts* are simulated from what was measured at their start, so that one slip of a sticking joint costs a second, not
+the rest of the recording: the error becomes smooth in the parameters, and every second of the motion counts alike.
+Longer parts beside them show where the joint comes to rest after all.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from axbridge.arrays import FloatArray, IntArray
-from axbridge.fit.parts import LENGTHS, speeds
+from axbridge.arrays import BoolArray, FloatArray, IntArray
 from axbridge.fit.unknowns import Space
 from axbridge.jit import jit
 from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts
-from axbridge.sim.runs import Runs
+from axbridge.sim.runs import Regime, Runs
 
 FINE, COARSE = 1e-3, 2e-3  # s: the servo's own loop runs every millisecond; searches make do with two
 HUBER = 1.0  # degrees: errors beyond it count linearly
 REACH = 0.06  # s: how far a moment may be from where the import put it; servos take 17 to 50 ms
 _EVERY = 0.002  # s: how often the simulation is read
 _COARSE, _FINE = 0.004, 0.001  # s: moments tried
+LENGTHS = 1.0, 3.0  # s: of parts; a fit looks at both
+SHORTEST = 0.15  # s: of a part
+AROUND = 4  # samples on either side that a speed is taken from
+RESTING = 0.05  # rad/s
 _CAPPED = 0.05  # rad: larger errors count no more in choosing the moment
 
 
@@ -37,16 +45,7 @@ def predicted(rows: FloatArray, runs: Runs, step: float = FINE) -> FloatArray:
     """Positions (k, l), rad, by parameter sets (k, len(Param)): `rollouts`, at the best moment where none is known."""
     if not runs.adrift.any():
         return rollouts(rows, runs, step)
-    return _aligned(rows, runs, step)[0]
-
-
-def shifts(row: FloatArray, runs: Runs) -> FloatArray:
-    """By how much (m,) the commands of each recording went out later than it says, s, if a parameter set is right."""
-    return _aligned(row[None], runs, 1e-3)[1][0] if runs.adrift.any() else np.zeros(runs.recordings)
-
-
-def _aligned(rows: FloatArray, runs: Runs, step: float) -> tuple[FloatArray, FloatArray]:
-    found, late = np.empty((len(rows), len(runs.time))), np.zeros((len(rows), runs.recordings))
+    found = np.empty((len(rows), len(runs.time)))
     known, adrift = np.flatnonzero(runs.adrift == 0), np.flatnonzero(runs.adrift)
     if len(known):
         found[:, np.repeat(runs.adrift == 0, np.diff(runs.start))] = rollouts(rows, runs.only(known.tolist()), step)
@@ -58,12 +57,12 @@ def _aligned(rows: FloatArray, runs: Runs, step: float) -> tuple[FloatArray, Flo
         time = runs.time[a:b] - dense.time[dense.start[number]]
         measured = np.where(judged[a:b], runs.position[a:b], np.nan)
         tried = np.arange(-REACH, REACH + _FINE / 2, _COARSE)
-        late[:, m] = tried[np.argmin([_misfit(path, time - later, measured) for later in tried], axis=0)]
+        late = tried[np.argmin([_misfit(path, time - later, measured) for later in tried], axis=0)]
         near = np.arange(-_COARSE + _FINE, _COARSE - _FINE / 2, _FINE)
-        errors = [_misfit(path, time - (late[:, m] + further)[:, None], measured) for further in near]
-        late[:, m] += near[np.argmin(errors, axis=0)]
-        found[:, a:b] = _read(path, time - late[:, m][:, None])
-    return found, late
+        errors = [_misfit(path, time - (late + further)[:, None], measured) for further in near]
+        late += near[np.argmin(errors, axis=0)]
+        found[:, a:b] = _read(path, time - late[:, None])
+    return found
 
 
 def _misfit(path: FloatArray, time: FloatArray, measured: FloatArray) -> FloatArray:
@@ -176,3 +175,54 @@ def independent(runs: Runs, simulated: FloatArray) -> float:
         lasts += 2.0 * alike
     lengths = len(LENGTHS) if len(runs.source) else 1  # of parts, each of which has all samples
     return max(float(runs.compared.sum()) / lasts / lengths, 2.0)
+
+
+def speeds(runs: Runs) -> FloatArray:
+    """Speeds (l,) from the positions: lines through the samples around each; 0 at rest, rad/s.
+
+    A recording's first is the measured one: a line would be that of a little later.
+    """
+    found = runs.velocity.copy()
+    kernel = np.ones(2 * AROUND + 1)
+    for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
+        time, position = runs.time[a:b] - runs.time[a], runs.position[a:b] - runs.position[a]
+        if b - a <= 2 * AROUND:
+            continue
+        n, t, p, tt, tp = (
+            np.convolve(values, kernel, "same")
+            for values in (np.ones(b - a), time, position, time * time, time * position)
+        )
+        found[a + 1 : b] = ((n * tp - t * p) / np.maximum(n * tt - t * t, 1e-12))[1:]
+    return np.where(np.abs(found) < RESTING, 0.0, found)
+
+
+def parts(runs: Runs, lengths: Sequence[float] = LENGTHS) -> Runs | None:
+    """The recordings in parts of at most these `lengths` (s), each a run of its own; of each length all the parts.
+
+    What a model does not predict (held, or followed) is left out. None when nothing is left.
+    """
+    speed = speeds(runs)
+    chosen = (runs.driven == Regime.ON) | (runs.driven == Regime.OFF)
+    index: list[IntArray] = []
+    source: list[int] = []
+    for longest in lengths:
+        for recording, (a, b) in enumerate(zip(runs.start[:-1], runs.start[1:], strict=True)):
+            for first, last in _stretches(chosen[a:b], runs.time[a:b], longest):
+                index.append(np.arange(a + first, a + last))
+                source.append(recording)
+    if not index:
+        return None
+    order, start = np.concatenate(index), np.cumsum([0, *(len(i) for i in index)])
+    return runs._replace(velocity=speed).taken(start, order, source)._replace(source=np.array(source))
+
+
+def _stretches(chosen: BoolArray, time: FloatArray, longest: float) -> Iterator[tuple[int, int]]:
+    """Where samples are chosen without a gap, cut to `longest` s: first and past-the-last index of each."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], chosen.astype(np.int8), [0]))))
+    for first, last in zip(edges[::2], edges[1::2], strict=True):
+        span = time[last - 1] - time[first]
+        count = max(1, math.ceil(float(span) / longest))
+        cuts = np.searchsorted(time[first:last], time[first] + span * np.arange(count) / count) + first
+        for a, b in zip(cuts, [*cuts[1:], last], strict=True):
+            if time[b - 1] - time[a] >= SHORTEST:
+                yield int(a), int(b)

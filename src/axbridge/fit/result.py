@@ -119,16 +119,16 @@ class LawScore:
 
     law: str  # ``M1`` to ``M6``
     parameters: int  # how many were fitted, the other unknowns of the model included
-    fitted: float  # mean absolute error of the fitted recordings, degrees
-    held_out: float  # of the held-out ones; NaN when there are none
-    behind: float  # by how much that is above the smallest, degrees
-    error: float  # standard error of `behind`
+    mae_deg: float  # mean absolute error of the fitted recordings
+    held_out_mae_deg: float  # of the held-out ones; NaN when there are none
+    behind_deg: float  # by how much that is above the smallest
+    behind_standard_error_deg: float
     bic: float  # bayesian information criterion of the fitted recordings
 
     @property
     def tied(self) -> bool:
         """Whether chance may explain that it is not the one with the smallest held-out error."""
-        return self.behind <= SURE * self.error
+        return self.behind_deg <= SURE * self.behind_standard_error_deg
 
 
 @dataclass(frozen=True)

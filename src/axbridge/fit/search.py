@@ -2,7 +2,7 @@
 
 A climb costs a few hundred simulations, a search of CMA-ES some thousands, so there can be many of the one and there
 are few of the other. A climb counts by its error alone: that two end alike says nothing of a third. Where short parts
-of the recordings are given (`axbridge.fit.parts`), they alone are searched: errors of whole recordings are decided by
+of the recordings are given (`residuals.parts`), they alone are searched: errors of whole recordings are decided by
 the few moments in which a sticking joint lets go or does not, and what fits those predicts other motions worse. Among
 the ends of the search, which fit the parts nearly alike, whole recordings count as well.
 

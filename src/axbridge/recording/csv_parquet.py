@@ -6,7 +6,7 @@ import csv
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,15 +21,8 @@ _CELLS = 250_000  # numbers in memory at a time
 _Block = tuple[str | None, list[FloatArray]]  # rows of a table: their servo (None: columns say), and columns (n,)
 
 
-class Written(NamedTuple):
-    """How large a table is: rows without the headers, columns with the time's and the servos' names."""
-
-    rows: int
-    columns: int
-
-
-def write_csv(recording: Recording, path: Path | str, *, wide: bool = False, rate: float | None = None) -> Written:
-    """Write a table; unknown values are empty, numbers have the digits that carry something."""
+def write_csv(recording: Recording, path: Path | str, *, wide: bool = False, rate: float | None = None) -> int:
+    """Write a table of as many rows as is returned; unknown values are empty, and digits that say nothing left out."""
     headers, keys, blocks = _table(recording, wide=wide, rate=rate)
     rows = 0
     with writing(path), replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
@@ -42,10 +35,10 @@ def write_csv(recording: Recording, path: Path | str, *, wide: bool = False, rat
             for row in zip(*texts, strict=True):
                 writer.writerow([*name, *row])
                 rows += 1
-    return Written(rows, len(headers))
+    return rows
 
 
-def write_parquet(recording: Recording, path: Path | str, *, wide: bool = False, rate: float | None = None) -> Written:
+def write_parquet(recording: Recording, path: Path | str, *, wide: bool = False, rate: float | None = None) -> int:
     """The table of `write_csv` as Parquet, its numbers as they were recorded."""
     try:
         import pyarrow as pa
@@ -64,7 +57,7 @@ def write_parquet(recording: Recording, path: Path | str, *, wide: bool = False,
             cells += [pa.array(column, mask=np.isnan(column)) for column in columns]
             writer.write_table(pa.table(cells, schema=schema))
             rows += len(columns[0])
-    return Written(rows, len(headers))
+    return rows
 
 
 def _table(recording: Recording, *, wide: bool, rate: float | None) -> tuple[list[str], list[str], Iterator[_Block]]:

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from axbridge.errors import RecordingError
 from axbridge.file_reading import check_format, printable
-from axbridge.recording.mcap_file import FORMAT_KEY
 from axbridge.recording.recording import Event
 from axbridge.recording.sample_quality import LAST
 
+FORMAT_KEY = "recording_format"  # in the metadata: which format the file has
 _MOST = 1000  # servos: about four buses on which every id is taken
 
 

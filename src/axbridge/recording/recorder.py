@@ -22,8 +22,8 @@ import numpy as np
 
 from axbridge.errors import RecordingError
 from axbridge.files import claim, make_folder, release, replacing, writing
-from axbridge.recording.mcap_file import Message, MessageWriter, compressed
 from axbridge.recording.step_format import CYCLE, CYCLE_ROW, EVENTS, STEP, Table, packed, packed_event
+from axbridge.recording.stored import Message, MessageWriter, compressed
 
 FLUSH_PERIOD = 0.025  # s; half of the 50 ms promised, because the thread may be late
 _WAITING = 2_000  # messages: 20 s at 50 Hz; a program that is faster than the disk waits from here on

@@ -115,17 +115,14 @@ def in_order(time: FloatArray, columns: Mapping[str, FloatArray]) -> tuple[Float
     fresh[1:] = time[1:] > time[:-1]
     first = np.flatnonzero(fresh)
     last = np.append(first[1:], len(time)) - 1
-    merged = {key: _last_known(column, first, last) for key, column in columns.items()}
+    merged = {}
+    for key, column in columns.items():
+        latest = np.maximum.accumulate(np.where(np.isnan(column), -1, np.arange(len(column))))[last]
+        merged[key] = np.where(latest >= first, column[latest], np.nan)
     if "commanded" in columns:
         for group in np.flatnonzero(last > first):
             merged["commanded"][group] = _first_sent(columns, int(first[group]), int(last[group]))
     return time[first], merged
-
-
-def _last_known(column: FloatArray, first: IntArray, last: IntArray) -> FloatArray:
-    """Per group of rows `first`..`last` the last value that is not NaN."""
-    latest = np.maximum.accumulate(np.where(np.isnan(column), -1, np.arange(len(column))))[last]
-    return np.where(latest >= first, column[latest], np.nan)
 
 
 def _first_sent(columns: Mapping[str, FloatArray], first: int, last: int) -> float:

@@ -22,15 +22,6 @@ from axbridge.recording.recording import COMMANDS
 from axbridge.state import Goals, Observer, StepReport, StepTable
 
 
-class _Servo(Protocol):
-    """What is recorded of an `axbridge.robot.servo.Servo`."""
-
-    @property
-    def goals(self) -> Goals: ...
-    @property
-    def max_velocity(self) -> float: ...
-
-
 class _Robot(Protocol):
     """What is recorded of an `axbridge.robot.robot.Robot`."""
 
@@ -38,7 +29,7 @@ class _Robot(Protocol):
     def time(self) -> float: ...
     @property
     def table(self) -> StepTable: ...
-    def __getitem__(self, name: str) -> _Servo: ...
+    def __getitem__(self, name: str) -> Any: ...  # its `Goals`, and its `max_velocity`
     def __iter__(self) -> Iterator[str]: ...
     def observe(self, observer: Observer) -> Callable[[], None]: ...
 
@@ -165,7 +156,7 @@ class RobotRecorder:
     def _command(self, name: str, position: float) -> tuple[float, ...]:
         """The columns of `COMMANDS`; limits only where there is one, or was."""
         servo = self._robot[name]
-        goals = servo.goals
+        goals: Goals = servo.goals
         command, speed, torque = goals.position, math.nan, math.nan
         if goals.speed == 0:  # it holds still where it was then; in the column, 0 means no limit
             command = self._held.setdefault(name, position)

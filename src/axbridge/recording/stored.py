@@ -1,27 +1,74 @@
-"""Recordings in files: `open_recording` reads one, whole or cut off; `write_recording` makes one of what is there."""
+"""Recordings in MCAP files: written while a robot runs, compressed, and read, however they were cut.
+
+`open_recording` reads one; `write_recording` makes one of what is there. While it is recorded, a file is not chunked:
+what has been flushed can be read after a crash. `compressed` copies it into chunks. A file is read once, some megabytes
+at a time; a chunk that is damaged loses itself alone. Log time is UTC in ns, so that a recording lines up with cameras
+and ROS bags. Metadata is one record, ``axbridge``, whose values are JSON. `axbridge.recording.step_format` says what
+messages are.
+"""
 
 from __future__ import annotations
 
+import json
+import struct
+import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
+from io import BytesIO
 from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 import numpy as np
+import zstandard
+from mcap.data_stream import ReadDataStream
+from mcap.exceptions import McapError
+from mcap.opcode import Opcode
+from mcap.reader import SeekingReader
+from mcap.records import Channel, Chunk, Metadata
+from mcap.summary import Summary
+from mcap.writer import CompressionType, Writer
 
+from axbridge import __version__
 from axbridge.errors import RecordingError
-from axbridge.file_reading import reading, regular
+from axbridge.file_reading import FORMAT, reading, regular
 from axbridge.files import replacing, writing
-from axbridge.recording.mcap_file import OURS, FormatError, Message, MessageWriter, read
-from axbridge.recording.metadata import check_number, checked, checked_event
+from axbridge.recording import step_format
+from axbridge.recording.metadata import FORMAT_KEY, check_number, checked, checked_event
 from axbridge.recording.recording import Event, Recording, StoredTracks, Track
 from axbridge.recording.sample_quality import LAST
-from axbridge.recording.step_format import CYCLE, CYCLE_FIELDS, CYCLE_ROW, EVENTS, STEP, packed, packed_event
+from axbridge.recording.step_format import (
+    CYCLE,
+    CYCLE_FIELDS,
+    CYCLE_ROW,
+    CYCLE_TYPE,
+    EVENT_TYPE,
+    EVENTS,
+    STEP,
+    STEP_TYPE,
+    Table,
+    packed,
+    packed_event,
+)
 from axbridge.state import SERVO_COLUMNS, SERVO_ROW
 
-_BLOCK = 1000  # steps written between two words about how far it is
+_DAMAGE = (  # what damaged bytes make of the libraries
+    McapError, struct.error, ValueError, KeyError, TypeError, AttributeError, StopIteration, OverflowError, OSError,
+    MemoryError, RecursionError, zstandard.ZstdError,
+)  # fmt: skip
+_OURS = "give a .mcap file made by `axbridge record` or `axbridge import`"
+_METADATA = "axbridge"
+_MAGIC = b"\x89MCAP0\r\n"
+_HEAD = struct.Struct("<BQ")  # of a record: kind, length
+_MESSAGE = struct.Struct("<HIQQ")  # of a message: channel, sequence, log time, publish time
+_LARGEST = 1 << 26  # bytes: a record or chunk that says to be larger is damaged; ours have a quarter of a megabyte
+_LATEST = 2**64 - 1  # ns, what a log time can hold
+_CHUNK = 256 * 1024  # bytes before compression: what a file that was damaged later loses at most
+_BLOCK = 1 << 20  # bytes read at once
+_BATCH = 1 << 20  # bytes of messages that become tables at once
+_STEPS = 1000  # written between two words about how far it is
 
 
 def opened(recording: Recording | Path | str) -> Recording:
@@ -38,13 +85,11 @@ def open_recording(path: Path | str) -> Recording:
         RecordingError: no such file, not readable, no MCAP, or nothing of ours in it.
     """
     path = Path(path)
-    tracks = StoredTracks()
-    with reading(partial(RecordingError, path), OURS):
-        try:
-            with regular(path).open("rb") as stream:
-                found = read(stream, tracks.add)
-        except FormatError as failure:
-            raise RecordingError(path, *failure.args) from failure
+    found = _Found(path)
+    tracks = found.tracks
+    with reading(partial(RecordingError, path), _OURS):
+        with regular(path).open("rb") as stream:
+            _read(stream, found)
         if found.metadata is None:
             why = "it was cut off at its start, or another program made it"
             raise RecordingError(path, "holds nothing of axbridge's", why)
@@ -76,7 +121,7 @@ def write_recording(
     with writing(path), replacing(path) as temporary, temporary.open("wb") as stream:
         writer = MessageWriter(stream, recording.metadata, chunked=True)
         for number, message in enumerate(_messages(recording)):
-            if number % _BLOCK == 0:
+            if number % _STEPS == 0:
                 progress(number)
             writer.write(message)
         writer.finish()
@@ -106,8 +151,8 @@ def _messages(recording: Recording) -> Iterator[Message]:
     tracks = dict(recording.items())
     for servos in sampled_together(tracks):
         times = tracks[servos[0]].time
-        for first in range(0, len(times), _BLOCK):
-            some = slice(first, first + _BLOCK)
+        for first in range(0, len(times), _STEPS):
+            some = slice(first, first + _STEPS)
             steps = np.full((len(times[some]), len(servos)), np.nan, SERVO_ROW)
             for place, servo in enumerate(servos):
                 for name in SERVO_COLUMNS:
@@ -128,3 +173,213 @@ def sampled_together(tracks: dict[str, Track]) -> list[tuple[str, ...]]:
         else:
             groups[len(track)].append([servo])
     return [tuple(group) for groups_of in groups.values() for group in groups_of]
+
+
+class Message(NamedTuple):
+    """What is written."""
+
+    topic: str  # `STEP`, `CYCLE` or `EVENTS`
+    data: bytes  # by `axbridge.recording.step_format`
+    logged: int  # UTC in ns
+    servos: tuple[str, ...] = ()  # of a step: whose
+
+
+class MessageWriter:
+    """Writes messages: in chunks, or each at once for a file that may be cut off at any time."""
+
+    def __init__(self, stream: IO[bytes], metadata: Mapping[str, Any], *, chunked: bool) -> None:
+        kind = CompressionType.ZSTD if chunked else CompressionType.NONE
+        self._writer = Writer(stream, chunk_size=_CHUNK, compression=kind, use_chunking=chunked)
+        self._writer.start(profile="ros2", library=f"axbridge {__version__}")
+        texts = {key: json.dumps(value) for key, value in metadata.items()}
+        self._writer.add_metadata(_METADATA, {FORMAT_KEY: str(FORMAT)} | texts)
+        self._channels: dict[tuple[str, tuple[str, ...]], int] = {}
+
+    def write(self, message: Message) -> None:
+        """Append one; its channel is declared when it first appears."""
+        key = message.topic, message.servos
+        channel = self._channels.get(key) or self._register(*key)
+        logged = min(max(0, message.logged), _LATEST)
+        self._writer.add_message(channel, logged, message.data, logged)
+
+    def finish(self) -> None:
+        """Write the summary that marks a whole file."""
+        self._writer.finish()
+
+    def _register(self, topic: str, servos: tuple[str, ...]) -> int:
+        name, more = topic, {}
+        if topic == EVENTS:
+            kind, text = EVENT_TYPE, step_format.EVENT_SCHEMA
+        elif topic == CYCLE:
+            kind, text = CYCLE_TYPE, step_format.cycle_schema()
+        else:
+            others = sum(other == STEP for other, _ in self._channels)
+            number = str(others + 1) if others else ""
+            name, kind, text = topic + number, STEP_TYPE + number, step_format.step_schema(servos)
+            more = {step_format.SERVOS: json.dumps(servos)}
+        schema = self._writer.register_schema(kind, "ros2msg", text.encode())
+        self._channels[topic, servos] = int(self._writer.register_channel(name, "cdr", schema, more))
+        return self._channels[topic, servos]
+
+
+def compressed(source: IO[bytes], target: IO[bytes], metadata: Mapping[str, Any]) -> None:
+    """Copy a file that was written message by message into chunks."""
+    writer = MessageWriter(target, metadata, chunked=True)
+    channels: dict[int, _Channel] = {}
+    source.seek(len(_MAGIC))
+    for kind, content in _records(source):
+        if kind == Opcode.CHANNEL:
+            _add(channels, Channel.read(ReadDataStream(BytesIO(content))))
+        elif kind == Opcode.MESSAGE:
+            number, _, logged, _ = _MESSAGE.unpack_from(content)
+            topic, servos = channels[number]
+            writer.write(Message(topic, content[_MESSAGE.size :], logged, servos))
+        elif kind == Opcode.DATA_END:
+            break
+    writer.finish()
+
+
+@dataclass
+class _Found:
+    """What a file holds."""
+
+    path: Path
+    tracks: StoredTracks = field(default_factory=StoredTracks)
+    metadata: dict[str, Any] | None = None  # JSON values; None: it holds nothing of ours
+    events: list[dict[str, Any]] = field(default_factory=list)  # as they were written
+    cycles: list[Table] = field(default_factory=list)  # (n,), in parts
+    whole: bool = False  # whether its end is there
+    chunks: int = 0  # how many it has
+    lost: int = 0  # how many of them are damaged, and left out
+
+
+class _Channel(NamedTuple):
+    """A channel of ours: `STEP`, `CYCLE` or `EVENTS`; of the first, whose."""
+
+    topic: str
+    servos: tuple[str, ...] = ()
+
+
+def _read(stream: IO[bytes], found: _Found) -> None:
+    """Read a file as far as it goes."""
+    channels: dict[int, _Channel] = {}
+    waiting: defaultdict[int, list[bytes]] = defaultdict(list)
+    size = 0
+    for kind, content in _parts(stream, found, channels):
+        if kind == Opcode.MESSAGE:
+            number = _MESSAGE.unpack_from(content)[0]
+            if number in channels:
+                waiting[number].append(content[_MESSAGE.size :])
+                size += len(content)
+        elif kind == Opcode.CHANNEL:
+            _add(channels, Channel.read(ReadDataStream(BytesIO(content))))
+        elif kind == Opcode.METADATA:
+            record = Metadata.read(ReadDataStream(BytesIO(content)))
+            if record.name == _METADATA:
+                found.metadata = {key: json.loads(value) for key, value in record.metadata.items()}
+        if size > _BATCH:
+            _pass_on(waiting, channels, found)
+            size = 0
+    _pass_on(waiting, channels, found)
+
+
+def _pass_on(waiting: dict[int, list[bytes]], channels: Mapping[int, _Channel], found: _Found) -> None:
+    for number, messages in waiting.items():
+        topic, servos = channels[number]
+        try:
+            if topic == CYCLE:
+                found.cycles.append(step_format.tables(messages, CYCLE_ROW, 1)[:, 0])
+            elif topic == EVENTS:
+                found.events += map(step_format.event, messages)
+            else:
+                found.tracks.add(servos, step_format.tables(messages, SERVO_ROW, len(servos)))
+        except _DAMAGE as failure:
+            why = f"holds a message of {topic} that makes no sense: {failure}"
+            raise RecordingError(found.path, why, "record it again") from failure
+    waiting.clear()
+
+
+def _add(channels: dict[int, _Channel], channel: Channel) -> None:
+    """Keep a channel, if it is one of ours."""
+    if channel.message_encoding == "cdr" and channel.id not in channels:
+        if channel.topic in {CYCLE, EVENTS}:
+            channels[channel.id] = _Channel(channel.topic)
+        elif channel.topic.startswith(STEP) and step_format.SERVOS in channel.metadata:
+            channels[channel.id] = _Channel(STEP, step_format.servos_of(channel.metadata))
+
+
+def _parts(stream: IO[bytes], found: _Found, channels: dict[int, _Channel]) -> Iterator[tuple[int, bytes]]:
+    """Records of the data, with those of a chunk in its place; says in `found` what cannot be read."""
+    summary = _summary(stream)
+    for channel in () if summary is None else summary.channels.values():  # the part that has one may be damaged
+        _add(channels, channel)
+    stream.seek(0)
+    begin = stream.read(len(_MAGIC))
+    if begin != _MAGIC[: len(begin)]:
+        raise RecordingError(found.path, "this is no MCAP recording", _OURS)
+    kind = 0
+    for kind, content in _records(stream):
+        if kind == Opcode.CHUNK:
+            yield from _inside(content, found)
+        elif kind == Opcode.DATA_END:
+            break
+        else:
+            yield kind, content
+    if kind == 0:
+        raise RecordingError(found.path, "holds no samples: it was stopped before the first one", "record it again")
+    found.whole = summary is not None and kind == Opcode.DATA_END
+
+
+def _summary(stream: IO[bytes]) -> Summary | None:
+    """A whole file's index; None where it is cut off or damaged."""
+    try:
+        stream.seek(0)
+        return SeekingReader(stream, record_size_limit=_LARGEST).get_summary()
+    except _DAMAGE:
+        return None
+
+
+def _inside(content: bytes, found: _Found) -> Iterator[tuple[int, bytes]]:
+    """The records of a chunk; none of one that is damaged."""
+    found.chunks += 1
+    try:
+        data = _unpacked(content)
+    except _DAMAGE:
+        found.lost += 1
+        return
+    yield from _records(BytesIO(data))
+
+
+def _records(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Kind and content of every record from here on, up to the end or to one that is not all there."""
+    data, at = b"", 0
+    while True:
+        end = at + _HEAD.size
+        if end <= len(data):
+            kind, length = _HEAD.unpack_from(data, at)
+            if length > _LARGEST:
+                return
+            content, end = end, end + length
+            if end <= len(data):
+                yield kind, data[content:end]
+                at = end
+                continue
+        block = stream.read(max(_BLOCK, end - len(data)))
+        if not block:
+            return
+        data, at = data[at:] + block, 0
+
+
+def _unpacked(content: bytes) -> bytes:
+    """The records of a chunk."""
+    chunk = Chunk.read(ReadDataStream(BytesIO(content)))
+    if chunk.uncompressed_size > _LARGEST:
+        raise ValueError("larger than can be")
+    if chunk.compression not in {"", "zstd"}:
+        raise ValueError(f"compressed by {chunk.compression}")
+    if chunk.compression and zstandard.frame_content_size(chunk.data) not in {-1, chunk.uncompressed_size}:
+        raise ValueError("another size than it says")  # zstandard would believe the frame, be it terabytes
+    data = zstandard.decompress(chunk.data, chunk.uncompressed_size) if chunk.compression else chunk.data
+    if chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc:
+        raise ValueError("changed since it was written")
+    return data
