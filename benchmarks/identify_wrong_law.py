@@ -14,8 +14,8 @@ from itertools import count, islice
 import numpy as np
 from identify_intervals import COUNT, RIG, motion, truth  # beside this file
 
-from axbridge.fit.pipeline import allowing_for, fit_model
-from axbridge.fit.richer_laws import richer_law
+from axbridge.fit.friction_laws import allowing_for, richer_law
+from axbridge.fit.pipeline import fit_model
 from axbridge.fit.search import executor
 from axbridge.servo.columns import Param
 

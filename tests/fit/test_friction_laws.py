@@ -1,4 +1,5 @@
-"""Fits with every friction law side by side: the law behind the recordings is chosen, or told apart by no more than chance."""
+"""Friction laws side by side: the law behind the recordings is chosen, or one that chance may explain; and intervals
+allow for a richer law where the recordings call for one."""
 
 import json
 import math
@@ -10,10 +11,11 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.recorded_runs import runs_of
-from axbridge.fit.friction_laws import chosen_law, compare_laws
+from axbridge.fit.friction_laws import allowing_for, chosen_law, compare_laws, independent, richer_law
+from axbridge.fit.least_squares import polish
 from axbridge.fit.pipeline import fit_model
 from axbridge.fit.result import LawComparison, LawScore
-from axbridge.fit.unknowns import FRICTION_LAWS
+from axbridge.fit.unknowns import FRICTION_LAWS, richer_than, space_of
 from axbridge.recording.stored import write_recording
 from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts
@@ -105,3 +107,88 @@ def test_a_richer_law_begins_where_the_one_it_contains_ended(spread):
     runs = runs_of(fitted, RIG)
     true, found = (np.mean((rollouts(row[None], runs)[0] - runs.position) ** 2) for row in (truth, fit.row))
     assert found < 1.02 * true
+
+
+def several(**friction):
+    """Steps and falls of an AX-12 with that friction."""
+    row = ax12_truth()
+    for name, value in friction.items():
+        row[Param[name]] = value
+    made = [motion(row, step=math.radians(angle), seed=k) for k, angle in enumerate((20, 60, 120, -45))]
+    return row, [*made, *(motion(row, step=angle, fall=True, seed=5 + k) for k, angle in enumerate((1.2, 2.0, 0.9)))]
+
+
+def inside(fit, row, column):
+    (found,) = (estimate for estimate in fit.estimates if estimate.unknown.column is column)
+    return found.low <= row[column] <= found.high
+
+
+@pytest.mark.ci
+def test_stiction_that_the_law_lacks_is_within_the_intervals_that_allow_for_it(spread):
+    row, data = several(COULOMB=0.01, STRIBECK=0.02, STRIBECK_SPEED=0.2)
+    fit = fit_model(data, RIG, "ax12", near=ax12_truth(), starts=1, generations=1, budget=0, richer=False, where=spread)
+    point = fit.space.point(fit.row)
+    richer = richer_law(fit.space, "M1", runs_of(data, RIG), point, generations=100, seed=0, spread=spread)
+    assert not inside(fit, row, Param.ARMATURE)
+    assert "may lie outside" in fit.condition
+    wide = allowing_for(fit, richer)
+    assert inside(wide, row, Param.COULOMB)
+    assert inside(wide, row, Param.ARMATURE)
+    assert wide.allowed == richer.law
+    assert f"law M1 or {richer.law}" in wide.condition
+    for narrow, wider in zip(fit.estimates, wide.estimates, strict=True):
+        assert wider.low <= narrow.low < narrow.high <= wider.high
+        assert narrow.value == wider.value
+    assert "call for no law with more terms" in allowing_for(fit, None).condition
+
+
+@pytest.mark.ci
+def test_a_little_more_friction_at_rest_is_seen_where_errors_do_not_last(monkeypatch):
+    monkeypatch.setattr("axbridge.fit.friction_laws.richer_than", lambda _law: ("M2",))  # all five take longer
+    _, data = several(COULOMB=0.01, STRIBECK=0.0015, STRIBECK_SPEED=0.3)
+    runs, space = runs_of(data, RIG), space_of("ax12", "M1", ax12_truth())
+    point = polish(space, runs, space.point(ax12_truth()))
+    found = richer_law(space, "M1", runs, point, generations=1, seed=0, spread=map)
+    assert found is not None
+    assert found.law == "M2"
+
+
+@pytest.mark.parametrize("lasting", [1, 10])
+def test_samples_whose_errors_last_count_as_few(lasting):
+    runs = runs_of(several()[1], RIG)
+    count = len(runs.time)
+    error = np.repeat(np.random.default_rng(1).normal(size=count // lasting), lasting)[:count]
+    assert independent(runs, runs.position + error) == pytest.approx(count / lasting, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("friction", "tried"),
+    [({}, set()), ({"COULOMB": 0.01, "STRIBECK": 0.02, "STRIBECK_SPEED": 0.2}, {"M2", "M4"})],
+    ids=["M1", "M2"],
+)
+def test_laws_are_tried_only_where_the_residuals_ask_for_them(friction, tried):
+    _, data = several(**friction)
+    runs, space, said = runs_of(data, RIG), space_of("ax12", "M1", ax12_truth()), []
+
+    def ends(_function, jobs):
+        said.append("tried")
+        return [job.point for job in jobs]
+
+    point = polish(space, runs, space.point(ax12_truth()))
+    richer_law(
+        space, "M1", runs, point, generations=1, seed=0, spread=ends, report=lambda what, _: said.append(what)
+    )  # fmt: skip
+    if tried:
+        assert said[1] == "tried"
+        assert tried <= set(said[0].removeprefix("richer friction laws: ").split(", "))
+    else:
+        assert said == []
+
+
+def test_the_law_with_all_terms_has_no_richer_one():
+    assert richer_than("M6") == ()
+    assert richer_than("M3") == ("M4", "M5", "M6")
+    row, data = several()
+    space = space_of("ax12", "M6", row)
+    runs = runs_of(data[:1], RIG)
+    assert richer_law(space, "M6", runs, space.point(row), generations=1, seed=0, spread=map) is None

@@ -12,6 +12,7 @@ import sys
 import textwrap
 import time
 import zlib
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +20,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from axbridge.cli.app import run
 from axbridge.comparison.comparison import compare, following
 from axbridge.errors import RecordingError
+from axbridge.recording.csv_parquet import write_csv
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.step_format import CYCLE_FIELDS
 from axbridge.recording.stored import open_recording, write_recording
 from axbridge.state import SERVO_ROW
 from tests.support.samples import record
+from tests.support.warm import start
 
+for verb in ("demo", "import_", "play", "record", "run", "walk"):
+    import_module(f"axbridge.cli.{verb}")
+
+TAKEN = r"run.mcap: is being recorded by another program\ngive another name"
 FIELDS = tuple(name for name in CYCLE_FIELDS if name != "time")
 
 
@@ -210,14 +218,6 @@ def test_a_full_disk_stops_the_recording_and_replaces_nothing():
     assert not Path("/dev/full").is_file()
 
 
-def test_recording_after_the_end_is_an_error(tmp_path):
-    recorder = Recorder(tmp_path / "run.mcap", {})
-    recorder.close()
-    recorder.close()
-    with pytest.raises(RecordingError, match="closed"):
-        recorder.event(0, "late")
-
-
 def test_messages_of_other_programs_in_the_file_are_passed_over(tmp_path):
     from mcap.writer import Writer
 
@@ -256,7 +256,7 @@ def test_log_time_is_wall_clock_and_robot_time_a_field(tmp_path):
     assert all(began <= logged <= time.time_ns() for _, logged, _ in found[1:])
 
 
-def test_a_simulation_is_logged_at_its_own_pace_from_the_wall_clock_on(tmp_path):
+def test_a_simulation_is_logged_at_its_own_pace_from_when_it_was_recorded(tmp_path):
     began = time.time_ns()
     with Recorder(tmp_path / "run.mcap", {"backend": "sim"}) as recorder:
         for index in range(100):
@@ -264,9 +264,6 @@ def test_a_simulation_is_logged_at_its_own_pace_from_the_wall_clock_on(tmp_path)
     logged = [moment for _, moment, _ in messages(tmp_path / "run.mcap")]
     assert began <= logged[0] <= time.time_ns()
     np.testing.assert_array_equal(np.diff(logged), 10_000_000_000)
-
-
-def test_what_is_written_later_is_logged_from_when_it_was_recorded(tmp_path):
     facts = {"recorded": "2026-01-02T03:04:05+00:00"}
     write_recording(Recording("x", sample().tracks, (), {}, facts), tmp_path / "run.mcap")
     assert messages(tmp_path / "run.mcap")[0][1] == 1767323045 * 10**9
@@ -283,8 +280,6 @@ def test_foreign_programs_read_every_servo_by_name(tmp_path):
         recorder.step(("Left Knee", "left_knee", "7"), rows)
         recorder.event(0.5, "segment", name="step")
         recorder.cycle(0.25, **dict.fromkeys(FIELDS, 0.25))
-        with pytest.raises(TypeError, match="no field colour"):
-            recorder.cycle(0.1, colour=3.0)
     with AnyReader([path]) as reader:
         found = {one.topic: reader.deserialize(raw, one.msgtype) for one, _, raw in reader.messages()}
     assert [found["/step"].left_knee.position, found["/step"].left_knee_2.position] == [0.1, 0.2]
@@ -368,7 +363,7 @@ def test_more_servos_than_a_robot_has_are_neither_written_nor_read(tmp_path, mon
         write_recording(sample(1001, 2), path)
     assert not path.exists()
     write_recording(sample(12, 2), path)
-    monkeypatch.setattr("axbridge.recording.metadata._MOST", 11)
+    monkeypatch.setattr("axbridge.recording.provenance._MOST", 11)
     with pytest.raises(RecordingError, match="holds 12 servos, and 11 are the most"):
         open_recording(path)
 
@@ -406,9 +401,114 @@ def test_a_recording_travels_to_another_process(tmp_path):
     assert (found.metadata, list(found["a"].time), list(found.cycles["late_ms"])) == ({"seed": 3}, [0.5], [0.25])
 
 
-def test_an_event_that_is_no_json_is_refused_and_what_follows_is_kept(tmp_path):
+def test_what_cannot_be_recorded_is_refused_and_what_follows_is_kept(tmp_path):
     with Recorder(tmp_path / "run.mcap", {}) as recorder:
         with pytest.raises(TypeError, match="not JSON serializable"):
             recorder.event(0.0, "odd", value={1, 2})
+        with pytest.raises(TypeError, match="no field colour"):
+            recorder.cycle(0.1, colour=3.0)
         record(recorder, 0.5)
     assert len(open_recording(tmp_path / "run.mcap")["a"]) == 1
+    recorder.close()
+    with pytest.raises(RecordingError, match="closed"):
+        recorder.event(0, "late")
+
+
+def test_a_second_recording_into_one_file_is_refused_and_the_first_one_is_whole(tmp_path):
+    path = tmp_path / "run.mcap"
+    path.write_text("an older one")
+    with Recorder(path, {}) as first:
+        for number in range(100):
+            record(first, 0.01 * number)
+            with pytest.raises(RecordingError, match=TAKEN):
+                Recorder(path, {})
+    found = open_recording(path)
+    assert found.complete
+    assert len(found["a"]) == 100
+    with Recorder(path, {}) as next_one:  # which may replace it now
+        record(next_one, 0.01)
+    assert len(open_recording(path)["a"]) == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["run.mcap"]
+
+
+def test_a_name_is_free_again_when_its_program_was_killed(tmp_path):
+    path = tmp_path / "run.mcap"
+    script = "import sys, time; from axbridge.recording.recorder import Recorder; Recorder(sys.argv[1], {}); print('on', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", script, path], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "on\n"
+        with pytest.raises(RecordingError, match=TAKEN):
+            Recorder(path, {})
+        process.kill()
+    Recorder(path, {}).close()
+
+
+@pytest.mark.slow
+def test_of_programs_that_begin_at_once_one_records_and_the_others_are_refused(tmp_path):
+    command = ["record", "sine", "--rig", "bench_arm", "--duration", "20", "--force", "--out", tmp_path / "run.mcap"]
+    programs = [start(*command) for _ in range(3)]
+    ends = [(program.communicate(timeout=120), program.returncode) for program in programs]
+    wrote = [said for (said, _), code in ends if code == 0]
+    assert all("is being recorded" in err for (_, err), code in ends if code == 2)
+    assert sorted({code for _, code in ends}) in ([0], [0, 2])  # one after the other, on a slow machine
+    assert wrote
+    found = open_recording(tmp_path / "run.mcap")
+    assert found.complete
+    assert found.end == pytest.approx(20.0, abs=0.1)
+
+
+def test_a_file_that_was_moved_away_while_it_was_recorded_is_whole_where_it_is(tmp_path):
+    recorder = Recorder(tmp_path / "run.mcap", {})
+    record(recorder, 0.01)
+    (tmp_path / "run.mcap").rename(tmp_path / "moved.mcap")
+    with Recorder(tmp_path / "run.mcap", {}) as other:
+        record(other, 0.01)
+        record(other, 0.02)
+        recorder.close()
+    assert len(open_recording(tmp_path / "moved.mcap")["a"]) == 1
+    assert len(open_recording(tmp_path / "run.mcap")["a"]) == 2
+
+
+def test_a_disk_that_is_full_from_the_start_leaves_no_empty_file(tmp_path):
+    script = textwrap.dedent(
+        """
+        import resource, sys
+        from axbridge.recording.recorder import Recorder
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        Recorder(sys.argv[1], {})
+        """
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "run.mcap")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert "run.mcap: cannot be written: File too large\nchoose a writable folder with free space" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_as_long_as_the_system_takes_are_recorded_and_converted(tmp_path):
+    path = tmp_path / f"{'n' * 250}.mcap"
+    with Recorder(path, {}) as recorder:
+        record(recorder, 0.01)
+    assert open_recording(path).complete
+    write_recording(Recording(path, {"a": Track.of("a", np.arange(3.0))}), path)
+    assert write_csv(open_recording(path), tmp_path / f"{'n' * 251}.csv") == 3
+    with pytest.raises(RecordingError, match="File name too long"):
+        Recorder(tmp_path / f"{'n' * 252}.mcap", {})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("record", "step", "--rig", "bench_arm", "--out"),
+        ("walk", "--rig", "bioloid", "--record"),
+        ("play", "sample:bow", "--rig", "bioloid", "--record"),
+        ("run", "script.py", "--rig", "bench_arm", "--record"),
+        ("import", "sample:xl330"),
+    ],
+)
+def test_a_recording_is_not_written_into_what_says_it_is_a_table(tmp_path, capsys, arguments):
+    table = tmp_path / "y.csv"
+    assert run([*arguments, str(table)]) == 2
+    assert capsys.readouterr().err == (
+        f"axbridge: {table}: a recording is no .csv file\n"
+        f"name it {table.with_suffix('.mcap')}; `axbridge convert` makes a table of it\n"
+    )
+    assert not list(tmp_path.iterdir())

@@ -67,12 +67,9 @@ def test_facts_tell_gaps_jumps_and_the_range():
     assert facts.first_jump_at == pytest.approx(1.62)
     assert (facts.lowest, facts.highest) == (0.0, 3.0)
     assert facts.columns == ("position", "load")
-
-
-def test_no_samples_have_no_facts_and_raise_no_word():
-    track = Track.of("knee", np.empty(0))
-    assert (track.facts().samples, track.facts().columns, track.facts().rate) == (0, (), 0.0)
-    assert findings("knee", track.time, track.columns) == []
+    none = Track.of("knee", np.empty(0))
+    assert (none.facts().samples, none.facts().columns, none.facts().rate) == (0, (), 0.0)
+    assert findings("knee", none.time, none.columns) == []
 
 
 def test_samples_of_one_time_become_one_and_keep_the_newest_command():
@@ -95,18 +92,10 @@ def test_a_command_that_is_repeated_with_an_old_sample_was_sent_when_it_was_firs
     np.testing.assert_array_equal(columns["commanded"], [0.2])
 
 
-def log_of(path, rows):
-    path.write_text("t,angle,goal\n" + "".join(f"{t},{angle},{goal}\n" for t, angle, goal in rows))
-    return path
-
-
-COLUMNS = parse_columns(["time=t", "position=angle:deg", "command=goal:deg"])
-
-
 def test_a_log_whose_clock_jumps_back_is_refused_by_line_instead_of_being_sorted(tmp_path):
-    once = [(round(k * 0.01, 3), k % 40, 0) for k in range(100)]
-    with pytest.raises(
-        RecordingError, match=r"jumps back, at line 102 from 0.99 s to 0 s .probably two motions"
-    ) as caught:
-        import_log(log_of(tmp_path / "log.csv", once + once), columns=COLUMNS)
-    assert "split the log there" in str(caught.value)
+    rows = [(round(k % 100 * 0.01, 3), k % 40, 0) for k in range(200)]
+    (tmp_path / "log.csv").write_text("t,angle,goal\n" + "".join(f"{t},{angle},{goal}\n" for t, angle, goal in rows))
+    columns = parse_columns(["time=t", "position=angle:deg", "command=goal:deg"])
+    said = r"jumps back, at line 102 from 0.99 s to 0 s .probably two motions.*\nsplit the log there"
+    with pytest.raises(RecordingError, match=said):
+        import_log(tmp_path / "log.csv", columns=columns)

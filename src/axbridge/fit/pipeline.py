@@ -13,12 +13,12 @@ from axbridge.arrays import FloatArray
 from axbridge.comparison.lag import baseline, lag_of
 from axbridge.comparison.metrics import parse_condition
 from axbridge.config.rig import Rig
+from axbridge.fit.friction_laws import allowing_for, richer_law
 from axbridge.fit.intervals import Held, Uncertainty, Wanted, allowing, held_in, in_words, moved, reaching, uncertainty
 from axbridge.fit.least_squares import left_alone, misfits, polish
 from axbridge.fit.prepare import Problem, prepare, resting_noise
 from axbridge.fit.residuals import parts, predicted, speeds
 from axbridge.fit.result import Fit, Input, Score, estimates
-from axbridge.fit.richer_laws import Richer, richer_law, widened
 from axbridge.fit.search import KEPT, Job, Mapper, Report, StartOutcome, executor, losses, opened, search
 from axbridge.fit.unknowns import Space
 from axbridge.recording.provenance import origin_of
@@ -183,22 +183,6 @@ def judged(problem: Problem, solution: Solution, running: Mapper, report: Report
         rig=problem.rig,
         inputs=inputs_of(problem),
         held=in_words(constants),
-    )
-
-
-def allowing_for(fit: Fit, richer: Richer | None) -> Fit:
-    """The fit with intervals that hold under a richer friction law, too."""
-    if richer is None:
-        return replace(fit, allowed="")
-    sure = widened(fit.uncertainty, fit.space, richer)
-    lost = [name for name in sure.flat if name not in fit.uncertainty.flat]
-    return replace(
-        fit,
-        allowed=richer.law,
-        uncertainty=sure,
-        estimates=estimates(fit.space.unknowns, fit.row, sure),
-        warnings=fit.warnings
-        + tuple(f"this data can tell {name} under law {fit.friction} alone, not under {richer.law}" for name in lost),
     )
 
 

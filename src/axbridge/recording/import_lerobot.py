@@ -22,7 +22,7 @@ from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError, UnsupportedOperation, UsageError
 from axbridge.file_reading import printable, reading, regular
 from axbridge.recording.imported import Columns, Warned, recording_of
-from axbridge.recording.metadata import validated
+from axbridge.recording.provenance import validated
 from axbridge.recording.recording import Event, Recording
 
 UNITS = "deg", "rad", "normalised"

@@ -16,8 +16,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError, UsageError
-from axbridge.recording.metadata import check_number
-from axbridge.recording.provenance import describe, origin_of
+from axbridge.recording.provenance import check_number, describe, origin_of
 from axbridge.recording.recording import Event, Recording, Track, in_order
 from axbridge.recording.sample_quality import Oddity, findings
 

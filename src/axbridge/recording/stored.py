@@ -36,7 +36,7 @@ from axbridge.errors import RecordingError
 from axbridge.file_reading import FORMAT, reading, regular
 from axbridge.files import replacing, writing
 from axbridge.recording import step_format
-from axbridge.recording.metadata import FORMAT_KEY, check_number, checked, checked_event
+from axbridge.recording.provenance import FORMAT_KEY, check_number, checked, checked_event
 from axbridge.recording.recording import Event, Recording, StoredTracks, Track
 from axbridge.recording.sample_quality import LAST
 from axbridge.recording.step_format import (
