@@ -12,11 +12,27 @@ from contextlib import suppress
 import pytest
 
 from axbridge.cli.progress import progress
-from tests.support.terminal import on_terminal
+from tests.support.warm import start
 
 pytestmark = pytest.mark.slow
 
 STEP = ["record", "step", "--rig", "bench_arm", "--duration", "0.5", "--angle", "20", "--force"]
+
+
+def on_terminal(*arguments):
+    """Run `axbridge` with its stderr on a terminal and its stdout on a pipe; what came there, and there."""
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    with start(*arguments, stdin=subprocess.DEVNULL, stderr=theirs, env=env) as process:
+        os.close(theirs)
+        said = bytearray()
+        with suppress(OSError):  # the terminal's end
+            while block := os.read(ours, 4096):
+                said += block
+        written = process.stdout.read()
+    os.close(ours)
+    assert process.returncode == 0, said.decode()
+    return said.decode(), written
 
 
 def test_a_terminal_shows_what_is_under_way_its_share_and_the_time(tmp_path):

@@ -10,14 +10,14 @@ FULL_SPEED = 6.2  # rad/s
 
 
 class FakeBank:
-    """n servos; one bus; `stall` holds shafts still whatever their motors do."""
+    """n servos, on one supply or each on its own; `stall` holds shafts still whatever their motors do."""
 
     def __init__(self, n=1, voltage=11.1):
         self.command = np.zeros((n, len(Command)))
         self.state = np.zeros((n, len(State)))
         self.state[:, State.TEMPERATURE] = 30.0
         self.state[:, State.VOLTAGE] = voltage
-        self.supply = np.array([voltage])
+        self.supply = np.atleast_1d(voltage).astype(float)
         self.stall = np.zeros(n, dtype=bool)
         self.time = self.foresight = self.behind = 0.0
         self.closed = False
@@ -47,7 +47,7 @@ class FakeBank:
 
     def _step(self, h):
         command, state = self.command, self.state
-        state[:, State.VOLTAGE] = self.supply[0]
+        state[:, State.VOLTAGE] = self.supply
         on = command[:, Command.TORQUE] > 0
         error = command[:, Command.GOAL] - state[:, State.ANGLE]
         duty = np.clip(error * 8, -1, 1)
@@ -64,6 +64,9 @@ class FakeBank:
         state[:, State.ANGLE] += speed * h
         state[:, State.READING] = state[:, State.ANGLE]
         state[:, State.REFERENCE] = np.where(on, command[:, Command.GOAL], state[:, State.ANGLE])
+
+    def place(self, index, angle):
+        self.state[index, [State.ANGLE, State.READING]] = angle
 
     def close(self):
         self.closed = True

@@ -46,46 +46,10 @@ def lead(passed):
     return HIGH * up - (HIGH - LEFT) * back
 
 
-class LedBank(FakeBank):
-    """Shafts that a hand leads."""
-
-    def __init__(self, directions, volts):
-        super().__init__(len(directions))
-        self.volts = volts  # an XL330 bears 7 V at most
-        self.directions = directions  # a bank's angles are the servos'; a hand turns joints
-        self.told = False
-        self.since = None
-        self.held = {}  # angle by row, when the hand took hold
-        self.goals = {}  # angle by row, where the hand turns it to
-
-    def _step(self, h):
-        super()._step(h)
-        self.state[:, State.VOLTAGE] = self.volts
-        if self.told:
-            self.told, self.since = False, self.time
-            limp = np.flatnonzero(self.command[:, Command.TORQUE] == 0)
-            self.held = {row: self.state[row, State.ANGLE] for row in limp}
-        for row, angle in self.held.items():
-            if self.command[row, Command.TORQUE] == 0:
-                self.state[row, [State.ANGLE, State.READING]] = angle + lead(self.time - self.since)
-        for row, goal in list(self.goals.items()):
-            if self.command[row, Command.TORQUE] == 0:
-                left = self.directions[row] * goal - self.state[row, State.ANGLE]
-                self.state[row, [State.ANGLE, State.READING]] += np.clip(left, -QUICK * h, QUICK * h)
-                if abs(left) < QUICK * h:
-                    del self.goals[row]
-                    if not self.goals:
-                        print("there", flush=True)
-
-    def turn(self, goals):
-        """Lead shafts to angles, by row; says `there` when the last one is."""
-        self.goals.update(goals)
-
-
 class HandledBank:
-    """The joints of a robot, each held by a hand where it was led to, as long as its motor is off.
+    """Joints, each held by a hand where it was led to, as long as its motor is off.
 
-    It lives in a process of its own: what the hand does goes through shared memory.
+    The bank may live in a process of its own: what the hand does goes through shared memory.
     """
 
     def __init__(self, bank, directions):
@@ -129,24 +93,32 @@ class HandledBank:
             time.sleep(0.002)
         print("there", flush=True)
 
+    def lead(self):
+        """Lead every limp shaft, whatever its joint's direction, as `lead` says."""
+        angles, since = self.directions * self._bank.state[:, State.ANGLE], time.monotonic()
+        while (passed := time.monotonic() - since) < UP + BACK + 0.1:
+            self.goals[:] = angles + self.directions * lead(passed)
+            time.sleep(0.002)
+
 
 def main(name, faults="none", model=""):
     rig = Rig.load(name)
     directions = [servo.direction for servo in rig.servos]
-    supplies = {bus.name: bus.supply_voltage for bus in rig.buses}
-    bank = hand = LedBank(directions, [servo.supply_voltage or supplies[servo.bus] for servo in rig.servos])
     if model:
         if rig.world is not None:
             rig = rig.overridden({"world": {"fixed_base": True, "ground": False}})
         hand = HandledBank(build_bank(rig.with_model(model if model != "own" else None)), np.array(directions))
         bank = RemoteBank(hand)
+    else:
+        volts = np.array([rig.supply_of(servo) for servo in rig.servos])  # an XL330 bears 7 V at most
+        bank = hand = HandledBank(FakeBank(len(directions), volts), np.array(directions))
     channel = PtyChannel(1_000_000, None)
 
     def listen():
         for line in sys.stdin:
             word, *more = line.split()
             if word == "lead":
-                hand.told = True
+                hand.lead()
             elif word == "seen":
                 packets = counters.packets
                 while counters.packets < packets + 4 * len(world.servos):
@@ -161,7 +133,7 @@ def main(name, faults="none", model=""):
                 tables = (servo.table for servo in world.servos.values())
                 print(*(table.get(more[0], -1) for table in tables), flush=True)
             elif word == "stall":
-                hand.stall[int(more[0])] = True
+                bank.stall[int(more[0])] = True
                 print("there", flush=True)
             elif word == "all":
                 hand.turn(dict.fromkeys(range(len(directions)), float(more[0])))

@@ -82,10 +82,3 @@ def test_positions_are_those_of_the_moment_when_the_servo_was_read(opened):
     assert error.max() <= COUNT + fastest * 2 * SUBSTEP
     if_all_at_the_end = np.abs(seen[:, 1] - np.interp(ends, fine[:, 0], fine[:, 1]))
     assert if_all_at_the_end.max() > 1.5 * error.max()  # 17 reads later a servo is elsewhere
-
-
-def test_without_bus_timing_equal_servos_report_equal_positions(opened):
-    with opened("none") as robot:
-        seen = travel(robot, 0.2)[0].reshape(-1, 18, 2)
-    assert (seen == seen[:, :1]).all()
-    assert seen[-1, 0, 1] > 0.3

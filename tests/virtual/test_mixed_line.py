@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axbridge.bus.protocols import v1, v2
-from axbridge.bus.protocols.packet import BROADCAST, Packet
+from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.config.instructions import Instruction
 from axbridge.virtual.framing import Framing
 from tests.support.virtual_rig import Wire, make_world
@@ -58,35 +58,3 @@ def test_packets_of_both_protocols_are_found_in_order_however_they_are_cut(order
     places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
     heard = [each for a, b in pairwise(places) for each in framing.feed(stream[a:b])]
     assert [(each.protocol, each.size) for each in heard] == [(1 if one in OLD else 2, len(one)) for one in order]
-
-
-@pytest.mark.parametrize("fault", ["drop", "corrupt", "truncate", "noise", "duplicate", "late"])
-@pytest.mark.slow
-def test_faults_strike_packets_of_both_protocols(wire, fault):
-    wire.world.inject(f"{fault}=0.5")
-    answers = {
-        1: v1.encode(1, 0),
-        11: wire.world.servos["s11"].handle(Packet(11, Instruction.PING, b"", True), 0.0).frame,
-    }
-    questions = {1: v1.encode(1, Instruction.PING), 11: v2.encode(11, Instruction.PING)}
-    for id_, question in questions.items():
-        heard = []
-        for _ in range(20):
-            heard.append(wire(question))
-            wire.wait(0.15)  # the next question finds nothing begun
-        assert answers[id_] in heard, id_
-        assert any(answer != answers[id_] for answer in heard), id_
-
-
-def test_two_servos_with_one_id_of_protocol_2_answer_at_once_and_a_dead_one_does_not(wire):
-    ping = v2.encode(11, Instruction.PING)
-    whole = wire(ping)
-    wire.world.inject("collision:11")
-    wire.wait(0.1)
-    assert len(wire.line.servos) == 5
-    assert wire(ping) == whole  # both say the same at the same time
-    wire.world.inject("none")
-    wire.world.inject("dead:11")
-    wire.wait(0.1)
-    assert wire(ping) == b""
-    assert wire(v1.encode(1, Instruction.PING)) == v1.encode(1, 0)

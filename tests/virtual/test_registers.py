@@ -112,11 +112,14 @@ SCRIPTS = {
         ),
         "a stall shuts down, and the torque limit revives": "stall, goal_position=900, wait 1, PING, wait 1, PING OVERLOAD,"
         " torque_limit?0, torque_enable?1, TORQUE~0, free, torque_limit=1023 OVERLOAD, wait 0.5, PING, TORQUE~1",
+        "so does Torque Enable": "fault overload:1, wait 0.05, torque_limit?0, torque_enable=1 OVERLOAD, torque_limit?1023,"
+        " wait 0.05, PING",
         "an overload outside Shutdown is only told": "shutdown=0, wait 0.05, stall, goal_position=900, wait 2, PING OVERLOAD,"
         " torque_limit?1023, free, wait 0.5, PING",
         "what is wrong is a bit of each answer": "volts 5.5, wait 0.1, PING INPUT_VOLTAGE, present_voltage?55,"
         " goal_position=4000 INPUT_VOLTAGE|RANGE, volts 11.1, wait 0.1, PING, fault overload:1, fault overheat:1, wait 0.1,"
         " PING OVERLOAD|OVERHEATING",
+        "a dead servo is silent until it is revived": "fault dead:1, wait 0.05, PING -, fault none, wait 0.3, PING",
         "overheating shuts down": "goal_position=600, sense temperature=75, wait 0.05, PING OVERHEATING, TORQUE~0",
     },
     "ax-12a cw_angle_limit=0 ccw_angle_limit=0": {
@@ -183,7 +186,7 @@ SCRIPTS = {
         " hardware_error_status?0, wait 2.5, hardware_error_status?0x20, torque_enable?0, TORQUE~0, led=1 ALERT,"
         " torque_enable=1 ALERT|RESULT, free, REBOOT ALERT, PING -, wait 0.5, hardware_error_status?0, torque_enable=1",
         "heat and voltage are errors of their own": "fault overheat:1, wait 0.1, hardware_error_status?4,"
-        " present_temperature?80, fault none, REBOOT ALERT, volts 7.4, wait 0.6, hardware_error_status?1,"
+        " present_temperature?80, fault none, wait 0.1, hardware_error_status?4, REBOOT ALERT, volts 7.4, wait 0.6, hardware_error_status?1,"
         " present_input_voltage?74",
         "an error outside Shutdown only alerts": "shutdown=0, torque_enable=1, volts 7.4, wait 0.1, hardware_error_status?1,"
         " torque_enable?1, volts 5, wait 0.1, hardware_error_status?0",

@@ -2,12 +2,11 @@
 
 import os
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.support.hand import led
 from tests.support.lerobot import with_lerobot
 from tests.support.robot_files import write_feetech_comb
 from tests.support.waiting import until
@@ -15,7 +14,7 @@ from tests.support.warm import serving
 
 CLIENTS = Path(__file__).parent / "clients"
 ENTER_FOR_FILE, MIDDLE, SWEEP = "Press ENTER to use provided", "to the middle of its range", "Press ENTER to stop"
-SWEEPING = 5.0  # s, two ways from end to end
+ENDS = ((-2.6, 2.6), (-1.75, 1.75), (-1.6, 1.6), (-1.9, 1.9), (-2.9, 2.9), (-0.2, 1.8))  # rad, of the Koch's joints
 
 
 @pytest.fixture(scope="module")
@@ -45,20 +44,17 @@ class Talk:
             self.process.wait()
         self.process.stdout.close()
 
-    def hears(self, text):
-        """What it has said before `text` since the last time; None while it has not said that, and must not have ended."""
+    def waits_for(self, text):
+        """Wait until it says `text` (once more)."""
+        until(lambda: self._says(text), 60)
+
+    def _says(self, text):
         ended = self.process.poll() is not None
         self.said += (self.process.stdout.read() or b"").decode()
         place = self.said.find(text, self._heard)
-        if place < 0:
-            assert not ended, self.said[-3000:]
-            return None
-        before, self._heard = self.said[self._heard : place], place + len(text)
-        return before
-
-    def waits_for(self, text):
-        """As `hears`, once it has said `text`."""
-        return until(lambda: (before := self.hears(text)) is not None and (before,), 60)[0]
+        assert place >= 0 or not ended, self.said[-3000:]
+        self._heard = place + len(text) if place >= 0 else self._heard
+        return place >= 0
 
     def enter(self):
         self.process.stdin.write(b"\n")
@@ -86,18 +82,21 @@ def test_lerobots_own_feetech_bus_and_so101_arms_take_served_arms_for_arms(lerob
 @pytest.mark.ci
 @pytest.mark.slow
 def test_lerobots_own_bus_follower_and_leader_take_served_arms_for_arms(lerobot, tmp_path):
-    hand = tmp_path / "hand"
-    hand.write_text("middle")
-    with Talk(sys.executable, CLIENTS / "served_koch.py", hand) as arm, serving("koch_leader") as leader:
-        arm.waits_for("ready: ")
-        command = (lerobot, "-u", CLIENTS / "lerobot_client.py", arm.waits_for("\n"), leader, tmp_path)
+    with led("koch", "none", "own") as (arm, tell), serving("koch_leader") as leader:
+
+        def turn_all(share):
+            """Turn each joint so far from its middle towards its end."""
+            for row, (low, high) in enumerate(ENDS):
+                tell(f"{row} {(low + high) / 2 + share * (high - low) / 2}")
+
+        command = (lerobot, "-u", CLIENTS / "lerobot_client.py", arm, leader, tmp_path)
+        turn_all(0.0)
         with Talk(*command, PYTHONPATH=str(CLIENTS / "stubs"), HOME=str(tmp_path)) as client:
             client.waits_for(MIDDLE)
             client.enter()
             client.waits_for(SWEEP)
-            hand.write_text("sweep")
-            time.sleep(SWEEPING)
-            hand.write_text("")
+            for share in (0.9, -0.9, 0.0):
+                turn_all(share)
             client.enter()
             client.waits_for(ENTER_FOR_FILE)  # the leader's
             client.enter()

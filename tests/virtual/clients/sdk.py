@@ -3,18 +3,15 @@
 import sys
 import time
 
-from dynamixel_sdk import GroupSyncWrite, PacketHandler, PortHandler
+from asking import opened
+from dynamixel_sdk import GroupSyncWrite, PacketHandler
 
-port = PortHandler(sys.argv[1])
-assert port.openPort()
-assert port.setBaudRate(1_000_000)
-packets = PacketHandler(1.0)
+port, packets = opened(sys.argv[1]), PacketHandler(1.0)
 
 
 def good(answer):
     *values, result, error = answer
-    assert result == 0, packets.getTxRxResult(result)
-    assert error == 0, packets.getRxPacketError(error)
+    assert (result, error) == (0, 0), packets.getTxRxResult(result) + packets.getRxPacketError(error)
     return values[0] if values else None
 
 
