@@ -11,7 +11,7 @@ Units: rad and N·m, for a linear joint m and N.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from axbridge.config.rig_tables import ServoConfig
@@ -58,21 +58,14 @@ class Servo:
         position = self._number(position, "a position")
         if not clip:
             self._joint.refuse_degrees(position)
-        for joint in (self._joint, *self._joint.siblings):
-            checked = joint.check(scaled(position, joint.multiplier))
-            if checked.value is None:
-                return self._joint.warn(checked.warning, "position")
-            if math.isinf(checked.value):
+        for joint, target in self._accepted("position", lambda one: one.check(scaled(position, one.multiplier))):
+            if math.isinf(target):
                 joint.require("wheel")
-            setpoints = joint.setpoints
-            if not setpoints.enabled:
+            if not joint.setpoints.enabled:
                 joint.switch_on()
-            setpoints.target = checked.value
-            setpoints.torque = setpoints.duty = None
+            joint.setpoints.target = target
+            joint.setpoints.torque = joint.setpoints.duty = None
             joint.remember_request(self._joint, "position", position)
-            if joint is self._joint:
-                joint.warn_clipped("position", checked)
-        return None
 
     def set_velocity(self, velocity: float) -> None:
         """Limit the speed of the approach, or set the speed of velocity control (then signed); 0 holds still.
@@ -83,15 +76,11 @@ class Servo:
         velocity = self._number(velocity, "a velocity")
         # only the request may not be negative: a multiplier turns it
         signed = self._joint.setpoints.endless or velocity >= 0
-        for joint in (self._joint, *self._joint.siblings):
-            checked = checks.velocity(velocity * joint.multiplier, joint.limits.velocity, endless=signed)
-            if checked.value is None:
-                return self._joint.warn(checked.warning, "velocity")
-            joint.setpoints.velocity = checked.value
+        for joint, speed in self._accepted(
+            "velocity", lambda one: checks.velocity(velocity * one.multiplier, one.limits.velocity, endless=signed)
+        ):
+            joint.setpoints.velocity = speed
             joint.remember_request(self._joint, "velocity", velocity)
-            if joint is self._joint:
-                joint.warn_clipped("velocity", checked)
-        return None
 
     def set_acceleration(self, acceleration: float) -> None:
         """Limit the acceleration, rad/s²; -1 = unlimited. NaN and other negative values are refused.
@@ -148,17 +137,13 @@ class Servo:
             BusError: the servo does not answer.
         """
         torque = self._number(torque, "a torque")
-        for joint in (self._joint, *self._joint.siblings):
-            checked = checks.torque(torque * joint.multiplier, joint.setpoints.available_torque)
-            if checked.value is None:
-                return self._joint.warn(checked.warning, "torque")
+        for joint, wanted in self._accepted(
+            "torque", lambda one: checks.torque(torque * one.multiplier, one.setpoints.available_torque)
+        ):
             joint.require("torque")
             if not joint.setpoints.enabled:
                 joint.switch_on()
-            joint.setpoints.torque, joint.setpoints.duty = checked.value, None
-            if not self._joint.siblings:
-                joint.warn_clipped("torque", checked)
-        return None
+            joint.setpoints.torque, joint.setpoints.duty = wanted, None
 
     def set_duty(self, duty: float) -> None:
         """Turn endlessly at a duty of -1..1 from the next step on, open loop, until another command replaces it.
@@ -172,19 +157,13 @@ class Servo:
             BusError: the servo does not answer.
         """
         duty = self._number(duty, "a duty")
-        for joint in (self._joint, *self._joint.siblings):
-            checked = checks.duty(duty * joint.multiplier)
-            if checked.value is None:
-                return self._joint.warn(checked.warning)
+        for joint, share in self._accepted("duty", lambda one: checks.duty(duty * one.multiplier)):
             full = joint.registers("turns by velocity, not by duty").profile.units.full_scale
             joint.require("duty")
             if not joint.setpoints.enabled:
                 joint.switch_on()
-            joint.setpoints.duty = round(checked.value * full) / full  # as the register takes it
+            joint.setpoints.duty = round(share * full) / full  # as the register takes it
             joint.setpoints.torque = None
-            if joint is self._joint:
-                joint.warn_clipped("duty", checked)
-        return None
 
     def set_damping_constant(self, damping: float) -> None:
         """Add damping to the joint as Webots' Brake does, N·m·s/rad; negative values and NaN are refused.
@@ -284,6 +263,17 @@ class Servo:
         """A set-point for a robot that takes some, as a float."""
         self._joint.connection.refuse_closed()
         return checks.number(value, what)
+
+    def _accepted(self, command: str, check: Callable[[Joint], checks.Checked]) -> Iterator[tuple[Joint, float]]:
+        """This joint and those coupled with it, each with its value; says what is clipped here, or refused."""
+        for joint in (self._joint, *self._joint.siblings):
+            checked = check(joint)
+            if checked.value is None:
+                self._joint.warn(checked.warning, command)
+                return
+            yield joint, checked.value
+            if joint is self._joint:
+                joint.warn_clipped(command, checked)
 
     # ---- set-points and limits
 
