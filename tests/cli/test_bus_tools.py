@@ -269,6 +269,29 @@ def test_words_are_not_broken_at_the_edge_of_a_terminal(monkeypatch, width, line
     assert wrapped(text, "  ") == f"  {text}"
 
 
+@pytest.mark.parametrize(("mass", "causes"), [(1.0, False), (1.6, True)])
+def test_monitor_names_why_a_servo_that_somebody_else_has_told_to_hold_does_not_do_as_its_model(
+    tmp_path, capsys, mass, causes
+):
+    rig = axbridge.Rig.load("bench_arm")
+    heavier = re.sub(r'mass value="([\d.]+)"', lambda found: f'mass value="{mass * float(found[1])}"', rig.urdf_text())
+    (tmp_path / "bench_arm.urdf").write_text(heavier)
+    (tmp_path / "arm.toml").write_bytes(rig.path.read_bytes())
+    with serving(str(tmp_path / "arm.toml"), "--model", "lima2009") as port:
+        with SerialBus(port) as bus:
+            bus.write(1, 30, (512 + 200).to_bytes(2, "little"))  # the goal; that switches it on
+        watch = ["monitor", "--rig", "bench_arm", "--model", "lima2009", "--port", port, "--duration", "4"]
+        run_arguments(watch if causes else [*watch, "--json"])
+        said = capsys.readouterr().out
+        if causes:
+            assert re.match(r" +\d\.\d s  shoulder: extra load \(look what it carries", said)
+        else:
+            assert json.loads(said)["causes"] == []
+        with SerialBus(port) as bus:
+            assert bus.read(1, 24, 12).data[:1] == b"\1"
+            assert bus.read(1, 30, 2).data == (712).to_bytes(2, "little")  # nothing was written
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -280,6 +303,7 @@ def test_words_are_not_broken_at_the_edge_of_a_terminal(monkeypatch, width, line
         (("servo", "torque", "1", "maybe"), 2),
         (("scan", "--ids", "9-1"), 2),
         (("scan", "--baud", "fast"), 2),
+        (("monitor", "--model", "lima2009"), 2),  # of which robot?
     ],
 )
 def test_mistakes_are_one_or_two_lines(line, capsys, arguments, code):

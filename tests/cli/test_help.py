@@ -184,6 +184,18 @@ def test_servo_info_has_units_beside_the_counts(capsys):
     assert rows["max_voltage_limit"][1:] == ["14", "V"]
 
 
+def test_a_dry_run_draws_the_experiment_and_opens_no_port(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    typed = ["record", "step", "--rig", "bench_arm", "--backend", "real", "--port", "/dev/none", "--dry-run"]
+    typed += ["--angle", "45", "--out", "out/my.mcap"]
+    assert run(typed) == 0
+    assert "no servo moved" in capsys.readouterr().err
+    assert (tmp_path / "out" / "my.png").read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in tmp_path.rglob("*.mcap")] == []
+    assert run(typed) == 2  # the picture is there
+    assert run([*typed, "--force", "--angle", "500"]) == 2
+
+
 def test_the_rig_may_come_from_the_environment(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("AXBRIDGE_RIG", "bioloid")
     made = tmp_path / "knee.mcap"

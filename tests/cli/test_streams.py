@@ -107,7 +107,7 @@ def test_a_name_that_looks_like_markup_is_a_name_in_the_live_table():
     with PtyLine((1,)) as line, SerialBus(line.port) as bus:
         bus.latency = 0.1  # a busy machine may keep the responder waiting
         cycle = Cycle(bus, [CycleServo("[/red]", 1)])
-        table = monitor._table([cycle], [cycle.receive()], {})
+        table = monitor._table([cycle], [cycle.receive()], {}, ["[/red]: blocked"])
     console = Console(file=StringIO(), width=200)
     console.print(table)
-    assert console.file.getvalue().count("[/red]") == 1
+    assert console.file.getvalue().count("[/red]") == 2

@@ -6,9 +6,13 @@ import re
 import pytest
 
 import axbridge
+from axbridge.bus.cycle import Cycle, CycleServo
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.model import PredictionParams
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
+from axbridge.robot.backend import open_sim
+from axbridge.robot.twin.passive_twin import PassiveTwin
 from axbridge.robot.twin.residuals import REMEDIES, Allowance, Residuals, allowance
 from axbridge.state import ServoState
 from tests.support.hand import led
@@ -82,6 +86,33 @@ def test_a_cause_is_named_within_a_second(heavy, rig, difference, cause):
 @pytest.mark.parametrize(("rig", "seconds"), [("bench_arm", 9.0), ("koch", 5.0), ("head_gripper", 3.0)])
 def test_the_right_model_raises_no_alarm(rig, seconds):
     assert alarms(rig, seconds, rig, seed=7) == []
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+@pytest.mark.parametrize(
+    ("name", "servo", "address", "goal"),
+    [("bench_arm", "shoulder", 30, b"\xc8\2"), ("koch", "shoulder_lift", 116, b"\xf4\x09\0\0")],
+)
+@pytest.mark.slow
+def test_an_onlooker_names_an_extra_load_of_servos_that_somebody_else_commands(
+    heavy, name, servo, address, goal, factor
+):
+    rig = Rig.load(name)
+    sim = open_sim(Rig.load(heavy(factor, name)))
+    bus = sim.buses["main"]
+    known = [CycleServo(one.name, one.id, protocol=PROTOCOLS[rig.profile_of(one).protocol]) for one in rig.servos]
+    cycle, id_ = Cycle(bus, known), next(one.id for one in rig.servos if one.name == servo)
+    bus.write(id_, cycle.servos_by_name[servo].protocol.torque_enable, b"\1")
+    bus.write(id_, address, goal)
+    twin, found = PassiveTwin(rig, {"main": bus}), []
+    for _ in range(100):
+        found += twin.update(bus.clock.now(), cycle.receive().states)
+        bus.clock.sleep_until(bus.clock.now() + 0.02)
+    assert bus.read(id_, address, len(goal)).data == goal  # nothing was written
+    twin.close()
+    sim.close()
+    assert {cause for cause, _ in found} == ({"extra load"} if factor > 1 else set())
+    assert {one for _, one in found} <= {servo}
 
 
 def test_a_model_that_is_a_little_off_in_all_motion_is_called_stale_once_and_nothing_else():

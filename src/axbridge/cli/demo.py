@@ -58,6 +58,7 @@ def demo(
     engine: EngineOption = None,
     port: PortOption = None,
     seed: SeedOption = 0,
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -84,6 +85,8 @@ def demo(
             hardware = serving(rig, *options) if port is None else nullcontext(port)
             form, document, lines = _demo_arm(loaded, rig, out, port, hardware, seed, quiet=json)
     report(form, document, lines, json=json)
+    if open_:
+        typer.launch(str((out / "report.html").resolve()))
 
 
 _Outcome = tuple[str, dict[str, Any], list[str]]  # the name of a document, the document, and the same for people

@@ -1,11 +1,13 @@
-"""`axbridge monitor`: all servos of a line, live."""
+"""`axbridge monitor`: all servos, live; beside their model also what is wrong with them."""
 
 from __future__ import annotations
 
 import math
 import sys
 import time
-from contextlib import ExitStack
+from collections import deque
+from collections.abc import Iterable
+from contextlib import ExitStack, closing
 from typing import Annotated, Any
 
 from rich.live import Live
@@ -19,15 +21,19 @@ from axbridge.bus.stats import wire_time
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
 from axbridge.cli.exit import Terminated
 from axbridge.cli.off import buses_of
-from axbridge.cli.options import BaudOption, JsonOption, PortOption, shared
+from axbridge.cli.options import BaudOption, EngineOption, JsonOption, PortOption, shared
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, RigError, UsageError
+from axbridge.robot.open import with_usual_engine
+from axbridge.robot.twin.passive_twin import PassiveTwin
+from axbridge.robot.twin.residuals import REMEDIES
 
 _PERIOD = 0.02  # s: 50 Hz
 _REDRAW = 0.2  # s
 _COLUMNS = ("servo", "id", "position", "speed", "load", "V", "°C", "torque limit", "errors", "loss")
 _TEXTS = {"servo", "errors"}
+_LATEST = 5  # causes below the table
 _HOT, _LOSSY = 65, 0.001  # °C, share: what is worse is coloured
 
 
@@ -35,15 +41,22 @@ _HOT, _LOSSY = 65, 0.001  # °C, share: what is worse is coloured
 def monitor(
     port: PortOption = None,
     rig: Annotated[str | None, shared("--rig", "Read its servos.")] = None,
+    model: Annotated[str | None, shared("--model", "Simulate the rig with it, and print why servos differ.")] = None,
+    engine: EngineOption = None,
     baud: BaudOption = 1_000_000,
     duration: Annotated[float, shared("--duration", "0: until Ctrl-C.", min=0.0)] = 0.0,
     json: JsonOption = False,
 ) -> int:
     """Read all servos of a line 50 times a second and show them in a table. It writes nothing to them.
 
-    In a pipe or with --json it prints one table after --duration (default: 1 s). The exit code is 3 if a servo does not
-    answer.
+    With --model it simulates the goals in the servos' registers and prints a line for each reason why a servo differs
+    from its model.
+
+    In a pipe or with --json it prints one table after --duration (default: 1 s). With --model it prints each reason to
+    a pipe at once, until Ctrl-C. The exit code is 3 if a servo does not answer.
     """
+    if model is not None and rig is None:
+        raise UsageError("--model needs the robot that it is simulated on", "add --rig")
     with ExitStack() as stack:
         cycles = []
         for expected in buses_of(port, rig, baud):
@@ -57,25 +70,69 @@ def monitor(
             cycles.append(Cycle(bus, servos))
         live = sys.stdout.isatty() and not json
         scales = _scales(rig)
-        results = _watch(cycles, scales, duration or (math.inf if live else 1.0), live=live)
+        causes = _Causes(live=live, quiet=json)
+        if model is not None and rig is not None:
+            with progress("building the simulation", quiet=json):
+                causes.twin = stack.enter_context(closing(_twin_of(rig, model, engine, cycles)))
+        for_ever = live or (causes.twin is not None and not json)
+        results = _watch(cycles, scales, causes, duration or (0.0 if for_ever else 1.0), live=live)
     if json:
-        emit_json("monitor-1", {"lines": [_document(*pair) for pair in zip(cycles, results, strict=True)]})
+        lines = [_document(cycle, result) for cycle, result in zip(cycles, results, strict=True)]
+        emit_json("monitor-1", {"lines": lines} | ({} if model is None else {"causes": causes.found}))
     elif not live:
         _print_plain(cycles, results, scales)
     return HARDWARE if any(result.faults for result in results) else DONE
 
 
-def _watch(cycles: list[Cycle], scales: _Scales, seconds: float, *, live: bool) -> list[CycleResult]:
+class _Causes:
+    """What a twin has named.
+
+    Attributes:
+        twin: Of the servos; None = none.
+        found: All of it: time, servo and cause.
+        latest: The last few, in words.
+    """
+
+    def __init__(self, *, live: bool, quiet: bool) -> None:
+        self.twin: PassiveTwin | None = None
+        self.found: list[dict[str, Any]] = []
+        self.latest: deque[str] = deque(maxlen=_LATEST)
+        self._said = not (live or quiet)
+        self._begun = time.monotonic()
+
+    def look(self, results: list[CycleResult]) -> None:
+        """Take a cycle of each line in."""
+        if self.twin is None:
+            return
+        states = {name: state for result in results for name, state in result.states.items()}
+        for cause, name in self.twin.update(time.monotonic(), states):
+            passed = time.monotonic() - self._begun
+            self.found.append({"time": passed, "servo": name, "cause": cause})
+            self.latest.append(f"{passed:7.1f} s  {name}: {cause} ({REMEDIES[cause]})")
+            if self._said:
+                print(self.latest[-1], flush=True)
+
+
+def _twin_of(rig: str, model: str, engine: str | None, cycles: list[Cycle]) -> PassiveTwin:
+    loaded = with_usual_engine(Rig.load(rig), engine).with_model(model)
+    if loaded.world is None:
+        raise RigError(loaded.path, "world", "there is no body to simulate", 'add [world] urdf = "…"')
+    lines = [bus.name for bus in loaded.buses]  # in the order of their cycles
+    return PassiveTwin(loaded, {name: cycle.bus for name, cycle in zip(lines, cycles, strict=True)})
+
+
+def _watch(cycles: list[Cycle], scales: _Scales, causes: _Causes, seconds: float, *, live: bool) -> list[CycleResult]:
     results: list[CycleResult] = []
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds if seconds else math.inf
     due = drawn = time.monotonic()
     with Live(transient=False, auto_refresh=False) if live else ExitStack() as screen:
         try:
             while not results or time.monotonic() < end:
                 results = [cycle.receive() for cycle in cycles]
+                causes.look(results)
                 if isinstance(screen, Live) and time.monotonic() - drawn > _REDRAW:
                     drawn = time.monotonic()
-                    screen.update(_table(cycles, results, scales), refresh=True)
+                    screen.update(_table(cycles, results, scales, causes.latest), refresh=True)
                 due = max(due + _PERIOD, time.monotonic())
                 time.sleep(max(due - time.monotonic(), 0))
         except KeyboardInterrupt as end:
@@ -160,11 +217,11 @@ def _caption(cycle: Cycle, result: CycleResult) -> str:
     )
 
 
-def _table(cycles: list[Cycle], results: list[CycleResult], scales: _Scales) -> Table:
+def _table(cycles: list[Cycle], results: list[CycleResult], scales: _Scales, causes: Iterable[str]) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), caption_justify="left", header_style="bold underline")
     for name in _columns(scales):  # as narrow as it goes: 18 servos fit on 80 x 24
         table.add_column(name.replace(" ", "\n"), no_wrap=True, justify="left" if name in _TEXTS else "right")
-    table.caption = Text("\n".join(_caption(*pair) for pair in zip(cycles, results, strict=True)))
+    table.caption = Text("\n".join((*(_caption(*pair) for pair in zip(cycles, results, strict=True)), *causes)))
     for cycle, result in zip(cycles, results, strict=True):
         for row, wrong in _rows(cycle, result, scales):
             table.add_row(*(Text(cell, "bold red" if place in wrong else "") for place, cell in enumerate(row)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,8 @@ from axbridge.cli import options as opt
 from axbridge.cli.app import app, note, report
 from axbridge.cli.exit import interruptible
 from axbridge.cli.progress import progress
+from axbridge.comparison.comparison import following
+from axbridge.comparison.png import write_png
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError, nearest
 from axbridge.files import check_new
@@ -41,7 +44,9 @@ def record(
     out: Annotated[Path | None, opt.shared("--out", "Default: EXPERIMENT.mcap.", metavar="FILE.mcap")] = None,
     angle: Annotated[
         list[float] | None,
-        typer.Option("--angle", help="Of steps and falls (repeat), or of a periodic motion to each side, degrees."),
+        typer.Option(
+            "--angle", "--amplitude", help="Of steps and falls (repeat), or of a periodic motion to each side, degrees."
+        ),
     ] = None,
     speed: Annotated[float, typer.Option(help="Highest speed of steps, °/s; 0: no limit.")] = 0.0,
     period: Annotated[float, opt.shared("--period", "Of a sine.")] = 4.0,
@@ -54,6 +59,9 @@ def record(
         str | None,
         typer.Option("--tick", metavar="TIME", help="Control period, such as 10ms; default: that of the rig."),
     ] = None,
+    dry: Annotated[
+        bool, typer.Option("--dry-run", help="Move nothing: try it on the simulator, and draw that into FILE.png.")
+    ] = False,
     seed: opt.SeedOption = 0,
     force: opt.ForceOption = False,
     json: opt.JsonOption = False,
@@ -68,7 +76,7 @@ def record(
     period_ms = None if tick is None else 1e3 * opt.short_time("--tick", tick)
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     servo = servo and opt.servo_of(loaded, servo).name
-    if loaded.comes_along and loaded.name == "bench_arm" and backend != "sim" and not _is_virtual(port):
+    if loaded.comes_along and loaded.name == "bench_arm" and backend != "sim" and not (dry or _is_virtual(port)):
         note("rig bench_arm swings a bar; a servo that carries nothing is rig bare_horn")
     chosen = Options()
     options = Options(
@@ -82,14 +90,22 @@ def record(
         duties=tuple(duty) if duty else chosen.duties,
         source=open_recording(source) if source is not None else None,
     )
-    target = opt.named_mcap(out) or Path(f"{experiment}.mcap")
+    target = (out if dry else opt.named_mcap(out)) or Path(f"{experiment}.mcap")
     if experiment == "protocol":
         jobs = [(name, target.with_name(f"{target.stem}-{label}.mcap"), o) for label, name, o in PROTOCOL]
     else:
         jobs = [(experiment, target, options)]
+    if dry:
+        jobs = [(name, path.with_suffix(".png"), job) for name, path, job in jobs]
     check_new(*(path for _, path, _ in jobs), force=force, sources=(source,))
+    for name, picture, job in jobs if dry else ():
+        with tempfile.TemporaryDirectory() as folder, progress("trying it on the simulator", quiet=json) as show:
+            tried = Path(folder, f"{name}.mcap")
+            recorded(loaded, name, tried, job, servo=servo, tick_ms=period_ms, seed=seed, progress=show)
+            write_png(following(open_recording(tried)), picture)
+        note(f"dry run: no servo moved; what it would do is drawn in {picture}")
     written = []
-    for name, path, job in jobs:
+    for name, path, job in () if dry else jobs:
         with interruptible(path, loaded), progress("opening the robot", quiet=json) as show:
             done = recorded(
                 loaded, name, path, job, backend=backend, port=port, servo=servo, tick_ms=period_ms, seed=seed,
