@@ -1,0 +1,137 @@
+"""Frames: published ones byte for byte, and answers that are found whatever else is on the line."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from axbridge.bus.protocols import v1, v2
+from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.protocols.packet import BROADCAST, Packet
+from axbridge.config.instructions import Instruction
+from axbridge.errors import UsageError
+
+IDS = st.integers(0, v2.MAX_ID)
+LIKE_HEADERS = st.lists(st.sampled_from([b"\xff", b"\xfd", b"\xff\xff\xfd", b"\0", b"\x01"]), max_size=20).map(b"".join)
+DATA = st.one_of(st.binary(max_size=40), LIKE_HEADERS)
+BOTH = pytest.mark.parametrize("protocol", [PROTOCOLS[1], PROTOCOLS[2]], ids=["1.0", "2.0"])
+JUNK = st.binary(max_size=12).filter(lambda data: b"\xff" not in data)
+
+
+def search(protocol, heard, id_, length, *, echo=False, refusable=True):
+    """What is found of the answer to a READ."""
+    return protocol.find_answer(
+        heard, protocol.read_frame(id_, 36, length), id_, length, echo=echo, refusable=refusable
+    )
+
+
+@pytest.mark.parametrize(
+    ("packet", "frame"),
+    [  # e-manual, "Protocol 2.0"; those of 1.0 are in tests/virtual
+        (v2.encode(1, Instruction.PING), "FF FF FD 00 01 03 00 01 19 4E"),
+        (v2.encode_status(1, 0, bytes((6, 4, 38))), "FF FF FD 00 01 07 00 55 00 06 04 26 65 5D"),
+        (
+            v2.encode(BROADCAST, Instruction.SYNC_READ, v2.sync_read_params(132, 4, (1, 2))),
+            "FF FF FD 00 FE 09 00 82 84 00 04 00 01 02 CE FA",
+        ),
+        (v2.encode(1, Instruction.CLEAR, b"\x01DXL\x22"), "FF FF FD 00 01 08 00 10 01 44 58 4C 22 B1 DC"),
+    ],
+    ids=["ping", "its answer", "sync read", "clear"],
+)
+def test_published_packets_are_built_byte_for_byte(packet, frame):
+    assert packet == bytes.fromhex(frame)
+
+
+@BOTH
+@given(id_=IDS, data=st.binary(max_size=20), before=JUNK, after=JUNK)
+def test_an_answer_is_found_between_junk(protocol, id_, data, before, after):
+    raw = protocol.encode_status(id_, 0, data)
+    found = search(protocol, before + raw + after, id_, len(data))
+    if found.packet is None:  # one byte behind it may make it look like a longer, damaged one
+        assert v1.may_be_longer(raw, after[:2])
+    else:
+        assert (found.packet.params, found.rest) == (data, before + after)
+
+
+@BOTH
+@given(id_=IDS, data=st.binary(max_size=20), late=st.binary(max_size=20))
+def test_an_answer_counts_whatever_packet_is_behind_it(protocol, id_, data, late):
+    behind = protocol.encode_status(id_, 0, late)
+    found = search(protocol, protocol.encode_status(id_, 0, data) + behind, id_, len(data))
+    assert (found.packet.params, found.rest) == (data, behind)
+
+
+@BOTH
+@given(id_=IDS, data=st.binary(min_size=1, max_size=20), stray=st.integers(0, 255), draw=st.data())
+def test_no_changed_byte_and_no_stray_one_passes(protocol, id_, data, stray, draw):
+    raw = protocol.encode_status(id_, 0, data)
+    at = draw.draw(st.integers(0, len(raw) - 1))
+    if raw[at] != stray:
+        assert search(protocol, raw[:at] + bytes((stray,)) + raw[at + 1 :], id_, len(data)).packet is None
+    for more in (stray, raw[-1]) if at >= 4 else ():  # the last one has the right sum
+        found = search(protocol, raw[:at] + bytes((more,)) + raw[at:], id_, len(data))
+        assert found.packet is None or found.packet.params == data
+
+
+@BOTH
+@given(id_=IDS, length=st.integers(1, 4), echo=st.booleans())
+def test_an_echo_alone_is_never_an_answer(protocol, id_, length, echo):
+    question = protocol.read_frame(id_, 36, length)
+    assert search(protocol, question, id_, length, echo=echo).packet is None
+
+
+@BOTH
+def test_another_servos_answer_or_another_length_is_not_taken_and_a_refusal_only_if_none_is_owed(protocol):
+    for who, params in ((2, b"\x01\x02"), (1, b"\x01\x02\x03"), (1, b"")):
+        assert search(protocol, protocol.encode_status(who, 0, params), 1, 2).packet is None
+    refusal = protocol.encode_status(1, 4 if protocol.version == 2 else 8)
+    assert search(protocol, refusal, 1, 2).packet
+    assert not search(protocol, refusal, 1, 2, refusable=False).packet
+    alarm = protocol.encode_status(1, v2.ALERT if protocol.version == 2 else 0x20)  # of something else
+    assert not search(protocol, alarm, 1, 2).packet
+
+
+@given(st.lists(st.tuples(IDS, st.binary(min_size=4, max_size=4)), min_size=1, max_size=5), st.data())
+def test_a_damaged_fast_answer_gives_the_servos_before_the_damage(parts, data):
+    blocks = [v2.Block(id_, 0, block) for id_, block in parts]
+    frame = bytearray(v2.encode_fast_status(blocks))
+    (packet,) = v2.Decoder().feed(frame)
+    assert v2.fast_blocks(packet, [4] * len(blocks)) == blocks
+    place = data.draw(st.integers(8, len(frame) - 1))
+    frame[place] ^= 1 << data.draw(st.integers(0, 7))
+    (packet,) = v2.Decoder().feed(frame)
+    assert not packet.intact
+    assert v2.fast_blocks(packet, [4] * len(blocks)) == blocks[: (place - 8) // 8]
+
+
+@given(st.binary(max_size=60), IDS, st.sampled_from(list(Instruction)), DATA, st.lists(st.integers(1, 9), max_size=40))
+def test_packets_come_back_however_they_are_cut_and_whatever_was_before(junk, id_, code, params, cuts):
+    frame = v2.encode(id_, code, params)
+    stream = b"\xff\xfd" + frame + v2.encode_status(id_, 0x83, params)
+    decoder, packets, sizes = v2.Decoder(), [], []
+    decoder.feed(junk)
+    decoder.reset()
+    for cut in [*cuts, len(stream)]:
+        packets += decoder.feed(stream[:cut])
+        sizes += decoder.sizes
+        stream = stream[cut:]
+    assert packets == [Packet(id_, code, params), Packet(id_, 0x83, params, status=True)]
+    assert (sizes[0], decoder.pending, decoder.skipped) == (len(frame), 0, len(junk) + 2)
+    assert decoder.fed == decoder.skipped + sum(sizes)
+
+
+def test_a_header_without_an_end_is_given_up_for_the_next_one():
+    for lost in ("ff ff fd 00 ff", "ff ff fd 00 01 02 00", "ff ff fd 00 01 ff ff", "ff ff"):
+        heard = bytes.fromhex(lost) + v2.encode(1, Instruction.PING)
+        assert v2.Decoder().feed(heard) == [Packet(1, Instruction.PING, b"")]
+
+
+@pytest.mark.parametrize(("id_", "params"), [(-1, b""), (253, b""), (255, b""), (1, bytes(1022))])
+def test_ids_that_no_servo_may_have_and_packets_longer_than_any_buffer_are_refused(id_, params):
+    with pytest.raises(UsageError, match=r"neither 0\.\.252 nor 254|at most 1021"):
+        v2.encode(id_, Instruction.WRITE, params)
+
+
+def test_blocks_that_do_not_fit_are_none():
+    assert v2.sync_write_blocks(b"\x74\0\4\0\1\2\3") == {}
+    assert v2.bulk_read_requests(b"\1\2\3") == []
+    assert v2.bulk_write_blocks(b"\1\x74\0\4\0abcd\2\x41\0\1\0") == [(1, 116, b"abcd")]
