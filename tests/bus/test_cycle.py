@@ -1,15 +1,19 @@
+"""A control cycle on a line of AX-12s, and on one whose servos speak both protocols."""
+
 import time
 
 import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import wire_time
-from axbridge.errors import BusTimeout, ErrorFlag, PortError
+from axbridge.errors import BusTimeout, ErrorFlag, HardwareError
 from tests.support.pty_line import PtyLine
 
 SERVOS = [CycleServo("hip", 1), CycleServo("knee", 2), CycleServo("ankle", 3)]
+X = {"protocol": SECOND, "goal_range": (0, 4095)}
 
 
 @pytest.fixture
@@ -25,25 +29,37 @@ def cycle(line):
         yield Cycle(bus, SERVOS)
 
 
-def test_one_cycle_sends_all_goals_and_reads_all_states(line, cycle):
-    result = cycle.exchange({"hip": Goal(100, 50), "knee": Goal(200, 60)})
-    assert set(result.states) == {"hip", "knee", "ankle"}
-    assert result.states["hip"].position == 501
-    assert result.states["hip"].voltage == 121
-    assert not result.faults
-    assert line.tables[1][30:34] == bytes((100, 0, 50, 0))
-    assert line.tables[2][30:34] == bytes((200, 0, 60, 0))
-    assert line.tables[3][24] == 0  # no goal, no torque
+@pytest.fixture
+def mixed():
+    with PtyLine({1: "xl330-m288", 2: "xl430-w250", 3: "ax-12a"}) as line, SerialBus(line.port) as bus:
+        for id_ in (1, 2, 3):
+            line.set(id_, torque_enable=1)
+        bus.latency = 0.1
+        yield line, Cycle(bus, [CycleServo("wrist", 1, **X), CycleServo("elbow", 2, **X), CycleServo("head", 3)])
 
 
-def test_goals_beyond_a_limit_are_clipped_before_they_leave(line):
+def test_each_servo_gets_goals_and_gives_samples_in_its_own_registers(mixed):
+    line, cycle = mixed
+    line.set(1, present_position=3000, present_velocity=-7)
+    line.set(3, present_position=400)
+    result = cycle.exchange({"wrist": Goal(2100, 50), "elbow": Goal(9999, 0, 442), "head": Goal(512, 100)})
+    assert result.faults == {}
+    positions = {name: state.position for name, state in result.states.items()}
+    assert positions == {"wrist": 3000, "elbow": 2048, "head": 400}
+    wrist = result.states["wrist"]
+    assert (wrist.speed, wrist.voltage, wrist.temperature, wrist.torque_limit) == (-7, 50, 43, None)
+    assert (line[1].table["goal_position"], line[1].table["profile_velocity"]) == (2100, 50)
+    assert (line[2].table["goal_position"], line[2].table["goal_pwm"]) == (4095, 442)
+    assert (line[3].table["goal_position"], line[3].table["moving_speed"]) == (512, 100)
+
+
+def test_goals_beyond_a_limit_are_clipped_before_they_leave_and_who_gets_none_gets_no_torque(line):
     with SerialBus(line.port) as bus:
-        cycle = Cycle(bus, [CycleServo("hip", 1, goal_range=(300, 700), top_speed=100, top_torque=500)])
-        cycle.send({"hip": Goal(5, 0, 1023)})
-        cycle.receive()
-    assert int.from_bytes(line.tables[1][30:32], "little") == 300
-    assert int.from_bytes(line.tables[1][32:34], "little") == 100  # 0 would mean as fast as it can
-    assert int.from_bytes(line.tables[1][34:36], "little") == 500
+        cycle = Cycle(bus, [CycleServo("hip", 1, goal_range=(300, 700), top_speed=100, top_torque=500), *SERVOS[1:]])
+        cycle.exchange({"hip": Goal(5, 0, 1023)})  # speed 0 would mean as fast as it can
+    words = [int.from_bytes(line.tables[1][at : at + 2], "little") for at in (30, 32, 34)]
+    assert words == [300, 100, 500]
+    assert (line.tables[1][24], line.tables[2][24]) == (1, 0)
 
 
 def test_torque_limit_is_written_only_when_it_changed(line, cycle):
@@ -53,32 +69,25 @@ def test_torque_limit_is_written_only_when_it_changed(line, cycle):
     assert len(packets) == 2
 
 
-def test_a_missing_servo_costs_the_others_nothing_and_is_welcomed_back(line, cycle):
+def test_a_missing_servo_costs_the_others_nothing_gets_no_goals_and_is_welcomed_back(line, cycle):
     line.deaf.add(2)
     events = []
     for _ in range(20):
-        result = cycle.exchange({})
+        result = cycle.exchange({"knee": Goal(900, 0)})
         events += result.events
         assert set(result.states) == {"hip", "ankle"}
         assert isinstance(result.faults["knee"], BusTimeout)
     assert [event.kind for event in events] == ["missing"]
-    asked = sum(1 for heard in line.heard if heard[0] == 2)
+    asked = [heard[0] for heard in line.heard].count(2)
     assert asked < 10  # after two losses it was left alone for a while, longer each time
-    line.deaf.clear()
-    patience = time.monotonic() + 10.0
-    while "knee" not in (result := cycle.receive()).states:
-        assert time.monotonic() < patience
-    assert [event.kind for event in result.events] == ["returned"]
-
-
-def test_a_missing_servo_gets_no_goals(line, cycle):
-    line.deaf.add(2)
-    for _ in range(3):
-        cycle.exchange({"knee": Goal(900, 0)})
     line.deaf.clear()
     cycle.send({"knee": Goal(900, 0)})
     cycle.bus.ping(1)
     assert line.tables[2][24] == 0
+    patience = time.monotonic() + 10.0
+    while "knee" not in (result := cycle.receive()).states:
+        assert time.monotonic() < patience
+    assert [event.kind for event in result.events] == ["returned"]
 
 
 def test_error_flags_come_with_the_state_and_once_as_an_event(line, cycle):
@@ -93,20 +102,7 @@ def test_the_torque_limit_rotates_through_the_servos(line, cycle):
     line.tables[2][34:36] = b"\0\0"  # an overload shutdown
     for _ in range(3):
         result = cycle.receive()
-    assert {name: state.torque_limit for name, state in result.states.items()} == {
-        "hip": 1023,
-        "knee": 0,
-        "ankle": 1023,
-    }
-
-
-def test_a_lost_port_is_a_fault_of_every_servo_and_no_exception(line, cycle):
-    cycle.exchange({})
-    line.unplug()
-    for _ in range(3):
-        result = cycle.exchange({"hip": Goal(1, 1)})
-        assert not result.states
-        assert all(isinstance(error, PortError) for error in result.faults.values())
+    assert [state.torque_limit for state in result.states.values()] == [1023, 0, 1023]
 
 
 def test_a_soft_start_raises_the_torque_limit_step_by_step(line, cycle):
@@ -119,5 +115,30 @@ def test_a_soft_start_raises_the_torque_limit_step_by_step(line, cycle):
     assert seen == sorted(seen)
 
 
-def test_the_wire_limit_of_eighteen_servos_is_187_hz():
+def test_a_soft_start_raises_the_duty_that_an_x_servo_may_give(mixed):
+    line, cycle = mixed
+    cycle.soften(["wrist", "head"], 60.0)
+    for id_ in (1, 3):  # nobody answers a SYNC_WRITE
+        cycle.bus.ping(id_)
+    assert (line[1].table["goal_pwm"], line[3].table["torque_limit"]) == (88, 102)
+
+
+def test_an_x_servo_that_shuts_itself_down_is_named_once_and_gets_no_goals(mixed):
+    line, cycle = mixed
+    goals = {"wrist": Goal(2100, 50), "elbow": Goal(2000, 0), "head": Goal(512, 100)}
+    cycle.exchange(goals)
+    line[1].overload(0.0)
+    (event,) = cycle.exchange(goals).events
+    assert (event.kind, event.name, event.flags) == ("fault", "wrist", HardwareError.OVERLOAD)
+    assert cycle.withheld == {"wrist"}
+    line[1].table["goal_position"] = 7
+    result = cycle.exchange(goals)
+    assert result.events == ()
+    assert result.states["wrist"].error == HardwareError.OVERLOAD
+    assert line[1].table["goal_position"] == 7
+
+
+def test_the_wire_limit_is_the_time_of_the_bytes():
     assert 1 / wire_time([FIRST] * 18) == pytest.approx(187, abs=1)
+    there, asked, answered = 14 + 6 * 9, 14 + 6, 8 + 6 * (1 + 1 + 23 + 2)
+    assert wire_time([SECOND] * 6) == pytest.approx((there + asked + answered) * 10e-6 + 22e-6)

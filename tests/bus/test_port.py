@@ -1,3 +1,4 @@
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -6,6 +7,7 @@ from dynamixel_sdk import COMM_SUCCESS, PacketHandler
 from axbridge.bus import port as port_module
 from axbridge.bus.port import Port, check_sdk
 from axbridge.bus.port_name import Adapter, find_port, identify_adapter
+from axbridge.bus.serial import SerialBus
 from axbridge.errors import PortError
 from tests.support.pty_line import PtyLine
 
@@ -33,62 +35,69 @@ def test_dynamixel_sdks_own_packet_handler_works_on_the_port(line, port):
     assert line.tables[1][25] == 1
 
 
-def test_the_low_latency_mode_that_a_pty_refuses_does_not_matter(port):
-    assert not port.low_latency
-    assert port.adapter.kind == "pty"
-
-
-def test_an_old_dynamixel_sdk_is_refused_with_the_command_that_repairs_it(monkeypatch):
-    monkeypatch.setattr(
-        port_module, "metadata", SimpleNamespace(distribution=lambda _: SimpleNamespace(version="3.7.31", files=()))
-    )
-    with pytest.raises(PortError, match="too old.*\n.*pip install"):
-        check_sdk("/dev/ttyUSB0")
-
-
-def test_an_overwritten_dynamixel_sdk_is_refused(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("version", "size", "words"),
+    [("3.7.31", None, "too old"), ("4.1.0", 5000, "overwritten by another package")],
+)
+def test_an_old_or_overwritten_dynamixel_sdk_is_refused_with_the_command_that_repairs_it(
+    monkeypatch, tmp_path, version, size, words
+):
     copy = tmp_path / "port_handler.py"
     copy.write_text("# an old copy\n")
-    file = SimpleNamespace(name="port_handler.py", size=5000, locate=lambda: copy)
-    fake = SimpleNamespace(version="4.1.0", files=(file,))
+    files = [SimpleNamespace(name="port_handler.py", size=size, locate=lambda: copy)]
+    fake = SimpleNamespace(version=version, files=files)
     monkeypatch.setattr(port_module, "metadata", SimpleNamespace(distribution=lambda _: fake))
-    with pytest.raises(PortError, match="overwritten by another package"):
+    with pytest.raises(PortError, match=f"{words}.*\n.*pip install"):
         check_sdk("/dev/ttyUSB0")
 
 
-def test_the_latency_timer_of_an_ftdi_adapter_is_found_and_allowed_for(tmp_path):
+def test_adapters_are_told_apart_and_the_latency_timer_of_an_ftdi_is_allowed_for(tmp_path):
     file = tmp_path / "ttyUSB0" / "device" / "latency_timer"
     file.parent.mkdir(parents=True)
     file.write_text("16\n")
     adapter = identify_adapter("/dev/ttyUSB0", tmp_path)
-    assert adapter == Adapter("/dev/ttyUSB0", "ftdi", 16, file)
-    assert adapter.latency == pytest.approx(0.020)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("/dev/ttyACM0", "cdc"), ("/dev/ttyS4", "uart"), ("socket://robot:4000", "remote"), ("/dev/pts/3", "pty")],
-)
-def test_adapters_are_told_apart(tmp_path, name, kind):
-    assert identify_adapter(name, tmp_path).kind == kind
+    assert (adapter, adapter.latency) == (Adapter("/dev/ttyUSB0", "ftdi", 16, file), pytest.approx(0.020))
+    names = {"/dev/ttyACM0": "cdc", "/dev/ttyS4": "uart", "socket://robot:4000": "remote", "/dev/pts/3": "pty"}
+    assert {name: identify_adapter(name, tmp_path).kind for name in names} == names
 
 
 @pytest.mark.parametrize(
     ("connected", "chosen"),
     [
-        ([(0x0403, "/dev/ttyUSB0"), (0x1546, "/dev/ttyACM0")], "/dev/ttyUSB0"),
+        ([(0x0403, "/dev/ttyUSB0"), (0x1546, "/dev/ttyACM0")], "/dev/ttyUSB0"),  # a known kind first
         ([(0x1546, "/dev/ttyACM0")], "/dev/ttyACM0"),
+        ([], None),
+        ([(0x0403, "/dev/ttyUSB0"), (0x0403, "/dev/ttyUSB1")], None),
     ],
 )
-def test_auto_takes_the_only_adapter_and_prefers_known_ones(monkeypatch, connected, chosen):
+def test_auto_takes_the_only_adapter_and_is_refused_when_it_is_not_clear(monkeypatch, connected, chosen):
     ports = [SimpleNamespace(vid=vid, device=device) for vid, device in connected]
     monkeypatch.setattr("serial.tools.list_ports.comports", lambda: ports)
-    assert find_port() == chosen
+    with nullcontext() if chosen else pytest.raises(PortError, match="--port"):
+        assert find_port() == chosen
 
 
-@pytest.mark.parametrize("connected", [[], [(0x0403, "/dev/ttyUSB0"), (0x0403, "/dev/ttyUSB1")]])
-def test_auto_is_refused_when_it_is_not_clear(monkeypatch, connected):
-    ports = [SimpleNamespace(vid=vid, device=device) for vid, device in connected]
-    monkeypatch.setattr("serial.tools.list_ports.comports", lambda: ports)
-    with pytest.raises(PortError, match="--port"):
-        find_port()
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("/dev/ttyUSB99", "no such port"),
+        *((name, "no serial line") for name in ("/dev/null", __file__, "/tmp")),
+        *((name, "no address of a port") for name in ("socket://robot", "socket://:40", "foo://robot:40")),
+        ("socket://127.0.0.1:1", "cannot connect: Connection refused"),
+    ],
+)
+def test_a_port_that_cannot_be_opened_says_why(name, words):
+    with pytest.raises(PortError, match=words):
+        Port(name, 1_000_000)
+
+
+def test_a_port_in_use_is_named_as_such(line, port):
+    with pytest.raises(PortError, match="in use by this program itself"):
+        Port(line.port, 1_000_000)
+
+
+@pytest.mark.parametrize("baud", [57142, 200_000, 250_000, 400_000, 666_667, 2_000_000])
+def test_any_baud_the_driver_can_make_is_taken(line, baud):
+    line.tables[1][4] = round(2e6 / baud) - 1
+    with SerialBus(line.port, baud) as bus:
+        assert bus.read(1, 3, 1).data == b"\x01"

@@ -1,6 +1,5 @@
 """The adapter is pulled and put back; where its name means another line then, that is noticed before anything is sent."""
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
-from axbridge.bus.port_name import line_behind, lock_of, open_files
+from axbridge.bus.port_name import line_behind, open_files
 from axbridge.bus.serial import SerialBus
 from axbridge.config.instructions import Instruction
 from axbridge.errors import PortError
@@ -76,28 +75,18 @@ def lost_because(words):
 
 
 @pytest.mark.slow
-def test_a_link_whose_server_was_killed_is_refused_until_it_is_served_again(tmp_path):
-    link = tmp_path / "bus"
+def test_a_link_whose_server_was_killed_is_refused_until_it_is_served_again_and_then_is_the_same(tmp_path):
+    link, marks = tmp_path / "bus", []
+    (tmp_path / "alias").symlink_to(link)
     for _ in range(2):
         with subprocess.Popen([sys.executable, "-c", SERVER, str(link)], stdout=subprocess.PIPE) as server:
             assert server.stdout.readline() == b"ready\n"
             SerialBus(str(link)).close()
-            server.kill()
-        with pytest.raises(PortError, match=f"has ended.*\n.*rm {link}"):
-            SerialBus(str(link))
-        (tmp_path / "alias").unlink(missing_ok=True)
-        (tmp_path / "alias").symlink_to(link)
-        with pytest.raises(PortError, match="has ended"):  # by whatever way one comes to it
-            SerialBus(str(tmp_path / "alias"))
-
-
-def test_a_link_that_is_served_by_another_server_now_is_taken_for_the_same(tmp_path):
-    link = tmp_path / "bus"
-    marks = []
-    for _ in range(2):
-        with PtyLine((1,), link=link), lock_of(link).open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
             marks.append(line_behind(str(link)))
+            server.kill()
+        for name in ("bus", "alias"):  # by whatever way one comes to it
+            with pytest.raises(PortError, match=f"has ended.*\n.*rm {link}"):
+                SerialBus(str(tmp_path / name))
     assert marks[0] == marks[1] != frozenset()
 
 
@@ -118,6 +107,7 @@ def test_nothing_is_sent_to_a_pseudo_terminal_of_another_program(line, cycle):
 
 
 def test_another_robot_of_the_same_program_gets_nothing(line, cycle):
+    cycle.bus.write(1, 6, bytes(4))  # what was written here is no sign of another servo
     line.unplug()
     run(cycle, lambda result: not result.states)
     own, line.tables[2][20] = line.tables[2][20], 47  # calibrated as another servo is
@@ -149,14 +139,6 @@ def test_a_servo_that_answers_later_and_is_another_one_gets_nothing(line, cycle)
     line.tables[2][20] = own
     run(cycle, lambda result: len(result.states) == 2)
     run(cycle, lambda _: line.tables[2][24])
-
-
-def test_eeprom_that_was_written_here_is_no_sign_of_another_servo(line, cycle):
-    cycle.bus.write(1, 6, bytes(4))  # a wheel
-    line.unplug()
-    run(cycle, lambda result: not result.states)
-    line.replug()
-    run(cycle, lambda result: len(result.states) == 2)
 
 
 def test_what_is_not_there_or_not_here_has_no_marks(tmp_path):

@@ -83,39 +83,21 @@ def line():
         yield made
 
 
-@pytest.fixture(params=["socket", "rfc2217"])
-def server(line, request):
-    made = Redirector(line.port, request.param == "rfc2217")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def bus(server):
-    with SerialBus(server.url) as made:
-        yield made
-
-
-def test_a_remote_port_is_a_bus_like_any_other(line, bus):
-    assert bus.remote
-    assert int.from_bytes(bus.read(1, 36, 2).data, "little") == 501
-    with pytest.raises(BusTimeout):
-        bus.read(9, 36, 2)
-    assert [found.id for found in scan(bus, range(4))] == [1, 2]
-
-
-def test_a_cycle_and_its_safety_work_over_the_network(line, bus):
-    cycle = Cycle(bus, [CycleServo("hip", 1), CycleServo("knee", 2)])
-    with Safety([cycle]) as watched:
-        for _ in range(5):
-            watched.feed()
-            result = cycle.exchange({"hip": Goal(400, 100)})
-        assert not result.faults
-        assert line.tables[1][24] == 1
-    assert line.tables[1][24] == 0
-
-
-def test_a_broken_connection_is_a_lost_port(server, bus):
-    server.close()
-    with pytest.raises(PortError):
-        bus.read_many([(1, 36, 2)] * 20)
+@pytest.mark.parametrize("scheme", ["socket", "rfc2217"])
+def test_a_remote_port_is_a_bus_like_any_other_until_its_connection_breaks(line, scheme):
+    with contextlib.closing(Redirector(line.port, scheme == "rfc2217")) as server, SerialBus(server.url) as bus:
+        assert bus.remote
+        with pytest.raises(BusTimeout):
+            bus.read(9, 36, 2)
+        assert [found.id for found in scan(bus, range(4))] == [1, 2]
+        cycle = Cycle(bus, [CycleServo("hip", 1), CycleServo("knee", 2)])
+        with Safety([cycle]) as watched:
+            for _ in range(5):
+                watched.feed()
+                result = cycle.exchange({"hip": Goal(400, 100)})
+            assert (result.faults, result.states["knee"].position) == ({}, 501)
+            assert line.tables[1][24] == 1
+        assert line.tables[1][24] == 0
+        server.close()
+        with pytest.raises(PortError):
+            bus.read_many([(1, 36, 2)] * 20)

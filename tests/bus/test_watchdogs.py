@@ -52,7 +52,7 @@ def test_servos_are_armed_with_their_first_goals_and_only_where_that_is_wanted(w
     assert cycle.watchdogs.armed == {6}
 
 
-def test_a_cycle_feeds_them_and_so_does_a_look(world, cycle):
+def test_a_cycle_feeds_them_and_so_does_a_look_which_a_silence_asks_for(world, cycle):
     for _ in range(3):
         cycle.exchange(GOALS)
         pause(world, 0.6 * PERIOD)
@@ -61,26 +61,7 @@ def test_a_cycle_feeds_them_and_so_does_a_look(world, cycle):
         assert not cycle.watchdogs.hungry
         pause(world, 0.6 * PERIOD)
     assert registers(world) == [25, 25]
-
-
-def test_one_that_has_expired_stands_and_takes_no_goal_until_it_is_disarmed(world, cycle):
-    cycle.exchange({name: goal._replace(position=2600) for name, goal in GOALS.items()})
-    pause(world, 1.2 * PERIOD)
-    assert registers(world) == [-1, -1]
-    assert cycle.watchdogs.doubtful
-    assert sorted(cycle.watchdogs.look()) == [2, 6]
-    stopped = world.servos["gripper"].table["goal_position"]
-    cycle.exchange(GOALS)
-    assert world.servos["gripper"].table["goal_position"] == stopped
-    disarm(cycle)
-    assert registers(world) == [0, 0]
-    cycle.exchange(GOALS)
-    assert registers(world) == [25, 25]
-    assert world.servos["gripper"].table["goal_position"] == 2048
-
-
-def test_a_silence_between_two_cycles_raises_a_doubt(world, cycle):
-    cycle.exchange(GOALS)
+    cycle.watchdogs.look()
     cycle.exchange(GOALS)
     assert not cycle.watchdogs.doubtful
     pause(world, 0.8 * PERIOD)
@@ -90,7 +71,24 @@ def test_a_silence_between_two_cycles_raises_a_doubt(world, cycle):
     assert not cycle.watchdogs.doubtful
 
 
-def test_one_that_was_away_is_armed_anew(world, cycle):
+def test_one_that_has_expired_stands_and_takes_no_goal_until_it_is_disarmed_and_then_holds(world, cycle):
+    cycle.exchange({name: goal._replace(position=2600) for name, goal in GOALS.items()})
+    pause(world, 1.2 * PERIOD)
+    assert registers(world) == [-1, -1]
+    assert cycle.watchdogs.doubtful
+    assert sorted(cycle.watchdogs.look()) == [2, 6]
+    stopped = world.servos["gripper"].table["goal_position"]
+    cycle.exchange(GOALS)
+    assert world.servos["gripper"].table["goal_position"] == stopped
+    disarm(cycle)
+    assert hold(cycle) == {}
+    assert registers(world) == [0, 0]
+    cycle.exchange(GOALS)
+    assert registers(world) == [25, 25]
+    assert world.servos["gripper"].table["goal_position"] == 2048
+
+
+def test_one_that_was_away_is_armed_once_more_and_disarmed_all_the_same(world, cycle):
     cycle.exchange(GOALS)
     gripper = world.servos["gripper"]
     gripper.power_off(world.now())
@@ -105,10 +103,6 @@ def test_one_that_was_away_is_armed_anew(world, cycle):
     cycle.recover("gripper")  # it has lost its torque
     cycle.exchange(GOALS)
     assert gripper.table["bus_watchdog"] == 25
-
-
-def test_one_that_was_lost_for_a_moment_is_disarmed_all_the_same(world, cycle):
-    cycle.exchange(GOALS)
     cycle.watchdogs.forget([6])  # as after two lost answers
     disarm(cycle)
     assert registers(world) == [0, 0]
@@ -120,11 +114,3 @@ def test_a_servo_that_did_not_say_that_it_is_off_stays_armed(world, cycle):
     limp(cycle, ["gripper"])
     disarm(cycle, {"lift"})
     assert registers(world) == [25, 0]
-
-
-def test_a_servo_holds_after_its_watchdog_was_disarmed(world, cycle):
-    cycle.exchange({"gripper": Goal(2600, 20), "lift": GOALS["lift"]})
-    pause(world, 1.2 * PERIOD)
-    disarm(cycle)
-    assert hold(cycle) == {}
-    assert registers(world) == [0, 0]
