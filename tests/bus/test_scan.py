@@ -20,30 +20,32 @@ def test_a_scan_of_all_ids_waits_for_no_absent_servo_as_long_as_the_sdk_does():
         assert time.monotonic() - began < 253 * 0.034 / 2  # the SDK: 34 ms an id; 1.2 s here, more on a busy machine
 
 
-def test_a_lost_answer_does_not_hide_a_servo():
-    lost = iter(["drop"])
-    with PtyLine((5,), mishap=lambda packet: next(lost, "ok")) as line, SerialBus(line.port) as bus:
+def lost_once():
+    fates = iter(["drop"])
+    return lambda _: next(fates, "ok")
+
+
+@pytest.mark.parametrize(
+    ("mishap", "found"),
+    [
+        (lost_once(), [(1, 12), (2, 12)]),
+        (lambda _: 0.003, [(1, 12), (2, 12)]),  # an adapter holds it back
+        (lambda packet: "ok" if packet.code == 1 else "corrupt", [(1, None), (2, None)]),
+        (lambda packet: "corrupt" if packet.id == 1 else "ok", [(1, None), (2, 12)]),
+        (lambda _: "junk", [(1, 12), (2, 12)]),
+    ],
+    ids=["one lost", "late", "reads damaged", "all of one damaged", "noise"],
+)
+def test_no_mishap_hides_a_servo_or_makes_one(mishap, found):
+    with PtyLine((1, 2), mishap=mishap) as line, SerialBus(line.port) as bus:
         bus.latency = 0.05  # a busy machine may keep the responder waiting
-        assert [found.id for found in scan(bus, range(10))] == [5]
-
-
-def test_an_answer_that_an_adapter_holds_back_is_credited_to_its_servo():
-    with PtyLine((3, 4), mishap=lambda packet: 0.003) as line, SerialBus(line.port) as bus:
-        assert [found.id for found in scan(bus, range(8))] == [3, 4]
+        assert [(one.id, one.model) for one in scan(bus, range(5))] == found
 
 
 def test_an_alarm_of_a_servo_is_not_taken_for_an_echo():
     with PtyLine((1,), echo=True) as line, SerialBus(line.port) as bus:
         line.errors[1] = 1  # input voltage: the answer to a ping looks like the ping itself
         assert [found.id for found in scan(bus, range(4))] == [1]
-
-
-def test_damaged_answers_are_reported_without_a_model():
-    def mishap(packet):
-        return "ok" if packet.code == 1 else "corrupt"
-
-    with PtyLine((1,), mishap=mishap) as line, SerialBus(line.port) as bus:
-        assert scan(bus, range(3)) == [FoundServo(1, None, None)]
 
 
 def test_several_rates_are_tried_and_the_own_one_is_back_afterwards():
@@ -53,13 +55,3 @@ def test_several_rates_are_tried_and_the_own_one_is_back_afterwards():
         assert tried == [500_000, 200_000]
         assert set(found) == {500_000, 200_000}
         assert bus.baud == 1_000_000
-
-
-def test_an_id_that_only_gives_damaged_answers_is_listed_and_noise_is_not():
-    def mishap(packet):
-        return "corrupt" if packet.id == 1 else "ok"
-
-    with PtyLine((1, 2), mishap=mishap) as line, SerialBus(line.port) as bus:
-        assert scan(bus, range(4)) == [FoundServo(1, None, None), FoundServo(2, 12, 24)]
-    with PtyLine((2,), mishap=lambda packet: "junk") as line, SerialBus(line.port) as bus:
-        assert scan(bus, range(4)) == [FoundServo(2, 12, 24)]
