@@ -58,7 +58,7 @@ def test_every_quantity_is_drawn_and_nothing_is_wider_than_the_window_of_a_phone
     assert heights == pytest.approx([np.degrees(1.0)] * 3, abs=0.002)  # what was recorded, not its neighbour
     for width in (1400, 400):
         tab.call("Emulation.setDeviceMetricsOverride", width=width, height=1200, deviceScaleFactor=1, mobile=False)
-        assert tab.run("document.documentElement.scrollWidth <= innerWidth")
+        tab.wait_for("document.documentElement.scrollWidth <= innerWidth")  # plots follow
         assert (
             tab.run("Math.max(...[...document.querySelectorAll('td:first-child')].map(one => one.clientHeight))") < 40
         )

@@ -16,7 +16,7 @@ from axbridge.comparison.metrics import Deviation, parse_condition
 from axbridge.comparison.recorded_runs import goals_hint
 from axbridge.comparison.side_by_side import HOLE, Pair, Sides, pair_of
 from axbridge.errors import RecordingError
-from axbridge.recording.recording import Recording, Track
+from axbridge.recording.recording import Recording
 from axbridge.recording.sample_quality import findings
 from axbridge.recording.stored import opened
 from axbridge.recording.tables import wide_table, with_pandas
@@ -131,7 +131,7 @@ def _compared(
         progress(f"comparing {mine}", index / len(names))
         tracks = sides.tracks(mine, theirs)
         for track, label, found in zip(tracks, labels, doubts, strict=True):
-            found.extend(_unsound(track))
+            found.extend(str(one) for one in findings(track.name, track.time, track.columns) if one.severity == "error")
             if not np.isfinite(track.position).any():
                 missing[mine] = f"{label} knows not one position of it"
         if mine in missing:
@@ -152,7 +152,8 @@ def following(
     recording: Recording, *, progress: Callable[[str, float], None] = lambda _what, _share: None
 ) -> Comparison:
     """How well each servo followed its goals: its command is the reference."""
-    commanded = [name for name, track in _sampled(recording).items() if _is_commanded(track)]
+    tracks = _sampled(recording).items()
+    commanded = [name for name, track in tracks if (~np.isnan(track.command) & track.enabled).any()]
     if not commanded:
         raise RecordingError(recording.path, "holds no commands", f"{goals_hint(recording)}, or compare two recordings")
     sides = Sides(recording, recording, same_clock=True, goals=True)
@@ -163,11 +164,6 @@ def _sampled(recording: Recording) -> Recording:
     if not recording:
         raise RecordingError(recording.path, recording.flaw, "record it again")
     return recording
-
-
-def _is_commanded(track: Track) -> bool:
-    """Whether a goal is in force in some sample."""
-    return bool((~np.isnan(track.command) & track.enabled).any())
 
 
 def lacks(comparison: Comparison) -> list[str]:
@@ -243,12 +239,6 @@ def _jumps(recording: Recording) -> list[str]:
         for event in recording.events
         if event.name == "clock jumped back"
     ]
-
-
-def _unsound(track: Track) -> list[str]:
-    """What makes figures of its samples doubtful."""
-    found = findings(track.name, track.time, track.columns)
-    return [str(finding) for finding in found if finding.severity == "error"]
 
 
 def _pair_summary(pair: Pair, labels: tuple[str, str]) -> dict[str, Any]:

@@ -96,12 +96,12 @@ def _many(figure: Any, comparison: Comparison) -> None:
     figure.text(0.02, 0.885, text, fontsize=10, color=COLOURS["faint"])
 
 
-def picture(title: str, size: tuple[float, float], *, constrained: bool = False) -> Any:
+def picture(title: str, size: tuple[float, float]) -> Any:
     """An empty figure of `size` inches with its title."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=size, dpi=130, facecolor="white", layout="constrained" if constrained else None)
+    figure = Figure(figsize=size, dpi=130, facecolor="white")
     FigureCanvasAgg(figure)
     figure.suptitle(title, x=0.02, ha="left", fontsize=14, fontweight="bold", color=COLOURS["ink"])
     return figure

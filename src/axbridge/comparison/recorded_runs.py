@@ -101,17 +101,18 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         driven = (track.enabled & ~(np.isnan(track.command) & np.isnan(track.duty))).astype(np.int64)
         driven[track.torque_enabled == Regime.HELD] = Regime.HELD
         sent = track.sent
-        if _starts_at_rest(track):  # its first command has yet to arrive
-            driven[0] = Regime.HELD
-            if _goes_on(track):
+        if track.commanded[0] > track.time[0] and abs(track.velocity[0]) < _RESTING:
+            driven[0] = Regime.HELD  # its first command has yet to arrive
+            kept = (track.command, track.duty, track.torque_enabled, track.speed_limit)
+            if all(np.array_equal(column[0], column[1], equal_nan=True) for column in kept):
                 sent[1] = sent[0]
         driven[unseen(track, rig)] = Regime.FOLLOWED
         if isinstance(recording, CarriedRecording):
             loads.append(recording.load_at(track.time) * [1.0, 1.0, side, side])
             driven[~recording.known_at(track.time)] = Regime.FOLLOWED
-        time, spread = _sampled(recording, track)
+        restored = coarse_clock.restored(track.time) if recording.metadata.get("stamps") else None
         samples.append({
-            "time": time,
+            "time": track.time if restored is None else restored.time,
             "sent": sent,
             "goal": count * np.round(side * np.nan_to_num(track.command) / count),
             "driven": driven,
@@ -127,11 +128,11 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             "inertia": arm.inertia,
             "gravity": arm.gravity,
             "phase": side * arm.phase,
-            "temperature": _temperature(track),
+            "temperature": float(np.nanmean(track.temperature)) if np.isfinite(track.temperature).any() else math.nan,
             "passive": _passive(servo, arm),
             "settings": settings_of(rig, servo, written_in(recording, track.name)),
             "adrift": bool(recording.metadata.get("goal", {}).get("time_estimated")),
-            "spread": spread,
+            "spread": 0.0 if restored is None else restored.spread,  # of what is left of the times' error, s
         })  # fmt: skip
     start = np.cumsum([0, *(len(part["time"]) for part in samples)]).astype(np.int64)
     joined: dict[str, Any] = {key: np.concatenate([part[key] for part in samples]) for key in samples[0]}
@@ -197,25 +198,6 @@ def goals_hint(recording: Recording) -> str:
     return f"import it again with `{option} --force`"
 
 
-def _sampled(recording: Recording, track: Track) -> tuple[FloatArray, float]:
-    """When the samples were taken (n,), s, and the standard deviation of what is left of their error."""
-    if not recording.metadata.get("stamps"):
-        return track.time, 0.0
-    found = coarse_clock.restored(track.time)
-    return found.time, found.spread
-
-
-def _starts_at_rest(track: Track) -> bool:
-    """Whether the joint rests at the first sample, when it is known that its command was still on the way then."""
-    return bool(track.commanded[0] > track.time[0] and abs(track.velocity[0]) < _RESTING)
-
-
-def _goes_on(track: Track) -> bool:
-    """Whether the second sample has the command of the first."""
-    kept = (track.command, track.duty, track.torque_enabled, track.speed_limit)
-    return all(np.array_equal(column[0], column[1], equal_nan=True) for column in kept)
-
-
 def unseen(track: Track, rig: Rig) -> BoolArray:
     """Samples in wheel mode with the arm at an end of the sensor's range, beyond it, or round past it, (n,).
 
@@ -251,12 +233,6 @@ def _supply(recording: Recording, track: Track, rig: Rig) -> float:
     if not np.isnan(track.voltage).all():
         return float(np.nanmedian(track.voltage))
     return rig.supply_of(servo_of(track.name, rig))
-
-
-def _temperature(track: Track) -> float:
-    """Mean of what the servo reported, degC; NaN when it reported none."""
-    known = track.temperature[~np.isnan(track.temperature)]
-    return float(known.mean()) if len(known) else math.nan
 
 
 def _passive(servo: ServoConfig, arm: Arm) -> FloatArray:

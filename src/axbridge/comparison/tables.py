@@ -161,48 +161,45 @@ def panels_of(
     comparison: Comparison, pair: Pair, *, beside: Comparison | None = None, everything: bool = True
 ) -> list[Panel]:
     """One servo's figure: positions, error, then what else one of the sides knows."""
-    measured = "reference" if beside is None else "fitted"  # of two candidates, one may hide it: it is pale and wide
-    both = pair.motions
-    sides = [
-        (measured, comparison.labels[0], comparison.reference[pair.name], both.reference_time),
-        ("other", comparison.labels[1], comparison.other[pair.other_name], both.other_time),
-    ]
-    moved = [(both.time, both.reference), (both.time, both.other)]
-    errors = [Curve(both.time, np.degrees(both.other - both.reference), "", "error", width=1.2)]
+    both, following = pair.motions, comparison.labels[0] == "goal"
+    label, other = comparison.labels[1], comparison.other[pair.other_name]
+    # colour, label, track, its times, and the common times and positions
+    sides = [("other", label, other, both.other_time, both.time, both.other)]
+    errors = [(both, "", "error")]
+    if not following:
+        measured = (
+            "reference" if beside is None else "fitted"
+        )  # of two candidates, one may hide it: it is pale and wide
+        track = comparison.reference[pair.name]
+        sides.insert(0, (measured, comparison.labels[0], track, both.reference_time, both.time, both.reference))
     if beside is not None:
         second = next(found for found in beside.pairs if found.name == pair.name)
-        with_second = second.motions
-        label = beside.labels[1]
-        sides.append(("third", label, beside.other[second.other_name], with_second.other_time))
-        moved.append((with_second.time, with_second.other))
-        apart = np.degrees(with_second.other - with_second.reference)
-        errors = [
-            Curve(both.time, errors[0].y, comparison.labels[1], "other", width=1.2),
-            Curve(with_second.time, apart, label, "third", width=1.2),
-        ]
-    following = comparison.labels[0] == "goal"
+        third, name = second.motions, beside.labels[1]
+        sides.append(("third", name, beside.other[second.other_name], third.other_time, third.time, third.other))
+        errors = [(both, label, "other"), (third, name, "third")]
     lines = [
-        Curve(at, np.degrees(values), label, side, width=5.0 if side == "fitted" else 1.7)
-        for (side, label, _, _), (at, values) in zip(sides, moved, strict=True)
-        if not (following and side == "reference")
+        Curve(time, np.degrees(position), name, colour, width=5.0 if colour == "fitted" else 1.7)
+        for colour, name, _, _, time, position in sides
     ]
     goal = both.reference if following else both.command
     if not np.isnan(goal).all():  # wide and pale, to be seen below motions that follow it
-        lines = [Curve(both.time, np.degrees(goal), "goal", "command", width=4.0, held=True), *lines]
+        lines.insert(0, Curve(both.time, np.degrees(goal), "goal", "command", width=4.0, held=True))
     marks = tuple((part.start, part.name) for part in pair.parts if part.deviation.samples)
+    apart = tuple(
+        Curve(one.time, np.degrees(one.other - one.reference), name, colour, width=1.2) for one, name, colour in errors
+    )
     panels = [
         Panel(tuple(lines), "time, s", "position, °", share=3.0, marks=marks),
-        Panel(tuple(errors), "time, s", "error, °", share=1.2),
+        Panel(apart, "time, s", "error, °", share=1.2),
     ]
     for title, value in _MORE if everything else ():
-        more = [
-            Curve(on, values, label, side, width=1.5)
-            for (side, label, track, at), (on, _) in zip(sides, moved, strict=True)
-            if not (following and side == "reference")
-            and not np.isnan(values := resample(track.time, value(track), at)).all()
-        ]
+        more = tuple(
+            Curve(time, values, name, colour, width=1.5)
+            for colour, name, track, at, time, _ in sides
+            if not np.isnan(values := resample(track.time, value(track), at)).all()
+        )
         if more:
-            panels.append(Panel(tuple(more), "time, s", title, share=1.2))
+            panels.append(Panel(more, "time, s", title, share=1.2))
     return panels
 
 
