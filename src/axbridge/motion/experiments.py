@@ -71,12 +71,7 @@ def check_reach(servo: Servo, name: str, angles: Sequence[float]) -> None:
 
 
 class Driven:
-    """One servo under way.
-
-    Args:
-        run: The experiment.
-        name: The servo's name.
-    """
+    """One servo under way."""
 
     def __init__(self, run: ExperimentRun, name: str) -> None:
         self._run, self.name, self.servo = run, name, run.robot[name]
@@ -120,16 +115,7 @@ class Driven:
 
 
 class ExperimentRun:
-    """An experiment under way.
-
-    Args:
-        robot: The robot.
-        log: Records it.
-        names: Servos that it drives.
-        tick_ms: Control period.
-        progress: Called after each step with the name of the segment and the share of it that is done (0..1); while a
-            servo cools, with its temperature and 0.
-    """
+    """An experiment under way: recorded by `log`, one period of `tick_ms` after the other."""
 
     def __init__(
         self, robot: Robot, log: RobotRecorder, names: Sequence[str], tick_ms: float, progress: Progress
@@ -192,10 +178,6 @@ class ExperimentRun:
                 raise ExperimentEnded
         finally:
             self.log.paused = False
-
-    def outcome(self, *, whole: bool) -> Conducted:
-        """How it went so far."""
-        return Conducted(whole, self.log.steps, self.log.late, self.log.slipped)
 
 
 def unseen(_what: str, _share: float) -> None:
@@ -279,49 +261,60 @@ def conduct(
     """Run one experiment of `NAMES`."""
     options = options or Options()
     names = check(name, robot, servo, options)
+
+    def motion(run: ExperimentRun) -> None:
+        if name == "replay":
+            _replay(run, _sources(robot, servo, options), options)
+        else:
+            EXPERIMENTS[name].motion(run, run.servos[names[0]], options)
+
+    return _run(motion, robot, names, recorder, tick_ms, progress)
+
+
+def step_and_fall(
+    robot: Robot, servo: str, recorder: Recorder, *, target: float = math.pi / 2, progress: Progress = unseen
+) -> bool:
+    """The experiment of Lima et al. 2009: rest at 0 rad, step to `target`, hold, torque off, fall."""
+
+    def motion(run: ExperimentRun) -> None:
+        arm = run.servos[servo]
+        run.approach({servo: 0.0})
+        arm.goal(0.0)
+        run.segment("rest", 0.5, kind="rest")
+        arm.goal(target)
+        run.segment("step", 1.5, kind="step", start=0.0, target=target)
+        arm.let_go()
+        run.segment("fall", 1.5, kind="fall", start=target)
+
+    return _run(motion, robot, [servo], recorder, 20.0, progress).whole
+
+
+def _run(
+    motion: Callable[[ExperimentRun], None],
+    robot: Robot,
+    names: Sequence[str],
+    recorder: Recorder,
+    tick_ms: float,
+    progress: Progress,
+) -> Conducted:
+    """Record a motion; its servos are limp then, or as the robot's end leaves them."""
     log = RobotRecorder(robot, recorder, names)
     run = ExperimentRun(robot, log, names, tick_ms, progress)
+    whole = False
     try:
         with log:
-            if name == "replay":
-                _replay(run, _sources(robot, servo, options), options)
-            else:
-                EXPERIMENTS[name].motion(run, next(iter(run.servos.values())), options)
+            motion(run)
+            whole = True
     except ExperimentEnded:
-        return run.outcome(whole=False)
+        pass
     finally:
         for driven in run.servos.values():
             if driven.turning:  # back to joint mode, limp
                 driven.servo.restore()
                 driven.turning = driven.driven = False
-    for driven in run.servos.values():
+    for driven in run.servos.values() if whole else ():
         driven.let_go()
-    return run.outcome(whole=True)
-
-
-def step_and_fall(
-    robot: Robot,
-    servo: str,
-    recorder: Recorder,
-    *,
-    target: float = math.pi / 2,
-    progress: Progress = unseen,
-) -> bool:
-    """The experiment of Lima et al. 2009: rest at 0 rad, step to `target`, hold, torque off, fall."""
-    try:
-        with RobotRecorder(robot, recorder, [servo]) as log:
-            run = ExperimentRun(robot, log, [servo], 20.0, progress)
-            arm = run.servos[servo]
-            run.approach({servo: 0.0})
-            arm.goal(0.0)
-            run.segment("rest", 0.5, kind="rest")
-            arm.goal(target)
-            run.segment("step", 1.5, kind="step", start=0.0, target=target)
-            arm.let_go()
-            run.segment("fall", 1.5, kind="fall", start=target)
-    except ExperimentEnded:
-        return False
-    return True
+    return Conducted(whole, log.steps, log.late, log.slipped)
 
 
 def _step(run: ExperimentRun, arm: Driven, options: Options) -> None:

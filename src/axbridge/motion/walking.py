@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -32,18 +31,6 @@ from axbridge.sim.engine import Contact
 from axbridge.state import ServoState, StepReport
 
 _STANDS = 0.5  # N: pressed with less, a foot carries nothing
-
-
-class Support(NamedTuple):
-    """What carries a robot.
-
-    Attributes:
-        zmp: The zero-moment point, m, in the world.
-        margin: From there to the nearest edge of the soles that stand, m; below 0 outside. NaN where a foot is no box.
-    """
-
-    zmp: tuple[float, float]
-    margin: float
 
 
 class Soles:
@@ -66,8 +53,11 @@ class Soles:
         found = {tree.links[sole.link]: sole.corners.tolist() for sole in soles_of(rig, tree)}
         self._corners: dict[str, list[Vector]] = {link: found.get(link, []) for link in self.links.values()}
 
-    def support(self) -> Support | None:
-        """Where the floor's push acts; None while no foot stands."""
+    def support(self) -> tuple[float, float, float] | None:
+        """The zero-moment point, m, in the world, and the way from there to the nearest edge of the soles that stand.
+
+        That is below 0 outside, and NaN where a foot is no box. None while no foot stands.
+        """
         pressed: dict[str, list[Contact]] = {link: [] for link in self._corners}
         for contact in self._engine.contacts():
             if contact.link in pressed:
@@ -82,22 +72,19 @@ class Soles:
         x, y = (weight @ points / weight.sum()).tolist()
         known = all(self._corners[link] for link in standing)
         corners = np.concatenate([self._outline(link) for link in standing]) if known else None
-        return Support((x, y), math.nan if corners is None else inside((x, y), corners))
+        return x, y, math.nan if corners is None else inside((x, y), corners)
 
     def planned(self, walk: Walk, time: float) -> tuple[float, float]:
         """Where the plan wants the zero-moment point `time` s after the walk's start, as seen from where the feet are.
 
         So a drift of the whole robot is no difference.
         """
-        wanted = _at(walk, walk.zmp, time)
-        plan = _middle({side: tuple(_at(walk, way, time)[[0, 1, 3]].tolist()) for side, way in walk.feet.items()})
-        feet = {side: self._engine.motion(link) for side, link in self.links.items()}
-        here = _middle(
-            {side: (foot.place[0], foot.place[1], roll_pitch_yaw(foot.turned)[2]) for side, foot in feet.items()}
-        )
-        turn = here[2] - plan[2]
-        x, y = float(wanted[0]) - plan[0], float(wanted[1]) - plan[1]
-        there = Foothold(here[0], here[1], turn).moved(x, y)
+        plan, (x, y) = walk.middle(time), (float(np.interp(time, walk.time, column)) for column in walk.zmp.T)
+        feet = [self._engine.motion(link) for link in self.links.values()]
+        turns = [roll_pitch_yaw(foot.turned)[2] for foot in feet]
+        turn = math.atan2(sum(map(math.sin, turns)), sum(map(math.cos, turns)))
+        (a, b, _), (c, d, _) = (foot.place for foot in feet)
+        there = Foothold((a + c) / 2, (b + d) / 2, turn - plan.turn).moved(x - plan.x, y - plan.y)
         return there.x, there.y
 
     def _outline(self, link: str) -> FloatArray:
@@ -106,17 +93,6 @@ class Soles:
         corners: FloatArray = np.array([turned(corner, foot.turned)[:2] for corner in self._corners[link]])
         corners += foot.place[:2]
         return corners
-
-
-def _at(walk: Walk, ways: FloatArray, time: float) -> FloatArray:
-    return np.array([np.interp(time, walk.time, column) for column in ways.T])
-
-
-def _middle(feet: Mapping[str, tuple[float, ...]]) -> tuple[float, float, float]:
-    """Between two feet, each x, y, turn."""
-    (x, y, one), (a, b, other) = feet.values()
-    between = math.atan2(math.sin(one) + math.sin(other), math.cos(one) + math.cos(other))
-    return (x + a) / 2, (y + b) / 2, between
 
 
 # ---- feedback
@@ -418,26 +394,22 @@ class _Walker:
 
     def _where(self) -> dict[str, float]:
         """The way of the base, the zero-moment point and what the IMU says, as fields of a cycle."""
-        found = {} if self._robot.imu is None else _felt(self._robot.imu)
+        found: dict[str, float] = {}
+        if (felt := self._robot.imu) is not None:
+            names = *(f"imu_{angle}" for angle in ("roll", "pitch", "yaw")), *(f"imu_rate_{axis}" for axis in "xyz")
+            names += tuple(f"imu_acceleration_{axis}" for axis in "xyz")
+            found |= dict(zip(names, (*felt.roll_pitch_yaw, *felt.rates, *felt.acceleration), strict=True))
         base = self._base()
         if base is not None:
-            names = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
+            names = "base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw"
             found |= dict(zip(names, (*base[0], *base[1]), strict=True))
         if self._soles is not None:
             x, y = self._soles.planned(self._path, self._moment)
             found |= {"planned_zmp_x": x, "planned_zmp_y": y}
             support = self._soles.support()
             if support is not None:
-                found |= {"zmp_x": support.zmp[0], "zmp_y": support.zmp[1], "zmp_margin": support.margin}
+                found |= dict(zip(("zmp_x", "zmp_y", "zmp_margin"), support, strict=True))
         return found
-
-
-def _felt(imu: ImuSample) -> dict[str, float]:
-    """What an inertial unit tells, as fields of a cycle."""
-    turned = zip(("imu_roll", "imu_pitch", "imu_yaw"), imu.roll_pitch_yaw, strict=True)
-    rates = zip(("imu_rate_x", "imu_rate_y", "imu_rate_z"), imu.rates, strict=True)
-    pushed = zip((f"imu_acceleration_{axis}" for axis in "xyz"), imu.acceleration, strict=True)
-    return dict([*turned, *rates, *pushed])
 
 
 class _Energy:
