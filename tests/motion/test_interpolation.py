@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axbridge import UsageError
-from axbridge.motion.interpolation import JointPath
-from axbridge.motion.moves import Key, Move, Page
+from axbridge.motion.moves import JointPath, Key, Move, Page
 from axbridge.motion.planning import Bounds, check, plan, reachable
 
 BETWEEN = ["linear", "minimum-jerk", "cubic"]  # never leave the range between two knots

@@ -28,23 +28,14 @@ _QUANTILE = 1.96  # standard deviations to an end of a 95 % interval
 
 @dataclass(frozen=True)
 class Parameters:
-    """The joint distribution that a fit leaves, of n parameters, in the units of the parameters file.
+    """The joint distribution that a fit leaves, of n parameters, in the units of the parameters file."""
 
-    Attributes:
-        names: ``table.key``, as in the file.
-        value: Estimates, (n,).
-        low: Lower ends of their 95 % intervals, (n,).
-        high: Upper ends, (n,).
-        correlation: (n, n).
-        open: Which ones the data do not identify: every value between the ends is as good, (n,).
-    """
-
-    names: tuple[str, ...]
-    value: FloatArray
-    low: FloatArray
-    high: FloatArray
-    correlation: FloatArray
-    open: FloatArray
+    names: tuple[str, ...]  # ``table.key``, as in the file
+    value: FloatArray  # estimates, (n,)
+    low: FloatArray  # lower ends of their 95 % intervals, (n,)
+    high: FloatArray  # upper ends, (n,)
+    correlation: FloatArray  # (n, n)
+    open: FloatArray  # which ones the data do not identify: every value between the ends is as good, (n,)
 
     @classmethod
     def load(cls, path: Path | str) -> Parameters:
@@ -89,17 +80,11 @@ class Parameters:
 
 @dataclass(frozen=True)
 class LineQuality:
-    """What a line loses and how late it is.
+    """What a line loses and how late it is."""
 
-    Attributes:
-        loss: Share of questions without a good answer.
-        late: Share of answers that came after their time.
-        jitter: By how much a cycle takes longer than the median in one of a hundred, s.
-    """
-
-    loss: float = 0.0
-    late: float = 0.0
-    jitter: float = 0.0
+    loss: float = 0.0  # share of questions without a good answer
+    late: float = 0.0  # share of answers that came after their time
+    jitter: float = 0.0  # by how much a cycle takes longer than the median in one of a hundred, s
 
     @classmethod
     def measured(cls, statistics: Mapping[str, Mapping[str, Any]]) -> LineQuality:

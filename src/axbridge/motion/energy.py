@@ -22,9 +22,8 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RigError, UsageError
-from axbridge.motion.interpolation import JointPath
 from axbridge.motion.mirror import signs
-from axbridge.motion.moves import MOST, Key, Move, Page, tracks
+from axbridge.motion.moves import MOST, JointPath, Key, Move, Page, tracks
 from axbridge.motion.planning import Bounds, check
 from axbridge.servo.columns import Param, pack
 from axbridge.servo.steady import SteadyServo, volts_per_radian
@@ -162,12 +161,7 @@ class _Machine:
     """A robot that a move turns: what all its motors draw, and figures with limits.
 
     The figures are angles and speeds of the move's joints, voltages and torques of all servos, the zero-moment point,
-    and how far a foot moves.
-
-    Args:
-        rig: The robot's.
-        page: The move.
-        poses: Angles of its joints in its poses at rest, rad, (keys,) each.
+    and how far a foot moves. `poses` are the joints' angles in the poses at rest, rad, (keys,) each.
     """
 
     def __init__(self, rig: Rig, page: Page, poses: Mapping[str, FloatArray]) -> None:
@@ -348,16 +342,7 @@ class _Cost(NamedTuple):
 
 
 class _SplineSearch:
-    """For the spline of one way from rest to rest.
-
-    Args:
-        machine: The robot.
-        part: The way.
-        ways: The smoothest ways, by joint.
-
-    Attributes:
-        usual: What the smoothest way takes, J.
-    """
+    """For the spline of one way from rest to rest; `ways` are the smoothest ones, by joint."""
 
     def __init__(self, machine: _Machine, part: _RestToRest, ways: Mapping[str, JointPath]) -> None:
         self._machine, self._part = machine, part
@@ -382,7 +367,7 @@ class _SplineSearch:
         self._free = block_diag(*free)  # (names · coefficients, unknowns)
         self._last: tuple[FloatArray, _Cost] | None = None
         self._found = np.zeros(self._free.shape[1])
-        self.usual = self._cost(self._found).joules
+        self.usual = self._cost(self._found).joules  # of the smoothest way
 
     def run(self) -> float:
         """Search; the energy of what is found, J."""

@@ -43,19 +43,12 @@ class ExperimentEnded(Exception):
 
 @dataclass(frozen=True)
 class Conducted:
-    """How an experiment went.
+    """How an experiment went."""
 
-    Attributes:
-        whole: False when the robot asked to stop before the end.
-        steps: Control periods.
-        late: Those that came late.
-        slipped: By how much all together, s.
-    """
-
-    whole: bool
-    steps: int
-    late: int
-    slipped: float
+    whole: bool  # false when the robot asked to stop before the end
+    steps: int  # control periods
+    late: int  # those that came late
+    slipped: float  # by how much all together, s
 
 
 def check_reach(servo: Servo, name: str, angles: Sequence[float]) -> None:

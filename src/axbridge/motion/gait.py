@@ -32,17 +32,11 @@ _OTHER = {"left": "right", "right": "left"}
 
 @dataclass(frozen=True)
 class Foothold:
-    """Where a foot stands on the floor.
+    """Where a foot stands on the floor."""
 
-    Attributes:
-        x: Ahead of where the walk begins, m.
-        y: To the left of it, m.
-        turn: Turned to the left, rad.
-    """
-
-    x: float
-    y: float
-    turn: float
+    x: float  # ahead of where the walk begins, m
+    y: float  # to the left of it, m
+    turn: float  # turned to the left, rad
 
     def moved(self, ahead: float, left: float, turn: float = 0.0) -> Foothold:
         """So much ahead and to the left, as seen from here, then turned."""
@@ -52,19 +46,12 @@ class Foothold:
 
 @dataclass(frozen=True)
 class Step:
-    """One step.
+    """One step."""
 
-    Attributes:
-        side: The foot that is lifted.
-        start: Where it stood.
-        end: Where it is set down.
-        standing: Where the other one stands.
-    """
-
-    side: str
-    start: Foothold
-    end: Foothold
-    standing: Foothold
+    side: str  # the foot that is lifted
+    start: Foothold  # where it stood
+    end: Foothold  # where it is set down
+    standing: Foothold  # where the other one stands
 
 
 def footsteps(count: int, ahead: float, left: float, turn: float, apart: float) -> list[Step]:
@@ -105,17 +92,11 @@ Point = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Leg:
-    """One leg's lengths.
+    """One leg's lengths."""
 
-    Attributes:
-        hip: Where hip lateral and hip swing cross, in the torso's frame, m.
-        thigh: Hip to knee with every joint at 0: forward, up; m.
-        shank: Knee to ankle: forward, up; m.
-    """
-
-    hip: Point
-    thigh: tuple[float, float]
-    shank: tuple[float, float]
+    hip: Point  # where hip lateral and hip swing cross, in the torso's frame, m
+    thigh: tuple[float, float]  # hip to knee with every joint at 0: forward, up; m
+    shank: tuple[float, float]  # knee to ankle: forward, up; m
 
     @classmethod
     def of(cls, tree: Tree, side: str, path: Path) -> Leg:
@@ -317,29 +298,17 @@ class Gait:
 
 @dataclass(frozen=True)
 class Walk:
-    """A gait on a robot's legs, worked out at n moments.
+    """A gait on a robot's legs, worked out at n moments."""
 
-    Attributes:
-        gait: How to walk.
-        legs: By side.
-        joints: Names of the legs' joints.
-        steps: One foot after the other.
-        time: s, (n,).
-        feet: Where each foot is, by side: x, y, height, turn; m and rad, (n, 4).
-        centre: Of mass, m, (n, 2); planned, without what the servos make of it.
-        zmp: Where the zero-moment point is held, m, (n, 2).
-        angles_at: Goals of `joints`, rad, (n, joints).
-    """
-
-    gait: Gait
-    legs: dict[str, Leg]
-    joints: tuple[str, ...]
-    steps: tuple[Step, ...]
-    time: FloatArray
-    feet: dict[str, FloatArray]
-    centre: FloatArray
-    zmp: FloatArray
-    angles_at: FloatArray
+    gait: Gait  # how to walk
+    legs: dict[str, Leg]  # by side
+    joints: tuple[str, ...]  # names of the legs' joints
+    steps: tuple[Step, ...]  # one foot after the other
+    time: FloatArray  # s, (n,)
+    feet: dict[str, FloatArray]  # where each foot is, by side: x, y, height, turn; m and rad, (n, 4)
+    centre: FloatArray  # of mass, m, (n, 2); planned, without what the servos make of it
+    zmp: FloatArray  # where the zero-moment point is held, m, (n, 2)
+    angles_at: FloatArray  # goals of `joints`, rad, (n, joints)
 
     @classmethod
     def of(cls, rig: Rig, gait: Gait) -> Walk:

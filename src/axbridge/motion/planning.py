@@ -15,8 +15,7 @@ import numpy as np
 
 from axbridge import minimum_jerk
 from axbridge.errors import UsageError
-from axbridge.motion.interpolation import JointPath, Law
-from axbridge.motion.moves import Key, Move, Page
+from axbridge.motion.moves import JointPath, Key, Law, Move, Page
 
 _COUNT = 0.006  # rad: a pose that was measured may be a count beyond its limit
 _EASE_SPEED = 1.5  # rad/s at most on the way to the first pose

@@ -34,15 +34,7 @@ _STANDS = 0.5  # N: pressed with less, a foot carries nothing
 
 
 class Soles:
-    """The feet of a simulated robot that walks.
-
-    Args:
-        simulation: Of a robot with joints; the soles are the lowest faces of the boxes that its feet touch the
-            floor with.
-
-    Raises:
-        RigError: the rig has no legs that walk.
-    """
+    """The feet of a simulated robot that walks: the lowest faces of the boxes that they touch the floor with."""
 
     def __init__(self, simulation: Simulation) -> None:
         rig, engine = simulation.world.rig, simulation.engine
@@ -129,9 +121,6 @@ class Steering:
     """Keeps a walk on its line: turns each step by a share of how far the robot heads elsewhere.
 
     How far it is off the line follows from its heading and the planned steps; a foot that slips aside is not felt.
-
-    Args:
-        walk: The plan, with the share.
     """
 
     def __init__(self, walk: Walk) -> None:
@@ -416,9 +405,6 @@ class _Energy:
     """An observer that adds up what a robot's servos draw from now on.
 
     The simulation meters the motors on its buses. What it does not meter is the power of each step's samples.
-
-    Attributes:
-        drawn: J.
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -426,7 +412,7 @@ class _Energy:
         self._meter = robot.simulation if robot.mode == SIMULATION else None
         self._summed = [servo for servo in robot.values() if self._meter is None or servo.config.drive == "ideal"]
         self._metered = 0.0 if self._meter is None else self._meter.energy()
-        self.drawn = 0.0
+        self.drawn = 0.0  # J
 
     def __call__(self, report: StepReport, _states: Mapping[str, ServoState]) -> None:
         """Take a step into account."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from axbridge.errors import RecordingError
 from axbridge.motion.files import load_motion
-from axbridge.motion.interpolation import JointPath
-from axbridge.motion.moves import tracks
+from axbridge.motion.moves import JointPath, tracks
 from axbridge.webots.catalogue import servo_name
 from axbridge.webots.session import current, say, spoken
 
