@@ -332,14 +332,14 @@ def test_memory_does_not_grow_with_the_recording(tmp_path):
     assert float(done.stdout) < 10.0  # MB; a hundred thousand samples as objects take 130
 
 
-def damage(path, number):
-    """Change a byte of a chunk."""
+def damage(path, number, place=-20):
+    """Change a byte of a chunk, from its end on, or of its head: the length stands there."""
     from mcap.reader import make_reader
 
     with path.open("rb") as stream:
         chunk = make_reader(stream).get_summary().chunk_indexes[number]
     content = bytearray(path.read_bytes())
-    content[chunk.chunk_start_offset + chunk.chunk_length - 20] ^= 0xFF
+    content[chunk.chunk_start_offset + place % chunk.chunk_length] ^= 0xFF
     path.write_bytes(content)
 
 
@@ -355,6 +355,13 @@ def test_a_damaged_part_costs_its_own_samples(tmp_path, number):
     assert parts > 3
     assert 20_000 - 2 * 20_000 / parts < len(found["servo 0"]) < 20_000
     assert set(found["servo 0"].time) < set(sample(length=20_000)["servo 0"].time)
+
+
+def test_a_damaged_length_costs_no_sample_because_a_whole_file_has_an_index(tmp_path):
+    path = tmp_path / "run.mcap"
+    write_recording(sample(length=20_000), path)
+    damage(path, 1, place=3)
+    assert len(open_recording(path)["servo 0"]) == 20_000
 
 
 def test_more_servos_than_a_robot_has_are_neither_written_nor_read(tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from io import BytesIO
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -309,25 +310,41 @@ def _add(channels: dict[int, _Channel], channel: Channel) -> None:
 
 
 def _parts(stream: IO[bytes], found: _Found, channels: dict[int, _Channel]) -> Iterator[tuple[int, bytes]]:
-    """Records of the data, with those of a chunk in its place; says in `found` what cannot be read."""
+    """Records of the data, with those of a chunk in its place; says in `found` what cannot be read.
+
+    A whole file is read by its index, else whatever comes after a damaged record would be lost, too.
+    """
     summary = _summary(stream)
-    for channel in () if summary is None else summary.channels.values():  # the part that has one may be damaged
-        _add(channels, channel)
     stream.seek(0)
     begin = stream.read(len(_MAGIC))
     if begin != _MAGIC[: len(begin)]:
         raise RecordingError(found.path, "this is no MCAP recording", _OURS)
-    kind = 0
-    for kind, content in _records(stream):
-        if kind == Opcode.CHUNK:
-            yield from _inside(content, found)
-        elif kind == Opcode.DATA_END:
-            break
-        else:
-            yield kind, content
-    if kind == 0:
-        raise RecordingError(found.path, "holds no samples: it was stopped before the first one", "record it again")
-    found.whole = summary is not None and kind == Opcode.DATA_END
+    chunks = [] if summary is None else sorted(summary.chunk_indexes, key=lambda chunk: chunk.chunk_start_offset)
+    overlap = any(
+        after.chunk_start_offset < chunk.chunk_start_offset + chunk.chunk_length for chunk, after in pairwise(chunks)
+    )
+    if summary is None or not chunks or overlap:
+        kind = 0
+        for kind, content in _records(stream):
+            if kind == Opcode.CHUNK:
+                yield from _inside(content, found)
+            elif kind == Opcode.DATA_END:
+                break
+            else:
+                yield kind, content
+        if kind == 0:
+            raise RecordingError(found.path, "holds no samples: it was stopped before the first one", "record it again")
+        found.whole = summary is not None and kind == Opcode.DATA_END
+        return
+    found.whole = True
+    for index in summary.metadata_indexes:
+        stream.seek(index.offset)
+        yield from islice(_records(stream), 1)
+    for channel in summary.channels.values():
+        _add(channels, channel)
+    for chunk in chunks:
+        stream.seek(chunk.chunk_start_offset + _HEAD.size)
+        yield from _inside(stream.read(max(0, min(chunk.chunk_length, _LARGEST) - _HEAD.size)), found)
 
 
 def _summary(stream: IO[bytes]) -> Summary | None:
