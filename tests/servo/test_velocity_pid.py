@@ -1,40 +1,16 @@
-"""The motor controller's arithmetic, argument checks, couplings and the battery: numbers only."""
+"""What a set-point may be, and which motors couple."""
 
 import math
 
 import pytest
 
 from axbridge.servo import checks
-from axbridge.servo.setpoints import Limits, VelocityController, couplings, scaled
-
-
-def test_the_limits_of_coupled_motors_are_the_first_ones_by_the_ratio_of_their_multipliers():
-    # Webots Reference Manual, Motor, "Coupled Motors": A (2), B (0.5), C (4), D (-4)
-    first = Limits(-1, 2, 10)
-    assert first.times(0.5 / 2) == Limits(-0.25, 0.5, 2.5)
-    assert first.times(4 / 2) == Limits(-2, 4, 20)
-    assert first.times(-4 / 2) == Limits(-4, 2, 20)
-    assert Limits(-math.inf, math.inf, 10).times(-1) == Limits(-math.inf, math.inf, 10)
-    assert first.is_close(Limits(-1 + 1e-12, 2, 10))
-    assert not first.is_close(Limits(-1, 2.1, 10))
+from axbridge.servo.setpoints import couplings
 
 
 def test_only_names_of_exactly_two_parts_couple():
     names = ["leg::left", "leg::right", "leg", "a::b::c", "::x", "lone::one"]
     assert couplings(names) == {"leg": ["leg::left", "leg::right"], "lone": ["lone::one"]}
-
-
-def test_infinity_is_not_multiplied():
-    assert scaled(math.inf, -2) == math.inf
-    assert scaled(1.5, -2) == -3
-
-
-def test_acceleration_is_limited_from_the_speed_commanded_last():
-    control = VelocityController(10, 0, 0)
-    assert [control.step(5, 0, 10, 2, 0.5) for _ in range(3)] == [1, 2, 3]
-    control.stop()
-    assert control.step(5, 0, 10, 2, 0.5) == 1
-    assert control.step(math.inf, 0, -4, -1, 0.5) == -4
 
 
 @pytest.mark.parametrize(

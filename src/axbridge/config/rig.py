@@ -294,15 +294,6 @@ class Rig(toml_tables.TomlTable):
             ProfileError: a mistake in the profile.
         """
         profile = self._profile(servo)
-        self._check_fit(servo, profile)
-        return profile
-
-    def _profile(self, servo: ServoConfig) -> FirmwareProfile:
-        beside = self._beside(servo.profile) if servo.profile.endswith(".toml") else None
-        with self._naming(servo, "profile"):
-            return FirmwareProfile.load(beside or servo.profile)
-
-    def _check_fit(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
         top = profile.units.counts
         if not 0 <= servo.zero <= top:
             why = f"{servo.zero} is no position of an {profile.name}"
@@ -324,6 +315,12 @@ class Rig(toml_tables.TomlTable):
                 why = f"an {profile.name} cannot talk at {bus.baud} baud"
                 hint = "choose 2000000/(n+1): 1000000, 500000, 250000, 200000, 115200, 57600, …"
                 raise RigError(self.path, f"bus.{bus.name}.baud", why, hint)
+        return profile
+
+    def _profile(self, servo: ServoConfig) -> FirmwareProfile:
+        beside = self._beside(servo.profile) if servo.profile.endswith(".toml") else None
+        with self._naming(servo, "profile"):
+            return FirmwareProfile.load(beside or servo.profile)
 
     def model_of(self, servo: ServoConfig, name: str | None = None) -> ServoModel:
         """The servo model of a servo: the rig's, or `name` instead (then without the rig's overrides)."""

@@ -139,7 +139,8 @@ def _tree(path: Path, root: ET.Element, kinematic: Collection[str], *, fixed_bas
     dummies, weightless = _dummies(links, order, parent, moving, kinematic)
     frames = set(dummies)
     heavy = [name for index, name in enumerate(order) if name not in frames and (index or not fixed_base)]
-    if bare := [name for name in heavy if not _has_inertial(links[name])]:
+    whole = "inertial/mass", "inertial/inertia"
+    if bare := [name for name in heavy if any(links[name].find(part) is None for part in whole)]:
         named = [joint.get("name", "") for joint in moving.values()]
         if unknown := [joint for joint in kinematic if joint not in named]:  # it would have moved one of them
             raise RigError(path, _listed(unknown), "no joint has this name", f"its joints: {', '.join(named)}")
@@ -201,7 +202,8 @@ def _shapes(path: Path, root: ET.Element, element: Literal["collision", "visual"
             colour = (
                 None if material is None or not seen else _colour(path, material) or named.get(material.get("name"))
             )
-            friction = _FRICTION if seen else _friction(path, link)
+            contact = None if seen else link.find("contact/lateral_friction")
+            friction = _FRICTION if contact is None else _number(path, name, contact.get("value", ""))
             place, turn = _frame(path, name, found.find("origin"))
             yield Shape(name, form.tag, _size(path, name, form), file, place, turn, colour, friction)
 
@@ -221,13 +223,6 @@ def _size(path: Path, name: str, form: ET.Element) -> tuple[float, ...]:
         for key, count in _SIZES[form.tag].items()
         for figure in _numbers(path, name, form.get(key, "1 1 1" if key == "scale" else ""), count)
     )
-
-
-def _friction(path: Path, link: ET.Element) -> float:
-    found = link.find("contact/lateral_friction")
-    if found is None:
-        return _FRICTION
-    return _number(path, link.get("name", ""), found.get("value", ""))
 
 
 def _colour(path: Path, material: ET.Element) -> tuple[float, float, float] | None:
@@ -359,10 +354,6 @@ def _axis(path: Path, element: ET.Element) -> FloatArray:
     if not length > 0:
         raise RigError(path, element.get("name", "?"), "its axis has no length", 'write axis xyz="0 0 1"')
     return axis / length
-
-
-def _has_inertial(link: ET.Element) -> bool:
-    return link.find("inertial/mass") is not None and link.find("inertial/inertia") is not None
 
 
 def _inertial(path: Path, name: str, link: ET.Element) -> tuple[float, FloatArray, FloatArray]:

@@ -164,14 +164,15 @@ class ServoBank:
     def set_command(self, index: int, row: Sequence[float], time: float) -> None:
         """Hand over a row of `Command` written at `time` (s); it acts after the model's latency."""
         self._goals = None
-        self._queue(time + self._latency[index], _Order([index], [list(row)], slice(None)))
+        order = _Order([index], [list(row)], slice(None))
+        heapq.heappush(self._pending, (time + self._latency[index], next(self._order), order))
 
     def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
         """Hand over a new goal (rad) and speed limit (rad/s) written at `time` (s); all else stays as commanded."""
         due = time + self._latency[index]
         if self._goals is None or due != self._goals_due:
             self._goals, self._goals_due = _Order([], [], _GOAL), due
-            self._queue(due, self._goals)
+            heapq.heappush(self._pending, (due, next(self._order), self._goals))
         self._goals.rows.append(index)
         self._goals.values.append((goal, speed))
 
@@ -230,6 +231,3 @@ class ServoBank:
             servo[self.joints.index(one.joint)] = row
             side[self.joints.index(one.joint)] = one.direction
         return servo, side
-
-    def _queue(self, due: float, order: _Order) -> None:
-        heapq.heappush(self._pending, (due, next(self._order), order))
