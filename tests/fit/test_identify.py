@@ -326,14 +326,15 @@ def test_intervals_allow_for_a_winding_that_is_not_the_models(factor):
     assert wide.high[friction] - wide.low[friction] < 1.1 * (narrow.high[friction] - narrow.low[friction])
 
 
-@pytest.mark.parametrize("factor", [0.85, 1.15])
-def test_a_torque_constant_that_is_not_the_models_is_wanted(factor):
-    truth = ax12_truth()
-    truth[Param.CONSTANT] *= factor
+@pytest.mark.parametrize(("name", "factor"), [("torque constant", 0.85), ("torque constant", 1.15), ("supply", 1.2)])
+def test_a_constant_that_is_not_the_models_is_wanted(name, factor):
+    truth, given = ax12_truth(), factor if name == "supply" else 1.0
+    truth[Param.CONSTANT] *= factor / given
     space, runs = ax12_space(), runs_of(ax12_data(truth), RIG)
+    runs = runs._replace(supply=runs.supply / given)
     point = polish(space, runs, space.point(space.base), rounds=12)
     _, found = allowing(uncertainty(space, runs, point), space, runs, point, held_in(space, runs))
-    (wanted,) = (one for one in found if one.constant.name == "torque constant")
+    (wanted,) = (one for one in found if one.constant.name == name)
     assert wanted.factor == pytest.approx(factor, abs=0.05)
 
 

@@ -100,18 +100,14 @@ def test_a_channel_that_does_not_name_its_servos_is_refused_or_not_ours(tmp_path
         ("pendulum", '{"mass": 0, "length": 1}', r"pendulum.mass: input should be greater than 0"),
         ("gait", "[]", r"gait: input should be a valid dictionary"),
         ("experiment", "{}", r"experiment: input should be a valid string"),
+        ("rig", DEEP.decode(), "is nested too deeply"),
+        ("rig", "9" * 5000, "has a number that is too large"),
+        ("rig", "no JSON", "makes no sense: "),
     ],
 )
 def test_metadata_that_are_no_such_thing_are_named_by_their_key(tmp_path, key, value, said):
     written(tmp_path / "run.mcap", GOOD, metadata={key: value})
-    with pytest.raises(RecordingError, match=rf"run.mcap: its metadata make no sense: {said}.*\nrecord or import"):
-        open_recording(tmp_path / "run.mcap")
-
-
-@pytest.mark.parametrize("value", [DEEP.decode(), "9" * 5000, "no JSON"])
-def test_metadata_that_are_no_json_are_refused_in_words(tmp_path, value):
-    written(tmp_path / "run.mcap", GOOD, metadata={"rig": value})
-    with pytest.raises(RecordingError, match=r"run.mcap: (makes no sense|is nested|has a number)"):
+    with pytest.raises(RecordingError, match=rf"run.mcap: (its metadata make no sense: )?{said}.*\n(record|give)"):
         open_recording(tmp_path / "run.mcap")
 
 

@@ -64,22 +64,21 @@ def test_what_axbridge_recorded_needs_no_unit(desk):
     assert np.degrees(recording["gripper"].position[-1]) == pytest.approx(100)
 
 
-def test_normalised_values_become_angles_by_the_calibration(desk):
+def test_values_become_angles_by_the_calibration(desk):
     write_dataset(desk / "set", [episode()])
-    assert run(["import", "set", "out.mcap", "--unit", "normalised", "--calibration", "arm.json"]) == 0
-    recording = axbridge.open_recording("out.mcap")
-    counts = {name: recording[name].position / (math.tau / 4096) + 2048 for name in recording}
+    counts = {}
+    for unit in ("normalised", "deg"):
+        words = ("--unit", unit, "--calibration", "arm.json", "--force")
+        assert run(["import", "set", "out.mcap", *words]) == 0
+        recording = axbridge.open_recording("out.mcap")
+        counts[unit] = {name: recording[name].position / (math.tau / 4096) + 2048 for name in recording}
     # LeRobot, `_normalize`: (counts - min) / (max - min) * 200 - 100, negative where drive_mode is set; a gripper to 100
-    assert (counts["shoulder_pan"] - 0) / 4095 * 200 - 100 == pytest.approx(SWEEP, abs=1e-4)
-    assert -((counts["elbow_flex"] - 1000) / 2000 * 200 - 100) == pytest.approx(0.5 * SWEEP, abs=1e-4)
-    assert (counts["gripper"] - 2048) / 1000 * 100 == pytest.approx(np.linspace(0, 100, FRAMES), abs=1e-4)
-
-
-def test_degrees_with_a_calibration_count_from_the_middle_of_the_servo(desk):
-    write_dataset(desk / "set", [episode()])
-    assert run(["import", "set", "out.mcap", "--unit", "deg", "--calibration", "arm.json"]) == 0
-    counts = axbridge.open_recording("out.mcap")["elbow_flex"].position / (math.tau / 4096) + 2048
-    assert (counts - 2000) * 360 / 4095 == pytest.approx(0.5 * SWEEP, abs=1e-4)  # LeRobot's degrees
+    found = counts["normalised"]
+    assert (found["shoulder_pan"] - 0) / 4095 * 200 - 100 == pytest.approx(SWEEP, abs=1e-4)
+    assert -((found["elbow_flex"] - 1000) / 2000 * 200 - 100) == pytest.approx(0.5 * SWEEP, abs=1e-4)
+    assert (found["gripper"] - 2048) / 1000 * 100 == pytest.approx(np.linspace(0, 100, FRAMES), abs=1e-4)
+    # LeRobot's degrees count from the middle of the servo
+    assert (counts["deg"]["elbow_flex"] - 2000) * 360 / 4095 == pytest.approx(0.5 * SWEEP, abs=1e-4)
 
 
 @pytest.mark.parametrize(

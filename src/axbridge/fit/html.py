@@ -15,7 +15,7 @@ from axbridge.comparison.page import write_page as write_parts
 from axbridge.comparison.plots import Curve, Panel, fewer, figure_html, grid_html, map_html
 from axbridge.comparison.recorded_runs import servo_of
 from axbridge.fit.params_file import in_file
-from axbridge.fit.result import Fit, KsLine, LawComparison, Score, Surface
+from axbridge.fit.result import Fit, LawComparison, Score, Surface
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Regime
 
@@ -117,7 +117,14 @@ def write_page(fit: Fit, path: Path | str) -> None:
     parts.append(grid_html(figures))
     if fit.line is not None:
         parts.append(f"<h2>Ks = {fit.line.ks:.6f} V·s/rad (the paper's figure 5)</h2>")
-        parts.append(figure_html([_ks_panel(fit.line)], "ks", axis="ks"))
+        line, order = fit.line, np.argsort(fit.line.speed)
+        reach = np.array([0.0, float(line.speed.max())])
+        curves = (
+            Curve(line.speed[order], line.volts[order], "measured", "reference", points=True),
+            Curve(reach, line.ks * reach, "through the origin", "other"),
+        )
+        panel = Panel(curves, "motor speed, rad/s", "open-circuit voltage, V", share=2.4)
+        parts.append(figure_html([panel], "ks", axis="ks"))
     titles = (
         "Mean squared error of the falls over friction, log₁₀ deg²",
         "Mean squared error of the steps over the gains, log₁₀ deg² (figure 11)",
@@ -136,15 +143,6 @@ def write_page(fit: Fit, path: Path | str) -> None:
         shown = map_html(names, names, fit.uncertainty.correlation, ("", ""), signed=True)
         parts.append(f"<h2>Correlation of the estimates</h2>{shown}")
     write_parts(path, f"{fit.rig.name}: {fit.kind} identified", parts)
-
-
-def _ks_panel(line: KsLine) -> Panel:
-    reach, order = np.array([0.0, float(line.speed.max())]), np.argsort(line.speed)
-    lines = (
-        Curve(line.speed[order], line.volts[order], "measured", "reference", points=True),
-        Curve(reach, line.ks * reach, "through the origin", "other"),
-    )
-    return Panel(lines, "motor speed, rad/s", "open-circuit voltage, V", share=2.4)
 
 
 def _surface_map(surface: Surface) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +70,10 @@ def _table(recording: Recording, *, wide: bool, rate: float | None) -> tuple[lis
         return [HEADERS["time"], *headers], every, ((None, [time, *found.values()]) for time, found in parts)
     found = {key for track in recording.values() for key in track.known} | {"time"}
     every = [key for key in HEADERS if key in found]
-    return ["servo", *(HEADERS[key] for key in every)], every, _long_blocks(recording, every)
-
-
-def _long_blocks(recording: Recording, keys: Sequence[str]) -> Iterator[_Block]:
-    rows = max(1, _CELLS // len(keys))
-    for name, track in recording.tracks.items():
-        for first in range(0, len(track), rows):
-            yield name, [getattr(track, key)[first : first + rows] for key in keys]
+    rows = max(1, _CELLS // len(every))
+    blocks = (
+        (name, [getattr(track, key)[first : first + rows] for key in every])
+        for name, track in recording.tracks.items()
+        for first in range(0, len(track), rows)
+    )
+    return ["servo", *(HEADERS[key] for key in every)], every, blocks

@@ -155,7 +155,9 @@ def _messages(recording: Recording) -> Iterator[tuple[float, str, Any]]:
             yield event.time, EVENTS, types[_TYPES[EVENTS]](data=text)
 
     def bases() -> Iterator[tuple[float, str, Any]]:
-        base = _base_link(urdf)
+        root = ET.fromstring(urdf)  # noqa: S314 - entities are not resolved from outside
+        moved = {child.get("link") for child in root.findall("joint/child")}
+        base = next(name for link in root.findall("link") if (name := link.get("name", "")) not in moved)
         if not all(key in recording.cycles for key in BASE):
             return
         for time, *pose in np.stack([recording.cycles[key] for key in ("time", *BASE)], axis=1).tolist():
@@ -175,10 +177,3 @@ def _messages(recording: Recording) -> Iterator[tuple[float, str, Any]]:
         robot = types[_TYPES[ROBOT]](data=printable(urdf, lines=True))
         parts = [iter([(recording.start, ROBOT, robot)]), *parts, bases()]
     yield from merge(*parts, key=lambda message: message[0])
-
-
-def _base_link(urdf: str) -> str:
-    """The link that no joint moves."""
-    root = ET.fromstring(urdf)  # noqa: S314 - entities are not resolved from outside
-    moved = {child.get("link") for child in root.findall("joint/child")}
-    return next(name for link in root.findall("link") if (name := link.get("name", "")) not in moved)

@@ -117,8 +117,9 @@ def findings(
 
 
 def _clock(servo: str, time: FloatArray, row: Callable[[int], str]) -> Iterator[Oddity]:
-    steps, period = np.diff(time), _period(time)
+    steps = np.diff(time)
     back, same = np.flatnonzero(steps < 0), int(np.sum(steps == 0))
+    period = float(np.median(steps[steps > 0])) if (steps > 0).any() else math.nan
     if len(back):
         i = int(back[0])
         yield Oddity(
@@ -170,13 +171,6 @@ def _values(servo: str, columns: Mapping[str, FloatArray], row: Callable[[int], 
             angle = f"{size:.4g} rad, which is {math.degrees(size):.0f}°"
             what = f"{name} goes up to {angle if name in {'position', 'command'} else f'{size:g}'}"
             yield Oddity(servo, what, cause, f"import it with --column {column}", "warning")
-
-
-def _period(time: FloatArray) -> float:
-    """Median time from one sample to the next, s; NaN when there are fewer than two."""
-    steps = np.diff(time)
-    forward = steps[steps > 0]
-    return float(np.median(forward)) if len(forward) else math.nan
 
 
 def _jumps(time: FloatArray, columns: Mapping[str, FloatArray]) -> tuple[tuple[float, float], ...]:

@@ -90,16 +90,16 @@ def event(message: bytes) -> dict[str, Any]:
     return found
 
 
+def definition(fields: Mapping[str, str]) -> str:
+    """The ``ros2msg`` definition of numbers."""
+    return "".join(f"float64 {name}  # {what}\n" for name, what in fields.items())
+
+
 def step_schema(servos: Sequence[str]) -> str:
     """The ``ros2msg`` definition of a step of these servos."""
     names = _field_names(servos)
     step = "".join(f"axbridge_msgs/Servo {name}\n" for name in names)
-    return f"{step}{_RULE}\nMSG: axbridge_msgs/Servo\n{_definition(SERVO_COLUMNS)}"
-
-
-def cycle_schema() -> str:
-    """The ``ros2msg`` definition of a cycle."""
-    return _definition(CYCLE_FIELDS)
+    return f"{step}{_RULE}\nMSG: axbridge_msgs/Servo\n{definition(SERVO_COLUMNS)}"
 
 
 def servos_of(metadata: Mapping[str, str]) -> tuple[str, ...]:
@@ -110,10 +110,6 @@ def servos_of(metadata: Mapping[str, str]) -> tuple[str, ...]:
     if len(set(names)) != len(names):
         raise ValueError("a channel that names a servo twice")
     return tuple(names)
-
-
-def _definition(fields: Mapping[str, str]) -> str:
-    return "".join(f"float64 {name}  # {what}\n" for name, what in fields.items())
 
 
 def _field_names(servos: Sequence[str]) -> list[str]:

@@ -212,7 +212,7 @@ class MessageWriter:
         if topic == EVENTS:
             kind, text = EVENT_TYPE, step_format.EVENT_SCHEMA
         elif topic == CYCLE:
-            kind, text = CYCLE_TYPE, step_format.cycle_schema()
+            kind, text = CYCLE_TYPE, step_format.definition(CYCLE_FIELDS)
         else:
             others = sum(other == STEP for other, _ in self._channels)
             number = str(others + 1) if others else ""
