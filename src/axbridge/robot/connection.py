@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from axbridge.bus.base import Bus
 from axbridge.bus.commission import apply_registers
 from axbridge.bus.cycle import RAW_ROW, Cycle, CycleServo, Goal, Rows
 from axbridge.bus.handshake import Expected, Finding, handshake, require
@@ -39,6 +40,12 @@ _STDERR = 2
 _DRIVES: dict[str, type[DynamixelDrive]] = {  # by family of units
     "ax": DynamixelDrive, "mx": DynamixelDrive, "x": XDrive, "sts": FeetechDrive, "scs": FeetechDrive,
 }  # fmt: skip
+
+
+def drive_of(rig: Rig, servo: ServoConfig, bus: Bus) -> DynamixelDrive:
+    """The drive of a rig's servo that is on a bus."""
+    profile = rig.profile_of(servo)
+    return _DRIVES[profile.units_name](servo, profile, rig.model_of(servo), bus)
 
 
 class Connection:
@@ -269,8 +276,7 @@ class Connection:
     def _drive(self, config: ServoConfig) -> Drive:
         simulated = self.backend.simulated
         if config.drive == "dynamixel":
-            profile, bus = self.rig.profile_of(config), self.backend.buses[config.bus]
-            return _DRIVES[profile.units_name](config, profile, self.rig.model_of(config), bus)
+            return drive_of(self.rig, config, self.backend.buses[config.bus])
         assert simulated is not None  # no other backend was built
         return IdealDrive(config, simulated.ideal[config.name])
 

@@ -57,6 +57,10 @@ class Scales:
         """Whose motors are on now, of the servos on buses."""
         return [drive.powered for drive in self.on_bus]
 
+    def table(self, raw: Rows, start: float) -> Samples:
+        """Samples of servos that all are on buses; `start` is time 0 of the table on the clock of `raw`, s."""
+        return Samples(self, raw, raw["time"] - start, self.powered())
+
 
 class Samples(StepTable):
     """Samples of a robot's servos."""

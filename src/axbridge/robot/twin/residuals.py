@@ -138,7 +138,7 @@ class Residuals:
         self._late += _SETTLES * (late - self._late)
         found: list[tuple[Cause, str]] = []
         for name, watched in self._watched.items():
-            if watched.sampled == states[name].time:
+            if name not in states or watched.sampled == states[name].time:
                 continue  # it did not answer: an old sample says nothing about now
             state, twin, goal = states[name], twins.get(name), goals[name]
             watched.sampled = state.time
@@ -253,6 +253,11 @@ def allowance(rig: Rig, servo: ServoConfig, model: ServoModel) -> Allowance:
     if rig.world is not None and not rig.world.fixed_base:
         step = math.inf
     return Allowance(_OFF * error, _WRONG * error, share, _STEPS * step, dead)
+
+
+def residuals_of(rig: Rig) -> Residuals:
+    """To watch the Dynamixels of a rig beside their models."""
+    return Residuals({servo.name: allowance(rig, servo, rig.model_of(servo)) for servo in rig.dynamixels})
 
 
 def _loop_step(rig: Rig, servo: ServoConfig, model: ServoModel) -> float:

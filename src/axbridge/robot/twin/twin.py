@@ -22,7 +22,7 @@ from axbridge.robot.connection import Connection
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.samples import Samples, Scales
 from axbridge.robot.servo import Servo
-from axbridge.robot.twin.residuals import Residuals, allowance, is_shut_down
+from axbridge.robot.twin.residuals import is_shut_down, residuals_of
 from axbridge.sim.support import Hand
 from axbridge.state import BusEvent, Cause, ServoState
 from axbridge.virtual.world import World
@@ -44,6 +44,25 @@ class Shadow:
         behind = now - self.world.now()
         self.lag = behind if math.isnan(self.lag) else max(self.lag, behind - _LONGEST)
         self.world.sleep_until(now - self.lag)
+
+    def table(self, scales: Scales, start: float) -> Samples:
+        """What the twins of these servos measure now; `start` is when time began, on the real servos' clock, s."""
+        return scales.table(rows_of(map(self.world.sample, scales.servos)), start - self.lag)
+
+    def follow_limp(self, drive: DynamixelDrive, position: float, twin: float) -> None:
+        """Put the twin of a limp joint where that is (rad), if it is elsewhere: no model knows hands and gravity."""
+        if abs(position - twin) > _BY_HAND:
+            self.place(drive, position)
+
+    def place(self, drive: DynamixelDrive, position: float) -> None:
+        """Put a twin there, rad, at rest."""
+        self.world.place(drive.config.name, drive.config.direction * position)
+
+    def shut_down(self, name: str) -> None:
+        """Let a twin switch itself off, as its servo has."""
+        twin = self.world.servos[name]
+        if not twin.alarms.tripped:
+            twin.overload(self.world.now())
 
 
 class ShadowedBus(SerialBus):
@@ -101,7 +120,7 @@ class Twin:
     def __init__(self, rig: Rig, connection: Connection, servos: Mapping[str, Servo]) -> None:
         self._connection = connection
         self._servos = servos
-        self._residuals = Residuals({one.name: allowance(rig, one, rig.model_of(one)) for one in rig.dynamixels})
+        self._residuals = residuals_of(rig)
         drives = [drive for drive in connection.drives.values() if isinstance(drive, DynamixelDrive)]
         self._lines = [
             (bus, Scales([drive for drive in drives if drive.bus is bus]))
@@ -116,8 +135,7 @@ class Twin:
         for bus, scales in self._lines:
             with bus.turn, bus.turn.lock:  # nobody else moves the world on meanwhile
                 bus.follow()
-                raw = rows_of(map(bus.shadow.world.sample, scales.servos))
-                states |= Samples(scales, raw, raw["time"] - (start - bus.shadow.lag), scales.powered())
+                states |= bus.shadow.table(scales, start)
         return states
 
     def compare(self, time: float, start: float, hand: Hand | None, *, late: bool) -> tuple[BusEvent, ...]:
@@ -151,12 +169,10 @@ class Twin:
                     name = drive.config.name
                     shut_down = is_shut_down(states[name])
                     led = name in back or drive.id in bus.switched_on  # while nobody stepped
-                    here, world = states[name].position, bus.shadow.world
-                    limp = shut_down or led or not self._servos[name].torque_enabled
-                    if limp and abs(here - twins[name].position) > _BY_HAND:  # no model knows hands and gravity
-                        world.place(name, drive.config.direction * here)
-                    if shut_down and not world.servos[name].alarms.tripped:
-                        world.servos[name].overload(world.now())
+                    if shut_down or led or not self._servos[name].torque_enabled:
+                        bus.shadow.follow_limp(drive, states[name].position, twins[name].position)
+                    if shut_down:
+                        bus.shadow.shut_down(name)
                 bus.switched_on.clear()
 
     def _is_held(self, time: float, hand: Hand | None) -> bool:
