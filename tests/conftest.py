@@ -9,8 +9,8 @@ import hypothesis
 import pytest
 
 from tests.support.made_once import made_once
-from tests.support.patience import be_patient
 from tests.support.real_time import pytest_runtest_protocol  # noqa: F401 - a hook
+from tests.support.waiting import be_patient
 
 be_patient()
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell begins without it

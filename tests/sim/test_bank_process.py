@@ -11,8 +11,8 @@ from axbridge.servo.columns import Command, State
 from axbridge.sim.bank_process import RemoteBank
 from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank
-from tests.support.patience import come_first
 from tests.support.virtual_rig import make_rig
+from tests.support.waiting import come_first
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 

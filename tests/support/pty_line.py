@@ -22,8 +22,8 @@ from axbridge.virtual.mishaps import Mishaps
 from axbridge.virtual.realtime import wake_on_time
 from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank
-from tests.support.patience import come_first
 from tests.support.virtual_rig import make_rig
+from tests.support.waiting import come_first
 
 POSITION, TEMPERATURE = 36, 43
 READ, VOLTS, DEGREES = 501, 12.1, 43.0  # what each AX-12 says until a test says otherwise

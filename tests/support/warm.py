@@ -115,7 +115,7 @@ def _import_all():
     from importlib import import_module
     from pkgutil import iter_modules
 
-    from patience import be_patient  # of this folder
+    from waiting import be_patient  # of this folder
 
     from axbridge import cli
     from axbridge.config.rig import Rig
@@ -206,7 +206,7 @@ def _become(request):
 
 
 if __name__ == "__main__":
-    from patience import come_first  # of this folder
+    from waiting import come_first  # of this folder
 
     _import_all()
     _become(_next(socket.socket(fileno=int(sys.argv[1]))))

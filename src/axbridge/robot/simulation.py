@@ -52,7 +52,7 @@ class Simulation:
 
     def truth(self, servo: str) -> Truth:
         """Angle and torque of a servo's shaft now, without quantisation, noise or delay."""
-        return Truth(*self.world.truth(servo, self.world.now()))
+        return Truth(*self.world.truths([servo], [self.world.now()])[0].tolist())
 
     def energy(self) -> float:
         """What the motors on the buses have drawn since the start, J: the integral of U·i."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import http
-import ipaddress
 import logging
 import secrets
 import threading
@@ -27,6 +26,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from axbridge.errors import UsageError
 from axbridge.view.description import stop_script
+from axbridge.virtual.channel import is_loopback
 
 _log = logging.getLogger(__name__)
 _FIRST_PORT, _PORTS = 8080, 100  # the first that is tried, and how many are
@@ -48,12 +48,12 @@ class Door:
     """Whom a page is served to by a server that listens on this host."""
 
     def __init__(self, host: str) -> None:
-        self._local = _is_loopback(host)
+        self._local = is_loopback(host)
         self.token = "" if self._local else secrets.token_urlsafe(16)
 
     def refuses(self, path: str, host: str, origin: str | None, cookies: str) -> tuple[int, str, dict[str, str]] | None:
         """What to answer instead of the page; None where the request is welcome."""
-        if self._local and not _is_loopback(urlsplit(f"//{host}").hostname or ""):
+        if self._local and not is_loopback(urlsplit(f"//{host}").hostname or ""):
             return 403, "this page is for this machine alone", {}
         if origin is not None and urlsplit(origin).netloc != host:
             return 403, "another page may not talk to this robot", {}
@@ -71,13 +71,6 @@ class Door:
 
     def _fits(self, token: str) -> bool:
         return hmac.compare_digest(token.encode(), self.token.encode())
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class WebServer:

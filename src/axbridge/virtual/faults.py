@@ -37,32 +37,20 @@ class Scene:
 
 
 Act = Callable[[Scene, Fault], None]
-Form = Literal["rate", "switch", "event"]
 
 
 @dataclass(frozen=True)
 class FaultKind:
-    """What one word of a spec means.
+    """What one word of a spec means."""
 
-    Attributes:
-        form: ``rate``: a share of packets; ``switch``: on or off; ``event``: at a time, perhaps for a while.
-        example: The word in a spec.
-        says: What happens, for the docs.
-        start: Begins it; also a rate or switch that is turned off (its share is 0).
-        end: Heals an event. A fault without an id means every servo.
-        of_servo: An event that needs an id.
-        lasts: An event whose length, or a rate whose delay, may be given.
-        usually: How long it lasts when no length is given, s; None = for good.
-    """
-
-    form: Form
-    example: str
-    says: str
-    start: Act
-    end: Act
-    of_servo: bool = False
-    lasts: bool = False
-    usually: float | None = None
+    form: Literal["rate", "switch", "event"]  # a share of packets; on or off; at a time, perhaps for a while
+    example: str  # the word in a spec
+    says: str  # what happens, for the docs
+    start: Act  # begins it; also a rate or switch that is turned off (its share is 0)
+    end: Act  # heals an event; a fault without an id means every servo
+    of_servo: bool = False  # an event that needs an id
+    lasts: bool = False  # an event whose length, or a rate whose delay, may be given
+    usually: float | None = None  # how long it lasts when no length is given, s; None = for good
 
     def grammar(self) -> tuple[str, str]:
         """What may stand behind its name: as a pattern, and for a person."""

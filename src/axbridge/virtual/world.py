@@ -133,13 +133,11 @@ class World:
             self._watch()
         self._move_to(due)
 
-    def truth(self, servo: str, time: float) -> tuple[float, float]:
-        """Angle (rad) and torque (N·m) of a servo's shaft at `time` (s), servo side; NaN when that is 50 ms ago."""
-        ((angle, torque),) = self.truths([servo], [time]).tolist()
-        return angle, torque
-
     def truths(self, servos: Sequence[str], times: Sequence[float]) -> FloatArray:
-        """As `truth`, of several servos, each at a time of its own: (servos, 2)."""
+        """Angle (rad) and torque (N·m) of shafts, servo side, each at a time (s) of its own, (servos, 2).
+
+        NaN when that was more than 50 ms ago.
+        """
         kept = [self._now - _PAST <= time <= self._now for time in times]
         rows = np.array([self.servos[servo].row for servo in servos], dtype=int)
         known = [time if is_kept else self._now for time, is_kept in zip(times, kept, strict=True)]
