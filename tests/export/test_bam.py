@@ -81,25 +81,17 @@ def test_an_export_never_replaces_what_it_reads(published, monkeypatch, capsys):
     assert (published / "my.toml").read_bytes() == model
 
 
-@pytest.mark.parametrize(("latency_ms", "named"), [(20.0, True), (0.0, False)])
-def test_a_latency_is_named_as_lost_because_bam_has_it_for_logs_alone(latency_ms, named):
+@pytest.mark.parametrize("latency_ms", [20.0, 0.0])
+def test_gear_loss_goes_into_the_resistance_and_what_is_lost_is_named(latency_ms):
     rig = Rig.load("pan_tilt")
     model = rig.model_of(rig.servos[0])
     model = model.model_copy(update={"sensor": model.sensor.model_copy(update={"latency_ms": latency_ms})})
     document, lost = to_bam(model, "ax12")
-    assert document["command_delay"] == latency_ms / 1000
-    assert any("20 ms of latency" in words for words in lost) == named
-
-
-def test_gear_loss_goes_into_the_resistance():
-    rig = Rig.load("pan_tilt")
-    model = rig.model_of(rig.servos[0])
-    document, lost = to_bam(model, "ax12")
-    stall = document["kt"] / document["R"]
     motor = model.motor
-    assert stall == pytest.approx(
-        motor.efficiency * motor.output_constant / (motor.resistance + motor.resistance_per_duty)
-    )
+    stall = motor.efficiency * motor.output_constant / (motor.resistance + motor.resistance_per_duty)
+    assert document["kt"] / document["R"] == pytest.approx(stall)
+    assert document["command_delay"] == latency_ms / 1000
+    assert any("20 ms of latency" in words for words in lost) == (latency_ms > 0)  # BAM has it for logs alone
     assert any("bridge swallows" in words for words in lost)
 
 
