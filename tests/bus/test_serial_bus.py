@@ -262,7 +262,7 @@ def test_the_answer_to_an_interrupted_question_is_not_that_to_the_next(line, mon
         with monkeypatch.context() as patched:
             patched.setattr(*((bus.port, "receive", waiting) if echo else (os, "write", interrupted)))
             with pytest.raises(KeyboardInterrupt):
-                bus.read(1, 36, 8)
+                bus.read_many([(1, 36, 8)])
         time.sleep(0.002)
         line.tables[1][36:38] = (600).to_bytes(2, "little")
         assert int.from_bytes(bus.read(1, 36, 8).data[:2], "little") == 600

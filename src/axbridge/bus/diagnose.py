@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from axbridge.bus.base import Reply
 from axbridge.bus.commission import read_register
@@ -19,7 +18,7 @@ from axbridge.bus.handshake import (
     profile_for,
 )
 from axbridge.bus.protocols.known import PROTOCOLS
-from axbridge.bus.scan import BAUDS, FoundServo, scan, scan_bauds
+from axbridge.bus.scan import BAUDS, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import goals_time, percentile, wire_time
 from axbridge.config.profile import FirmwareProfile
@@ -36,14 +35,8 @@ _MANY = 4  # servos that are not named one by one
 _HOT = 10  # degrees below the servo's own limit
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """Facts and findings about a line.
-
-    Attributes:
-        facts: What was measured: plain data.
-        findings: What is wrong, with the command or action that repairs it.
-    """
+class Diagnosis(NamedTuple):
+    """What was measured on a line, as plain data, and what is wrong with it."""
 
     facts: dict[str, Any]
     findings: list[Finding]
@@ -65,9 +58,17 @@ def diagnose(
     if not found:
         findings.append(no_answer(bus, progress))
         return Diagnosis(facts, findings)
-    findings += (mixed := mixed_up(found))
-    twice = {finding.id for finding in mixed}
-    known = expected or [Expected("", servo.id, _guess(servo)) for servo in found]
+    listed = [servo.id for servo in found]
+    twice = sorted({id_ for id_ in listed if listed.count(id_) > 1})
+    for id_ in twice:
+        problem = "is there twice: one servo speaks Protocol 1.0, one 2.0"
+        fix = f"connect one of them alone and give it another id: axbridge servo set-id {id_} NEW"
+        findings.append(Finding(f"id {id_}", problem, fix, True, "collision", id_))
+    guesses = (
+        profile_for(one.model, one.firmware) or FirmwareProfile.load(PROTOCOLS[one.protocol].usual_profile)
+        for one in found
+    )
+    known = expected or [Expected("", id_, profile) for id_, profile in zip(listed, guesses, strict=True)]
     known = [servo for servo in known if servo.id not in twice]
     ids = [servo.id for servo in known if any(servo.id == other.id and not other.mute for other in found)]
     progress("asking each servo")
@@ -129,22 +130,7 @@ def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
     return Finding(bus.port_name, "no servo answers at any baud rate", fix, True, "missing")
 
 
-def _guess(servo: FoundServo) -> FirmwareProfile:
-    profile = profile_for(servo.model, servo.firmware) if servo.model is not None else None
-    return profile or FirmwareProfile.load(PROTOCOLS[servo.protocol].usual_profile)
-
-
-def mixed_up(found: Sequence[FoundServo]) -> list[Finding]:
-    """Ids that two servos have, one in each protocol."""
-    findings, ids = [], [servo.id for servo in found]
-    for id_ in sorted({id_ for id_ in ids if ids.count(id_) > 1}):
-        problem = "is there twice: one servo speaks Protocol 1.0, one 2.0"
-        fix = f"connect one of them alone and give it another id: axbridge servo set-id {id_} NEW"
-        findings.append(Finding(f"id {id_}", problem, fix, True, "collision", id_))
-    return findings
-
-
-def mixed_firmware(bus: SerialBus, servos: Sequence[Expected]) -> list[Finding]:
+def mixed_firmware(bus: SerialBus, servos: Sequence[Expected]) -> Iterator[Finding]:
     """Servos of one model whose firmware differs, of those that tell a minor version: LeRobot refuses them."""
     versions: dict[str, dict[str, list[str]]] = {}
     for servo in servos:
@@ -153,67 +139,51 @@ def mixed_firmware(bus: SerialBus, servos: Sequence[Expected]) -> list[Finding]:
                 major, minor = (_register(bus, servo, name) for name in ("firmware_version", "firmware_minor"))
                 versions.setdefault(servo.profile.name, {}).setdefault(f"{major}.{minor}", []).append(str(servo.id))
     fix = "bring all to the newest with Feetech's FD program: LeRobot refuses a line with several"
-    findings = []
     for model, by in versions.items():
         if len(by) > 1:
             listed = "; ".join(f"{version}: ids {', '.join(ids)}" for version, ids in sorted(by.items()))
-            findings.append(Finding(f"{model} servos", f"have several firmwares, {listed}", fix, False, "firmware"))
-    return findings
+            yield Finding(f"{model} servos", f"have several firmwares, {listed}", fix, False, "firmware")
 
 
-def look_at_condition(bus: SerialBus, servo: Expected) -> list[Finding]:
+def look_at_condition(bus: SerialBus, servo: Expected) -> Iterator[Finding]:
     """Supply, temperature, and what its error byte tells; the alarms that are a register `inspect` has named."""
-    protocol, names, label = servo.protocol, servo.protocol.names, name_of(servo)
+    protocol, names, label, id_ = servo.protocol, servo.protocol.names, name_of(servo), servo.id
+    where = f" --port {bus.port_name}"
     asked = (names.voltage, "min_voltage_limit", "max_voltage_limit", "present_temperature", "temperature_limit")
     try:
-        voltage, low, high, temperature, hottest = (_register(bus, servo, name) for name in asked)
-        findings = _supply_and_heat(servo, voltage, (low, high), temperature, hottest)
-        if protocol.alarm is not None:
-            return findings
-        answer = bus.read(servo.id, *protocol.mode)
-        is_wheel = "operating_mode" not in servo.profile.registers and protocol.endless_goal(answer.data) is not None
-        torque = _register(bus, servo, names.torque)
-        if protocol.lock is not None and _register(bus, servo, "lock") == 0:
-            problem = "has an open EEPROM (lock 0): whatever is written to it lasts, by mistake, too"
-            fix = f"axbridge servo write {servo.id} lock 1 --port {bus.port_name}"
-            findings.append(Finding(label, problem, fix, False, "lock", servo.id))
+        counts, low, high, temperature, hottest = (_register(bus, servo, name) for name in asked)
+        if protocol.alarm is None:
+            answer, torque = bus.read(id_, *protocol.mode), _register(bus, servo, names.torque)
+            open_lock = protocol.lock is not None and _register(bus, servo, "lock") == 0
     except (BusTimeout, CorruptPacket, ServoFault):
-        return []
-    alarms = protocol.alarms(answer.error & (protocol.shuts_down | ErrorFlag.INPUT_VOLTAGE))
-    wake = f"axbridge servo {protocol.revival.format(id=servo.id)} --port {bus.port_name}"
-    if alarms:
-        fix = f"remove the cause, then {wake}"
-        findings.append(Finding(label, f"reports {alarms.describe()}", fix, False, "alarm", servo.id))
-    if is_wheel:
-        fix = f"axbridge servo write {servo.id} {names.high} {servo.profile.units.counts} --port {bus.port_name}"
-        problem = "is a wheel: both angle limits are 0, so it takes no goal"
-        findings.append(Finding(label, problem, fix, False, "wheel", servo.id))
+        return
+    nominal, voltage = servo.profile.electrics.nominal_voltage, counts / 10
+    if counts > high:
+        problem = f"has {voltage:.1f} V at its terminals, and takes {high / 10:.1f} V at most"
+        yield Finding(label, problem, "feed it with less: its motor burns", False, "voltage", id_)
+    elif counts < low or voltage < 0.75 * nominal:
+        problem = f"has {voltage:.1f} V at its terminals ({nominal:.1f} V nominal)"
+        yield Finding(label, problem, "charge the battery, or feed the chain from both ends", False, "voltage", id_)
+    if temperature > hottest - _HOT:
+        problem = f"is {temperature} °C, close to its limit of {hottest} °C"
+        yield Finding(label, problem, "let it rest, and look what it pushes against", False, "temperature", id_)
+    if protocol.alarm is not None:
+        return
+    if open_lock:
+        problem = "has an open EEPROM (lock 0): whatever is written to it lasts, by mistake, too"
+        yield Finding(label, problem, f"axbridge servo write {id_} lock 1{where}", False, "lock", id_)
+    wake = f"axbridge servo {protocol.revival.format(id=id_)}{where}"
+    if alarms := protocol.alarms(answer.error & (protocol.shuts_down | ErrorFlag.INPUT_VOLTAGE)):
+        yield Finding(label, f"reports {alarms.describe()}", f"remove the cause, then {wake}", False, "alarm", id_)
+    if "operating_mode" not in servo.profile.registers and protocol.endless_goal(answer.data) is not None:
+        fix = f"axbridge servo write {id_} {names.high} {servo.profile.units.counts}{where}"
+        yield Finding(label, "is a wheel: both angle limits are 0, so it takes no goal", fix, False, "wheel", id_)
     if torque == 0:
-        findings.append(Finding(label, "has torque limit 0: it shut itself down", wake, False, "shutdown", servo.id))
-    return findings
+        yield Finding(label, "has torque limit 0: it shut itself down", wake, False, "shutdown", id_)
 
 
 def _register(bus: SerialBus, servo: Expected, name: str) -> int:
     return read_register(bus, servo.id, servo.profile.register(name))
-
-
-def _supply_and_heat(
-    servo: Expected, counts: int, limits: tuple[int, int], temperature: int, hottest: int
-) -> list[Finding]:
-    label, findings = name_of(servo), []
-    nominal, voltage = servo.profile.electrics.nominal_voltage, counts / 10
-    if counts > limits[1]:
-        problem = f"has {voltage:.1f} V at its terminals, and takes {limits[1] / 10:.1f} V at most"
-        findings.append(Finding(label, problem, "feed it with less: its motor burns", False, "voltage", servo.id))
-    elif counts < limits[0] or voltage < 0.75 * nominal:
-        problem = f"has {voltage:.1f} V at its terminals ({nominal:.1f} V nominal)"
-        fix = "charge the battery, or feed the chain from both ends"
-        findings.append(Finding(label, problem, fix, False, "voltage", servo.id))
-    if temperature > hottest - _HOT:
-        problem = f"is {temperature} °C, close to its limit of {hottest} °C"
-        fix = "let it rest, and look what it pushes against"
-        findings.append(Finding(label, problem, fix, False, "temperature", servo.id))
-    return findings
 
 
 def look_at_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts: dict[str, Any]) -> list[Finding]:

@@ -255,7 +255,7 @@ def _models() -> dict[str, int]:
     return numbers
 
 
-def profile_for(model: int, firmware: int | None = None, limit: int | None = None) -> FirmwareProfile | None:
+def profile_for(model: int | None, firmware: int | None = None, limit: int | None = None) -> FirmwareProfile | None:
     """The shipped profile of a model number, with the newest firmware that is not newer than `firmware`.
 
     None when there is none. Models that tell the same number (AX-12, AX-12+, AX-12A) count as the usual one of them,

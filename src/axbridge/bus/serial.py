@@ -336,21 +336,20 @@ class SerialBus(Bus):
         known = self._questions[protocol].setdefault(request, [])
         for number, (first, count) in enumerate(_rooms(protocol, address, length)):
             if number == len(known):
-                known.append(self._made(protocol, id_, first, count, address - first, length))
+                frame, head = protocol.read_frame(id_, first, count), protocol.answer_head(id_, count)
+                size, sending = protocol.longest(count) if head else 0, len(frame) * self._byte
+                speaker, least, begin = self._speaker(id_), sending + size * self._byte, address - first
+                known.append(
+                    _Question(
+                        *(id_, count, begin, begin + length, frame, head, size, sending, least),
+                        speaker.answers[count],
+                        speaker,
+                    )
+                )
             question = known[number]
             if not self._may_come(question.speaker, question.answers, due):
                 return question
         return None
-
-    def _made(self, protocol: Protocol, id: int, address: int, count: int, skipped: int, length: int) -> _Question:
-        """The READ of these registers, of which `length` bytes after the first `skipped` are wanted."""
-        frame, head = protocol.read_frame(id, address, count), protocol.answer_head(id, count)
-        size = protocol.longest(count) if head else 0
-        sending, speaker = len(frame) * self._byte, self._speaker(id)
-        return _Question(
-            id, count, skipped, skipped + length, frame, head, size, sending, sending + size * self._byte,
-            speaker.answers[count], speaker,
-        )  # fmt: skip
 
     def _speaker(self, id: int) -> _Speaker:
         """What was heard of a servo, or in answers that several share."""

@@ -33,7 +33,7 @@ def scan(
     lines = []
     for rate, servos in found.items():
         for servo in servos:
-            profile = profile_for(servo.model, servo.firmware) if servo.model is not None else None
+            profile = profile_for(servo.model, servo.firmware)
             model = profile.name if profile else f"model {servo.model}"
             if servo.mute:
                 model = "status return level 0: answers PING, but no read and no write"

@@ -85,7 +85,7 @@ class _Second(Protocol):
     write_params = staticmethod(v2.write_params)
     sync_write_params = staticmethod(v2.sync_write_params)
     decoder = staticmethod(v2.Decoder)
-    find_answer = staticmethod(v2.find_answer)
+    _search = staticmethod(v2.find_answer)
 
     def blocks(self, packet: Packet) -> list[tuple[int, Mapping[int, bytes]]] | None:
         params = packet.params

@@ -148,6 +148,7 @@ class Protocol:
     park_speed, park_near = 100, 6
     room = TABLE_SIZE
     _goal = struct.Struct("<HH")
+    _search = staticmethod(v1.find_answer)
 
     # -- packets ------------------------------------------------------------------------------------------------------
 
@@ -212,8 +213,12 @@ class Protocol:
             echo: Whether the adapter returns what is sent; then no answer comes before that.
             refusable: Whether an error without parameters may be the answer (not while an old acknowledgement is owed).
         """
-        refusable = refusable and bool(self.refusing)
-        return v1.find_answer(heard, frame, id, length, echo=echo, refusable=refusable)
+        if echo:
+            start = heard.find(frame)
+            if start < 0:
+                return Search(None, heard, damaged=False, echo=True)
+            heard = heard[start + len(frame) :]
+        return self._search(heard, frame, id, length, echo=echo, refusable=refusable and bool(self.refusing))
 
     def answer_head(self, id: int, length: int) -> bytes:
         """First bytes of an answer that is known by head, length and sum (`v1.SUM_OK`); empty: it is looked for."""

@@ -88,29 +88,22 @@ class Decoder(ByteStream):
 
 
 def find_answer(heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
-    """See `axbridge.bus.protocols.protocol.Protocol.find_answer`."""
-    start = 0
-    if echo:
-        start = heard.find(frame)
-        if start < 0:
-            return Search(None, heard, damaged=False, echo=True)
-        start += len(frame)
+    """See `axbridge.bus.protocols.protocol.Protocol.find_answer`; `heard` is what came behind an echo."""
     damaged = False
     for size in (length, 0) if length and refusable else (length,):
         refusal = size != length
         header = HEADER + bytes((id, size + 2))
-        at = heard.find(header, start)
+        at = heard.find(header)
         while at >= 0 and (end := at + size + OVERHEAD) <= len(heard):
             raw = heard[at:end]
             if sum(raw) & 0xFF == SUM_OK and (not refusal or raw[4] & _REFUSED):
                 if raw == frame and frame[4] == Instruction.READ and not echo:
                     echo = True  # missed at open
                 elif not may_be_longer(raw, heard[end : end + 2]):
-                    rest = heard[start:at] + heard[end:]
-                    return Search(Packet(id, raw[4], raw[5:-1]), rest, damaged, echo)
+                    return Search(Packet(id, raw[4], raw[5:-1]), heard[:at] + heard[end:], damaged, echo)
             damaged = damaged or not refusal
             at = heard.find(header, at + 1)
-    return Search(None, heard[start:], damaged, echo)
+    return Search(None, heard, damaged, echo)
 
 
 def may_be_longer(raw: bytes, following: bytes) -> bool:

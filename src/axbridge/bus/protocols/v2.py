@@ -207,21 +207,14 @@ def _stuffed(body: bytes) -> bytes:
 
 def find_answer(heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
     """See `axbridge.bus.protocols.protocol.Protocol.find_answer`; packets say whether they are answers."""
-    start = 0
-    if echo:
-        start = heard.find(frame)
-        if start < 0:
-            return Search(None, heard, damaged=False, echo=True)
-        start += len(frame)
     decoder = Decoder()
     damaged = False
-    for packet, end, size in zip(decoder.feed(heard[start:]), decoder.ends, decoder.sizes, strict=True):
+    for packet, end, size in zip(decoder.feed(heard), decoder.ends, decoder.sizes, strict=True):
         if not packet.status:
-            echo = echo or heard[start:][end - size : end] == frame  # missed at open
+            echo = echo or heard[end - size : end] == frame  # missed at open
         elif packet.id == id:
             refusal = not packet.params and bool(packet.code & NUMBER)
             if packet.intact and (len(packet.params) == length or (refusal and refusable)):
-                rest = heard[start : start + end - size] + heard[start + end :]
-                return Search(packet, rest, damaged, echo)
+                return Search(packet, heard[: end - size] + heard[end:], damaged, echo)
             damaged = damaged or not packet.intact
-    return Search(None, heard[start:], damaged, echo)
+    return Search(None, heard, damaged, echo)
