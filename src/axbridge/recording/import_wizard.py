@@ -121,7 +121,12 @@ def _read(path: Path, text: str) -> _Export:
     name, _, number = _line(path, lines, 1, "the servo's name and model number").rpartition(",")
     if not name or not number.strip().isdigit():
         raise RecordingError(path, f"line 2: {lines[1]!r} is no servo", "it should say, for instance, AX-12A,12")
-    profile = _profile(path, name.strip(), int(number))
+    profiles = {(one := FirmwareProfile.load(known)).model_number: one for known in _PROFILES}
+    if int(number) not in profiles:
+        known = ", ".join(f"{one.name} ({key})" for key, one in sorted(profiles.items()))
+        why = f"is of a servo {name.strip()} of model number {number.strip()}, whose registers are not known"
+        raise RecordingError(path, why, f"known: {known}")
+    profile = profiles[int(number)]
     key, _, count = _line(path, lines, 2, "ItemCount").partition(",")
     if key != "ItemCount" or not count.strip().isdigit() or int(count) < 1:
         raise RecordingError(path, f"line 3: {lines[2]!r} is no ItemCount", "the file is damaged; export it again")
@@ -141,17 +146,6 @@ def _line(path: Path, lines: Sequence[str], index: int, what: str) -> str:
     if index >= len(lines) or not lines[index]:
         raise RecordingError(path, f"line {index + 1}: {what} is missing", "the file is cut off; export it again")
     return lines[index]
-
-
-def _profile(path: Path, name: str, number: int) -> FirmwareProfile:
-    profiles = [FirmwareProfile.load(known) for known in _PROFILES]
-    for profile in profiles:
-        if profile.model_number == number:
-            return profile
-    known = ", ".join(f"{profile.name} ({profile.model_number})" for profile in profiles)
-    raise RecordingError(
-        path, f"is of a servo {name} of model number {number}, whose registers are not known", f"known: {known}"
-    )
 
 
 def _item(path: Path, index: int, line: str) -> str:
@@ -177,18 +171,13 @@ def _rows(
     path: Path, lines: Sequence[str], first: int, items: Sequence[str]
 ) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
     """Times (n,), s, and values (n, items) of the rows that are whole and in order; what became of the others."""
-    good: list[list[float]] = []
-    places: list[int] = []  # of those, which line each is
-    for number, line in enumerate(lines):
-        row = _numbers(line, len(items) + 1)
-        if row is not None:
-            good.append(row)
-            places.append(number)
-    kept = _rising([row[0] for row in good])
+    good = {k: row for k, line in enumerate(lines) if (row := _numbers(line, len(items) + 1)) is not None}
+    numbers = list(good)
+    kept = [numbers[k] for k in _rising([row[0] for row in good.values()])]
     if len(kept) < 2:
         raise RecordingError(path, "holds no samples", "the file is cut off or damaged; export it again")
-    whole = {places[k] for k in kept}
-    dropped = [f"line {first + k}: {line!r}" for k, line in enumerate(lines) if line and k not in whole]
+    others = set(range(len(lines))).difference(kept)
+    dropped = [f"line {first + k}: {lines[k]!r}" for k in sorted(others) if lines[k]]
     if len(dropped) > len(kept):
         raise RecordingError(
             path, f"has {len(dropped)} garbled rows and {len(kept)} good ones", "the file is damaged; export it again"
