@@ -62,7 +62,6 @@ def test_doctor_is_content_with_a_healthy_line(line, capsys):
     [
         (5, b"\xfa", "return_delay", "is set to wait 790 µs before each answer"),
         (43, b"\x44", "temperature", "68 °C"),
-        (6, bytes(4), "wheel", ""),
         (42, b"\x3c", "voltage", "has 6.0 V at its terminals"),
         (16, b"\0", "status_level", "answers PING, but no read"),
         (34, b"\0\0", "shutdown", "shut itself down"),
@@ -77,12 +76,6 @@ def test_doctor_names_the_cause(line, capsys, address, data, kind, words):
     assert words in finding["problem"]
     assert finding["id"] == 1
     assert report["rate_hz"] > 0
-
-
-def test_doctor_names_an_alarm(line, capsys):
-    line.errors[2] = 0x20
-    assert run(line, "doctor") == 1
-    assert "! servo 2: reports overload\n" in capsys.readouterr().out
 
 
 def test_doctor_finds_the_latency_timer_of_an_adapter(line, tmp_path):
@@ -174,10 +167,12 @@ def test_a_locked_servo_is_told_so_with_the_remedy_and_written_nothing(line, cap
     assert line.writes == 0
 
 
-def test_doctor_finds_a_servo_left_as_a_wheel_and_its_command_mends_it(line, capsys):
+def test_doctor_names_an_alarm_and_a_servo_left_as_a_wheel_and_its_command_mends_it(line, capsys):
     line.tables[1][6:10] = bytes(4)
+    line.errors[2] = 0x20
     assert run(line, "doctor", "--json") == 1
     (report,) = json.loads(capsys.readouterr().out)["lines"]
+    assert (2, "reports overload") in [(finding["id"], finding["problem"]) for finding in report["findings"]]
     (finding,) = [finding for finding in report["findings"] if finding["kind"] == "wheel"]
     assert run_arguments(finding["fix"].split()[1:]) == 0
     assert line.tables[1][6:10] == bytes((0, 0, 255, 3))
@@ -207,14 +202,11 @@ def test_two_servos_with_one_id_are_found_by_the_handshake_before_a_robot_starts
     assert "axbridge servo set-id" in caught.value.hint
 
 
-def test_two_servos_with_one_id_are_found_by_the_doctor(twins, capsys, monkeypatch):
+def test_two_servos_with_one_id_are_found_by_the_doctor_and_not_renamed_together(twins, capsys, monkeypatch):
     monkeypatch.setattr("axbridge.cli.doctor.PACKETS", 50)
     assert run_arguments(["doctor", "--port", twins, "--json"]) == 1
     (report,) = json.loads(capsys.readouterr().out)["lines"]
     assert [finding["id"] for finding in report["findings"] if finding["kind"] == "collision"] == [1]
-
-
-def test_two_servos_with_one_id_are_not_renamed_together(twins, capsys):
     assert run_arguments(["servo", "set-id", "1", "9", "--port", twins]) == 3
     assert "two servos" in capsys.readouterr().err
     with SerialBus(twins) as bus:
@@ -252,21 +244,6 @@ def test_what_is_wrong_is_red_in_the_monitor_and_nothing_else(tmp_path):
     assert [hot[place] for place in wrong if place < 9] == ["70"]
     assert deaf[8] == "no answer"
     assert len(silent) == len(deaf)
-
-
-@pytest.mark.parametrize(("width", "lines"), [(30, 3), (80, 1)])
-def test_words_are_not_broken_at_the_edge_of_a_terminal(monkeypatch, width, lines):
-    from axbridge.cli.doctor import wrapped
-
-    text = "! servo 1: waits 790 µs before each answer, which takes its time"
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    monkeypatch.setenv("COLUMNS", str(width))
-    found = wrapped(text, "  ").split("\n")
-    assert len(found) == lines
-    assert max(map(len, found)) <= width
-    assert " ".join(line.strip() for line in found) == text
-    monkeypatch.setattr("sys.stdout.isatty", lambda: False, raising=False)
-    assert wrapped(text, "  ") == f"  {text}"
 
 
 @pytest.mark.parametrize(("mass", "causes"), [(1.0, False), (1.6, True)])

@@ -14,7 +14,6 @@ from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.config.rig_edit import copy_rig
 from tests.support.hand import led
-from tests.support.robot_files import write_feetech_comb
 from tests.support.waiting import until
 from tests.support.warm import start
 
@@ -159,36 +158,6 @@ def test_servos_of_2_0_are_found_with_what_they_count_by_and_a_wiggle_moves_them
     assert one.min_position == pytest.approx(-1.0, abs=0.01)
     assert one.max_position == pytest.approx(0.8, abs=0.01)
     assert found["pan"].registers == {}
-
-
-def test_feetech_servos_are_found_with_what_they_count_by_and_a_wiggle_moves_them(tmp_path):
-    mine = write_feetech_comb(tmp_path, 2)
-    changes = ["id = 2", "zero = 2048"], ["id = 9", "zero = 1800\nregisters.homing_offset = 200"]
-    text = mine.read_text(encoding="utf-8").replace("registers = { return_delay_time = 0 }\n", "")
-    mine.write_text(text, encoding="utf-8")
-    (tmp_path / "real").mkdir()
-    real = write_feetech_comb(tmp_path / "real", 2)
-    first, second = text.split('name = "s2"')
-    for old, new in zip(*changes, strict=True):
-        second = second.replace(old, new)
-    real.write_text(f'{first}name = "s2"{second}', encoding="utf-8")
-    with led(real) as (port, tell), Wizard(mine, port) as wizard:
-        wizard.until("servos 1, 9; all motors are off")
-        wizard.until("  1 turn it")
-        wizard.press("w")
-        wizard.until("at 20% of its torque, and is limp again")
-        assert tell("register torque_enable") == [0, 0]
-        assert tell("register torque_limit") == [1000, 1000]
-        lead(wizard, tell, 0)
-        wizard.until("joint 2 of 2: s2, servo 2 by the rig: which does not answer")
-        lead(wizard, tell, 1)
-        wizard.until("write it?")
-        wizard.press("y")
-        code, _, err = wizard.end()
-    assert code == DONE, err
-    found = {servo.name: servo for servo in Rig.load(mine).servos}
-    assert (found["s2"].id, found["s2"].zero, found["s2"].registers) == (9, 1800, {"homing_offset": 200})
-    assert (found["s2"].min_position, found["s2"].max_position) == pytest.approx((-1.0, 0.8), abs=0.01)
 
 
 def test_swapped_ids_are_found_and_the_other_joint_is_asked_for_as_well(tmp_path, mine):

@@ -132,15 +132,6 @@ def test_a_signal_on_its_way_leaves_the_motor_off_and_says_where_it_is(arm, numb
     assert tell("register torque_enable") == [0, 0]
 
 
-def test_a_program_that_is_killed_on_its_way_leaves_the_motor_off(arm):
-    port, tell = arm
-    with start("servo", "goto", "1", "-40", "--duration", "30", "--port", port) as mover:
-        until(lambda: tell("register torque_enable")[0])
-        mover.kill()
-        mover.communicate(timeout=60)
-    until(lambda: not tell("register torque_enable")[0])
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

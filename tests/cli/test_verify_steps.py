@@ -2,7 +2,6 @@
 
 import getpass
 import itertools
-import math
 import platform
 import time
 from pathlib import Path
@@ -57,7 +56,6 @@ BIOLOID = Rig.load("bioloid")
 AX = FirmwareProfile.load("ax-12a")
 KNEE = Expected("left_knee", 14, AX)
 ENDING = {"signal": "SIGKILL", "servos": 1, "moved_deg": 0.3, "seconds": 0.2, "on": []}
-COUNT = math.radians(300 / 1023)
 FACTORY = {name: register.initial for name, register in AX.registers.items() if isinstance(register.initial, int)} | {
     "torque_limit": 1023
 }
@@ -90,14 +88,6 @@ def test_one_command_mends_all_that_is_wrong_with_a_rig_of_ones_own(tmp_path):
 def test_a_servo_at_another_joint_is_named(moved, problem):
     (found,) = mounting(turns=[by_hand("left_knee", moved)])
     assert (found.kind, found.problem) == ("id", problem)
-
-
-@pytest.mark.parametrize("off", [30, -30])
-def test_a_zero_that_is_off_is_told_in_counts_of_its_own_servo(off):
-    knee = next(servo for servo in BIOLOID.servos if servo.name == "left_knee")
-    (found,) = mounting({"left_knee": knee.direction * off * COUNT})
-    assert f"its zero is off by {off:+d} counts, or it was not held straight" in found.problem
-    assert (found.kind, found.fatal) == ("zero", True)
 
 
 def levels(config=None, **values):
@@ -292,27 +282,6 @@ def test_a_servo_with_a_weak_motor_is_not_its_model(tmp_path):
 # ---- promises, page and text
 
 
-QUOTES = {
-    "powered": "`close()`, end of the `with` block",
-    "SIGTERM": "SIGINT (Ctrl-C), SIGTERM, SIGHUP",
-    "SIGKILL": "SIGKILL, a crash",
-    "snap": "the goal is set to the present position, so nothing snaps",
-    "latency": "FTDI latency timer, 16 ms by default",
-    "echo": "axbridge notices that when it opens the port, and removes the echo",
-    "wrong": "A reply counts only if its id, its length and its checksum are right",
-    "voltage": "9 to 12 V; 11.1 V is recommended",
-    "status": "The status return level (register 16) decides what a servo answers",
-    "late": "a 50 Hz loop over 18 servos",
-}
-
-
-@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.words)
-def test_a_promise_stands_in_the_docs(promise):
-    text = " ".join((ROOT / "docs" / promise.page).read_text(encoding="utf-8").split())
-    assert QUOTES[promise.broken] in text
-    assert promise.step in _STEPS
-
-
 def test_a_finding_breaks_its_promise_and_what_cannot_be_judged_is_neither_seen_nor_broken():
     on = judge_endings({"endings": [ENDING | {"on": ["left_knee"]}]}, [ExpectedBus("P", 1_000_000, (KNEE,))])
     outcomes = {
@@ -325,6 +294,7 @@ def test_a_finding_breaks_its_promise_and_what_cannot_be_judged_is_neither_seen_
     assert found["SIGTERM"] == ("seen", "step endings")
     assert found["echo"] == ("cannot be judged here", "this adapter returns nothing")
     assert found["powered"][0] == "not tried"
+    assert all((ROOT / "docs" / promise.page).exists() and promise.step in _STEPS for promise in PROMISES)
     assert counted(outcomes) == "7 seen, 1 not kept, 1 cannot be judged here, 1 not tried"
 
 
@@ -338,9 +308,10 @@ def test_a_step_that_failed_or_was_not_done_is_no_all_clear(tmp_path):
     write_report(tmp_path, Rig.load("bioloid"), _STEPS, outcomes, {}, None)
     text = (tmp_path / TEXT).read_text(encoding="utf-8")
     assert text.startswith("NOT PASSED: endings failed; joints skipped; motion, walk not done. Promises: ")
-    _, _, repair = text.partition("To repair\n")
-    assert repair.startswith("  step endings; failed: servo 1 did not answer, check power and wiring, it was not fin")
-    assert repair.partition("\n")[0].endswith("bioloid.toml --only endings")
+    _, _, repair = text.partition("motors off when a program is ended\n")
+    failed, *causes, again = [line.strip() for line in repair.splitlines()[:5]]
+    assert (failed, tuple(causes)) == ("failed", why)
+    assert again.endswith("bioloid.toml --only endings")
 
 
 def test_only_a_robot_whose_steps_are_all_done_has_passed():
@@ -372,18 +343,11 @@ def test_the_text_and_the_page_say_nothing_of_person_computer_or_adapter(tmp_pat
     write_report(tmp_path, rig, _STEPS, outcomes, private, None)
     page, text = ((tmp_path / file).read_text(encoding="utf-8") for file in (PAGE, TEXT))
     for said in (text, page.partition("<body>")[2].partition("</h1>")[2]):
-        for word in (
-            "A4012345",
-            str(tmp_path),
-            "anns_head",
-            str(Path.home()) + "/",
-            platform.node(),
-            getpass.getuser() + "@",
-        ):
-            assert word not in said
-        assert "PORT; 81 Hz" in said or "PORT: 81 Hz" in said
+        private = ("A4012345", str(tmp_path), "anns_head", f"{Path.home()}/", platform.node(), f"{getpass.getuser()}@")
+        assert not [word for word in private if word in said]
+        assert "PORT: 81 Hz" in said
     assert "a rig of the owner's" in text
-    assert "; not tried;" in text
+    assert "; not tried; docs/" in text
 
 
 def test_what_was_found_is_kept_and_taken_up_again(tmp_path):

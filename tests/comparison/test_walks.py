@@ -129,18 +129,22 @@ def test_other_recordings_are_no_walks(walked):
     assert sides_of(compare(walked, other)) == []
 
 
-def test_the_command_reports_walks(tmp_path, capsys):
+def test_the_command_reports_walks_and_a_third_beside_them(tmp_path, capsys):
     names = []
-    for name, late in (("real", 0.15), ("sim", 0.25)):
+    for name, late in (("real", 0.15), ("sim", 0.15), ("third", 0.25)):
         names.append(tmp_path / f"{name}.mcap")
         write_recording(imported_walk(names[-1], late), names[-1])
-    first, second = map(str, names)
-    assert app.run(["compare", first, second, "--json"]) == app.DONE
+    first, second, third = map(str, names)
+    assert app.run(["compare", first, second, "--beside", third, "--json"]) == app.DONE
     told = json.loads(capsys.readouterr().out)["walks"]
-    assert list(told) == ["real, imported", "sim, imported"]
-    assert told["sim, imported"]["knees"]["l_knee_y"]["rmse_deg"] > 1.0
+    assert list(told) == ["real, imported", "sim, imported", "third"]
+    assert told["third"]["knees"]["l_knee_y"]["rmse_deg"] > 1.0
     assert app.run(["compare", first, second]) == app.DONE
     assert "The walk" in capsys.readouterr().out
+    step = replace(imported_walk(tmp_path / "step.mcap", 0.1), metadata={"experiment": "step"})
+    write_recording(step, tmp_path / "step.mcap")
+    assert app.run(["compare", first, second, "--beside", str(tmp_path / "step.mcap")]) == app.MISUSE
+    assert "not all of these are walks" in capsys.readouterr().err
 
 
 def test_a_walk_that_a_busy_bus_made_longer_is_compared_beat_by_beat(walked):

@@ -142,8 +142,7 @@ def write_blindly(bus: Bus, id: int, profile: FirmwareProfile, name: str, value:
     register = _writable(profile, name, value)
     data = register.encode(value)
     bus.write(id, register.address, data, answered=False)
-    if name != "baud_rate":
-        bus.ping(value if name == "id" else id)  # it has heard all that was sent before this
+    bus.ping(id)  # it has heard all that was sent before this
 
 
 def refuse_locked(bus: Bus, id: int, profile: FirmwareProfile, name: str) -> None:

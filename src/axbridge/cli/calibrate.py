@@ -6,7 +6,7 @@ import difflib
 import math
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
@@ -191,7 +191,9 @@ def _write(rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[],
     tables = [{**servo.model_dump(exclude_unset=True), **new.get(servo.name, {})} for servo in rig.servos]
     check_rig(rig.overridden({"servo": tables}))
     result = edited(text, new, rig.path)
-    sys.stdout.writelines(_difference(text, result, str(rig.path)))
+    new_name = f"{rig.path}, calibrated"
+    lines = difflib.unified_diff(text.splitlines(), result.splitlines(), str(rig.path), new_name, n=1, lineterm="")
+    print("\n".join(lines))
     if ask(key, "write it? y or n", "yn") != YES:
         raise Ended
     if _text_of(rig.path) != text:
@@ -202,14 +204,6 @@ def _write(rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[],
         shutil.copymode(place, temporary)
     print(f"wrote {rig.path}; next: `axbridge rig check {rig.path}`")
     return new
-
-
-def _difference(old: str, new: str, path: str) -> Iterator[str]:
-    """Lines that differ, as `diff -u` shows them; in colours on a terminal."""
-    colours = {"+": "32", "-": "31", "@": "36"} if sys.stdout.isatty() else {}
-    for line in difflib.unified_diff(old.splitlines(), new.splitlines(), path, f"{path}, calibrated", n=1, lineterm=""):
-        colour = colours.get(line[:1])
-        yield f"\x1b[{colour}m{line}\x1b[0m\n" if colour else f"{line}\n"
 
 
 def _text_of(path: Path) -> str:

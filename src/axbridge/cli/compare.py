@@ -20,7 +20,7 @@ from axbridge.comparison.lag import check_repeat
 from axbridge.comparison.page import table_text
 from axbridge.comparison.png import write_png
 from axbridge.comparison.simulate import simulate, visible
-from axbridge.comparison.walks import WalkSide, document, sides_of, walk_headline, walk_table
+from axbridge.comparison.walks import WalkSide, document, is_walk, sides_of, walk_headline, walk_table
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.file_reading import printable
@@ -29,6 +29,7 @@ from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording
 from axbridge.recording.stored import open_recording
 
+_WALKS = "a second --model or --beside is for walks, and not all of these are walks"
 _KINDS = {"sim": "simulated", "real": "real", "twin": "real", "imported": "imported"}
 
 
@@ -46,7 +47,14 @@ def compare(
     rig: Annotated[
         str | None, shared("--rig", "The recorded goals are simulated on it, and the recording is compared with that.")
     ] = None,
-    model: Annotated[str | None, shared("--model", "`axbridge list models` names them. Default: the rig's.")] = None,
+    model: Annotated[
+        list[str] | None,
+        shared("--model", "`axbridge list models` names them. Default: the rig's; for walks you can give two."),
+    ] = None,
+    beside: Annotated[
+        Path | None,
+        typer.Option("--beside", metavar="THIRD.mcap", help="A third recording of a walk, for the same pictures."),
+    ] = None,
     again: Annotated[Path | None, shared("--again")] = None,
     engine: EngineOption = None,
     servo: Annotated[str | None, shared("--servo", "Compare this one only.")] = None,
@@ -74,20 +82,28 @@ def compare(
         raise UsageError("both a second recording and something to simulate are given", "give one of them")
     if model and rig is None:
         raise UsageError("--model needs the rig whose servos have it", "add --rig")
-    check_new(out, force=force, sources=(recording, other, rig, model, again))
+    first, *more = model or [""]  # the rig's own
+    if len(more) + (beside is not None) > 1:
+        raise UsageError("a picture holds three walks at most", "give a second --model, or --beside")
+    check_new(out, force=force, sources=(recording, other, rig, *(model or ()), beside, again))
     with progress("reading", quiet=json) as show:
         reference = open_recording(recording)
         floor = None if again is None else _repeated(reference, again)
         if rig is None and engine is not None:
             rig = _rig_of(reference)
         loaded = None if rig is None else Rig.load(rig)
-        found = _compared(reference, other, loaded, model, engine, show)
+        if (more or beside is not None) and not (is_walk(reference) and servo is None):
+            raise UsageError(_WALKS, "record walks: axbridge walk --record")
+        found = _compared(reference, other, loaded, first or None, engine, show)
+        third = _compared(reference, None, loaded, more[0], engine, show) if more else None
+        if beside is not None:
+            third = replace(_compared(reference, beside, None, None, None, show), labels=("", beside.stem))
         show("comparing")
         if servo is not None:
             found = _of_servo(found, servo)
-        walks = sides_of(found) if servo is None else []
-        if walks and model:
-            walks[1] = replace(walks[1], label=f"simulated, {Path(model).stem}")
+        walks = sides_of(found, third) if servo is None else []
+        if third is not None and not walks:
+            raise UsageError(_WALKS, "record walks: axbridge walk --record")
         failed = [line for condition in fail_if or () for line in check(found, condition)]
         lacking = lacks(found)
         if fail_if and not allow_partial:
@@ -128,7 +144,7 @@ def _compared(
     if rig is not None:
         show("simulating")
         simulated = simulate(reference, rig, model, engine=engine)
-        labels = ("recorded", "simulated")
+        labels = ("recorded", f"simulated, {Path(model).stem}" if model and is_walk(reference) else "simulated")
         return beside_each_other(visible(reference, rig), simulated, labels=labels, same_clock=True, progress=show)
     if other is None:
         return following(reference, progress=show)

@@ -5,6 +5,7 @@ A verb may add a sentence of its own to the help: what it does with it, or what 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -85,12 +86,16 @@ def seconds(text: str) -> float:
     return float(match[1]) * _UNITS[match[2] or "s"]
 
 
-def short_time(word: str, text: str) -> float:
-    """The time behind an option that is far below a second, s."""
-    time = seconds(text)
-    if time >= 1:
-        raise UsageError(f"{word} of {time:g} s is too long", f"write {word} {text}ms if you mean milliseconds")
-    return time
+def two_numbers(word: str, text: str) -> tuple[float, float]:
+    """Where a range begins and ends, ``A:B``; an end that is left out is infinite."""
+    first, colon, last = text.partition(":")
+    try:
+        found = float(first or -math.inf), float(last or math.inf)
+    except ValueError:
+        found = math.nan, math.nan
+    if not (colon and found[0] < found[1]):
+        raise UsageError(f"{word} {text} is no range", "write two numbers, as in 2:8")
+    return found
 
 
 def lined_up(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -63,7 +63,6 @@ def verify(
     only: Annotated[
         str, typer.Option("--only", help=f"Do only these steps, separated by commas: {', '.join(_STEPS)}.")
     ] = "",
-    joints: Annotated[str, opt.shared("--joints", "You turn them by hand.")] = "",
     engine: opt.EngineOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Read less and move less, to check again.")] = False,
     force: opt.ForceOption = False,
@@ -79,7 +78,7 @@ def verify(
     wanted = opt.listed(only, list(_STEPS), "step")
     queue = [name for name in _STEPS if name in (wanted or _STEPS)]
     folder = out or Path(f"verify-{loaded.name}")
-    task = Task(loaded, rig, port, buses_of(port, rig, 0), folder, opt.servos_of(loaded, joints), quick)
+    task = Task(loaded, rig, port, buses_of(port, rig, 0), folder, quick)
     kept = {} if force else results.load(folder / results.KEPT, loaded)
     if not kept:
         check_new(*(folder / file for file in (results.KEPT, results.PAGE, results.TEXT)), force=force)
@@ -213,7 +212,8 @@ class _Run:
             what = f"  hold every joint at 0° ({how}){bent}; press a key ({SKIP} leaves the zeros out)"
             straight = {} if hand.ask(what) == SKIP else hand.angles()
             print(f"  {KEYS}", flush=True)
-            turns = list(hand.each(list(task.joints), lambda name, count: _turned(hand, name, count)).values())
+            names = [servo.name for servo in task.rig.servos]
+            turns = list(hand.each(names, lambda name, count: _turned(hand, name, count)).values())
         off = {name: angle - pose[name] for name, angle in straight.items()}
         lines = []
         if off:

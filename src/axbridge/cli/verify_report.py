@@ -149,7 +149,6 @@ def write_report(
     motion: Comparison | None,
 ) -> None:  # fmt: skip
     """Write the page, and the same as a text."""
-    tables = _tables(rig, titles, outcomes)
     colour, words = verdict(rig, titles, outcomes)
     laid = f", laid over {rig.bases[-1].stem}" if rig.bases else ""
     robot = f"rig {rig.name}, as it comes with axbridge" if rig.comes_along else f"a rig of the owner's{laid}"
@@ -162,18 +161,17 @@ def write_report(
     ]
     if any(line["adapter"] == "pty" for line in _facts(outcomes, "line").get("lines", ())):
         head.append("no real servos: these are served on a pseudo-terminal")
-    lines = [f"{words}. {head[0]}", *head[1:]]
-    for one in tables:
-        rows = ["  " + "; ".join(filter(None, row)) for row in one.rows]
-        lines += ["", one.title, *(rows or ["  nothing"])]
+    cards = [_card(rig, name, title, outcomes) for name, title in titles.items()]
+    registers = _facts(outcomes, "line").get("servos", {}).items()
+    rows = tuple((who, ", ".join(f"{name} {one}" for name, one in held.items())) for who, held in registers)
+    lines = [f"{words}. {head[0]}", *head[1:], *(line for said, _ in cards for line in said)]
+    lines += ["", "Servos", *(f"  {who}; {held}" for who, held in rows)] if rows else []
     with writing(folder / TEXT):
         write_whole(folder / TEXT, anonymous("\n".join([*lines, _COMMENTS]), private))
     parts = [f'<p class="light {colour}">{escape(words)}</p>']
     parts.append(f'<p class="lead">{"<br>".join(map(escape, head))}</p>')
-    parts.append(
-        f'<div class="cards">{"".join(_card(rig, name, title, outcomes) for name, title in titles.items())}</div>'
-    )
-    parts += [table_html(one, words=True) for one in tables if one.title == "Servos"]
+    parts.append(f'<div class="cards">{"".join(card for _, card in cards)}</div>')
+    parts += [table_html(Table("Servos", ("servo", "registers"), rows), words=True)] if rows else []
     if motion is not None:
         pair = motion.pairs[0]
         parts.append(f"<h2>{escape(pair.name)} beside its model</h2>")
@@ -193,27 +191,32 @@ _MARKS = {  # of a promise: class, mark and word
 }  # fmt: skip
 
 
-def _card(rig: Rig, name: str, title: str, outcomes: Outcomes) -> str:
-    """A step: what came of it, its promises, and what mends what is wrong."""
+def _card(rig: Rig, name: str, title: str, outcomes: Outcomes) -> tuple[list[str], str]:
+    """A step as lines and as part of the page: what came of it, its promises, what is wrong, and what repairs that."""
     one = outcomes.get(name)
-    promises = [(promise.words, verdict, why) for promise, verdict, why in judged(outcomes) if promise.step == name]
     state = "untried"
     if one is not None and one.state != "skipped":
         state = "open" if name == "joints" and _unknown(rig, outcomes) else "kept"
         state = "broken" if one.state == "failed" or one.findings else state
-    said = ("not done",) if one is None else ("" if one.state == "done" else one.state, *one.lines)
-    parts = [f"<h3>{escape(title)}</h3>", *(f"<p>{escape(line)}</p>" for line in said if line)]
-    for words, verdict, why in promises:
-        colour, mark, word = _MARKS[verdict]
-        reason = "" if verdict in {"seen", "not tried"} else f": {why}"
-        parts.append(
-            f'<p class="{colour}"><span class="mark">{mark}</span>{escape(words)} '
-            f"<small><b>{word}</b>{escape(reason)}</small></p>"
-        )
+    said = ["not done"] if one is None else [*([one.state] if one.state != "done" else []), *one.lines]
+    if one is not None and one.state == "failed":
+        said.append(f"then axbridge verify --rig {rig.path} --only {name}")
+    parts = [f"<h3>{escape(title)}</h3>", *(f"<p>{escape(line)}</p>" for line in said)]
+    lines = ["", title, *(f"  {line}" for line in said)]
+    for promise, verdict, why in judged(outcomes):
+        if promise.step == name:
+            colour, mark, word = _MARKS[verdict]
+            reason = "" if verdict in {"seen", "not tried"} else f": {why}"
+            parts.append(
+                f'<p class="{colour}"><span class="mark">{mark}</span>{escape(promise.words)} '
+                f"<small><b>{word}</b>{escape(reason)}</small></p>"
+            )
+            lines.append(f"  {promise.words}; {verdict}{reason}; docs/{promise.page}")
     for who, problem, fix in grouped(one.findings if one else ()):
         parts.append(f'<p class="broken"><span class="mark">!</span>{escape(who)}: {escape(problem)}</p>')
         parts.append(command_html(fix) if "axbridge " in fix else f"<p>{escape(fix)}</p>")
-    return f'<section class="card {state}">{"".join(parts)}</section>'
+        lines += [f"  ! {who}: {problem}", f"    {fix}"]
+    return lines, f'<section class="card {state}">{"".join(parts)}</section>'
 
 
 def anonymous(text: str, private: Mapping[str, str]) -> str:
@@ -221,30 +224,6 @@ def anonymous(text: str, private: Mapping[str, str]) -> str:
     for word in sorted(private, key=len, reverse=True):
         text = text.replace(word, private[word]) if len(word) > 1 else text
     return text
-
-
-def _tables(rig: Rig, titles: Mapping[str, str], outcomes: Outcomes) -> list[Table]:
-    """What is wrong, what came of each step, the promises, and what was measured of servos and joints."""
-    wrong = grouped(finding for one in outcomes.values() for finding in one.findings)
-    wrong += [
-        (f"step {name}", f"failed: {', '.join(one.lines)}", f"then axbridge verify --rig {rig.path} --only {name}")
-        for name, one in outcomes.items()
-        if one.state == "failed"
-    ]
-    steps = tuple(
-        (title, *((one.state, "; ".join(one.lines)) if (one := outcomes.get(name)) else ("not done", "")))
-        for name, title in titles.items()
-    )
-    kept = tuple((one.words, verdict, why, f"docs/{one.page}") for one, verdict, why in judged(outcomes))
-    tables = [
-        Table("To repair", ("who", "what is wrong", "what repairs it"), tuple(wrong)),
-        Table("Steps", ("step", "", "what was measured"), steps),
-        Table("Promises", ("promise", "on this robot", "by", "where"), kept),
-    ]
-    if servos := _facts(outcomes, "line").get("servos"):
-        rows = tuple((who, ", ".join(f"{name} {one}" for name, one in held.items())) for who, held in servos.items())
-        tables.append(Table("Servos", ("servo", "registers"), rows))
-    return tables
 
 
 def _facts(outcomes: Outcomes, step: str) -> dict[str, Any]:

@@ -53,14 +53,13 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """What is wanted: a rig that ends limp, and how the user calls it; `joints` are turned."""
+    """What is wanted: a rig that ends limp, and how the user calls it."""
 
     rig: Rig
     called: str
     port: str | None
     lines: list[ExpectedBus]
     folder: Path
-    joints: list[str]
     quick: bool
 
 
