@@ -7,7 +7,7 @@ import subprocess
 import time
 from contextlib import ExitStack, contextmanager
 from urllib.parse import urlsplit
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 from websockets.sync.client import connect
 
@@ -152,7 +152,9 @@ def browsing(folder, width=1500, height=950, *, graphics=True):
         def opened(url):
             known = json.load(urlopen(f"http://127.0.0.1:{port}/json/list", timeout=10))
             if tabs:
-                with urlopen(_put(f"http://127.0.0.1:{port}/json/new?about:blank"), timeout=10) as answer:
+                with urlopen(
+                    Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT"), timeout=10
+                ) as answer:
                     target = json.load(answer)
             else:
                 target = next(one for one in known if one["type"] == "page")
@@ -168,9 +170,3 @@ def browsing(folder, width=1500, height=950, *, graphics=True):
         process.kill()  # first: a busy page would let the sockets wait for its good-bye
         process.wait()
         sockets.close()
-
-
-def _put(url):
-    from urllib.request import Request
-
-    return Request(url, method="PUT")

@@ -1,13 +1,14 @@
 """Environments with LeRobot, which needs a newer Python than axbridge, and gets a stand-in for torch."""
 
-import fcntl
-import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+
+from tests.support.made_once import made_once
 
 LEROBOT = ("lerobot==0.6.1", "dynamixel-sdk", "feetech-servo-sdk", "pyserial", "draccus", "deepdiff", "tqdm", "huggingface-hub<2", "numpy<2.3",
            "opencv-python-headless<4.14")  # fmt: skip
@@ -32,17 +33,14 @@ def with_lerobot(factory):
     python = _newer_python()
     if python is None:
         pytest.skip("LeRobot needs Python 3.12 or later; there is none")
-    base = factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "lerobot"
-    folder.mkdir(exist_ok=True)
+    return made_once(factory, "lerobot", partial(_with_lerobot, python))
+
+
+def _with_lerobot(python, folder):
     own = folder / "env" / "bin" / "python"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "done").exists():
-            subprocess.run([python, "-m", "venv", folder / "env"], check=True)
-            for wanted in (("--no-deps", LEROBOT[0]), LEROBOT[1:]):
-                install(own, *wanted)
-            (folder / "done").touch()
+    subprocess.run([python, "-m", "venv", folder / "env"], check=True)
+    for wanted in (("--no-deps", LEROBOT[0]), LEROBOT[1:]):
+        install(own, *wanted)
     return own
 
 

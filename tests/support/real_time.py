@@ -17,7 +17,7 @@ from functools import cache
 import pytest
 from _pytest.runner import runtestprotocol
 
-ANSWERS = ("PtyLine", "XLine", "led", "serving")
+ANSWERS = ("PtyLine", "led", "serving")
 ON_TIME, USELESS = 0.005, 0.05  # s
 _ATTEMPTS = 4
 _METRONOME = """

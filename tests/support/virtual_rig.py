@@ -80,7 +80,7 @@ class Host:
 
     def __init__(self, world, id=1, patience=0.01):
         self.world, self.wire, self.id = world, Wire(world, patience), id
-        self.servo = world.servos[f"s{id}"]
+        self.servo = next(servo for servo in world.servos.values() if servo.id == id)
         self._protocol = PROTOCOLS[self.servo.profile.protocol]
 
     def ask(self, code, params=b"", id=None):

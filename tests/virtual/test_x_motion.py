@@ -5,86 +5,79 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from axbridge.bus.protocols import v2
-from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.comparison.simulate import simulate
-from axbridge.config.instructions import Instruction
 from axbridge.config.rig import Rig
 from axbridge.recording.import_logs import import_log
 from axbridge.servo.columns import Param, State, motor_of, pack
 from axbridge.servo.motor import driving
 from axbridge.virtual.world import World
-from tests.support.virtual_rig import Wire
+from tests.support.virtual_rig import Host
 from tests.support.x_logs import through_registers
 
 COUNT = 2 * np.pi / 4096
 LOG = Path(__file__).parents[2] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
-REV_MIN = 0.229 * 2 * np.pi / 60
 
 
-class Arm:
-    """The Koch, register by register."""
+class Joint(Host):
+    """A servo of the Koch, by its id."""
 
-    def __init__(self):
-        self.world = World(Rig.load("koch"))
-        self.wire = Wire(self.world, patience=0.004)
+    def __init__(self, id):
+        super().__init__(World(Rig.load("koch")), id, patience=0.004)
 
-    def write(self, servo, **registers):
+    def set(self, **registers):
         for name, value in registers.items():
-            at = self.world.servos[servo].profile.registers[name]
-            data = (value & (1 << 8 * at.size) - 1).to_bytes(at.size, "little")
-            block = {self.world.servos[servo].id: data}
-            self.wire(v2.encode(BROADCAST, Instruction.SYNC_WRITE, v2.sync_write_params(at.address, block)))
+            assert self.write(name, value) == 0, name
 
-    def read(self, servo, name):
-        self.world.servos[servo].firmware.refresh(self.world.now())
-        return self.world.servos[servo].table[name]
-
-    def state(self, servo):
-        return self.world.bank.state[self.world.servos[servo].row]
+    @property
+    def motor(self):
+        return self.world.bank.state[self.servo.row]
 
 
 @pytest.fixture
-def arm():
-    arm = Arm()
-    yield arm
-    arm.world.close()
+def wrist():
+    yield (joint := Joint(5))
+    joint.world.close()
 
 
-def test_a_time_based_profile_ends_when_it_should(arm):
-    arm.write("wrist_roll", drive_mode=4, torque_enable=1, profile_velocity=800, profile_acceleration=200)
-    arm.write("wrist_roll", goal_position=2600)
-    begun = arm.world.now()
-    while arm.read("wrist_roll", "moving_status") & 0x02:
-        arm.wire.wait(0.01)
-    assert arm.world.now() - begun == pytest.approx(0.8, abs=0.03)
+@pytest.fixture
+def gripper():
+    yield (joint := Joint(6))
+    joint.world.close()
+
+
+def test_a_time_based_profile_ends_when_it_should(wrist):
+    wrist.set(drive_mode=4, torque_enable=1, profile_velocity=800, profile_acceleration=200, goal_position=2600)
+    begun = wrist.world.now()
+    while wrist.read("moving_status") & 0x02:
+        wrist.wait(0.006)
+    assert wrist.world.now() - begun == pytest.approx(0.8, abs=0.03)
 
 
 @pytest.mark.parametrize("current", [200, 800])
-def test_current_mode_drives_the_supplys_current_against_a_stop(arm, current):
-    arm.write("gripper", operating_mode=0, torque_enable=1, goal_current=current)
-    arm.wire.wait(1.0)
-    assert arm.read("gripper", "present_current") == pytest.approx(current, rel=0.05)
+def test_current_mode_drives_the_supplys_current_against_a_stop(gripper, current):
+    gripper.set(operating_mode=0, torque_enable=1, goal_current=current)
+    gripper.wait(1.0)
+    assert gripper.read("present_current") == pytest.approx(current, rel=0.05)
 
 
-def test_stall_torque_goes_with_the_root_of_the_supplys_current(arm):
+def test_stall_torque_goes_with_the_root_of_the_supplys_current(gripper):
     currents = []
-    arm.write("gripper", operating_mode=0, torque_enable=1)
+    gripper.set(operating_mode=0, torque_enable=1)
     for current in (100, 400):
-        arm.write("gripper", goal_current=current)
-        arm.wire.wait(0.8)
-        currents.append(arm.state("gripper")[State.CURRENT])
+        gripper.set(goal_current=current)
+        gripper.wait(0.8)
+        currents.append(gripper.motor[State.CURRENT])
     assert currents[1] / currents[0] == pytest.approx(2.0, rel=0.2)  # but for the resistance that rises with duty
 
 
 @pytest.mark.parametrize("warmer", [0.0, 30.0])
-def test_a_loop_of_the_current_keeps_its_current_however_warm_the_winding_is(arm, warmer):
-    arm.state("wrist_roll")[State.TEMPERATURE] += warmer  # K: the resistance grows by 2 % with each
-    arm.write("wrist_roll", operating_mode=0)
-    arm.write("wrist_roll", torque_enable=1, goal_current=200)
-    arm.wire.wait(0.02)
-    state = arm.state("wrist_roll")
-    assert state[State.CURRENT] * abs(state[State.DUTY]) == pytest.approx(0.2, rel=0.01)  # it measures the supply's
+def test_a_loop_of_the_current_keeps_its_current_however_warm_the_winding_is(wrist, warmer):
+    wrist.motor[State.TEMPERATURE] += warmer  # K: the resistance grows by 2 % with each
+    wrist.set(operating_mode=0)
+    wrist.set(torque_enable=1, goal_current=200)
+    wrist.wait(0.02)
+    motor = wrist.motor
+    assert motor[State.CURRENT] * abs(motor[State.DUTY]) == pytest.approx(0.2, rel=0.01)  # it measures the supply's
 
 
 @pytest.mark.parametrize("speed", [-3.0, 0.0, 4.0])
