@@ -106,7 +106,8 @@ def chain(engine, folder):
     model = ServoModel.load("lima2009", PROFILE, {"motor": {"armature": 0.004}})
     world = build_engine(engine, Scene(test_chain.write_chain(folder / "chain.urdf", masses, inertias)))
     bank = ServoBank(world, [BankServo(f"j{k}", model, 1, COUNT, 0) for k in range(3)], [test_chain.SUPPLY])
-    test_chain.command(bank, goal)
+    for index in range(3):
+        order(bank, goal[index], index)
     times, angles = followed(bank, 1.0)
     bank.close()
     return np.degrees(np.abs(angles.T - test_chain.truth(masses, inertias, 0.004, goal, times)).max())

@@ -57,9 +57,8 @@ APART = _Apart()
 class Workers:
     """Processes that do what they are given.
 
-    Args:
-        begin: Starts them; called again when one of them was killed and the others are of no use any more.
-        width: How many tasks they are given at a time; asked now and then while they work, and may raise.
+    `begin` starts them, also when one of them was killed and the others are of no use any more. `width` says how many
+    tasks they are given at a time; it is asked now and then while they work, and may raise.
     """
 
     def __init__(self, begin: Callable[[], Executor], width: Callable[[], int]) -> None:

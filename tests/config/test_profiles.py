@@ -23,34 +23,6 @@ def test_factory_values_are_taken_and_the_model_that_a_profile_names_has_its_kin
     assert law == ("state_feedback" if wheel_servo else "compliance" if profile.units_name == "ax" else "pid")
 
 
-@pytest.mark.parametrize(
-    ("name", "register", "value"),
-    [
-        ("ax-12", "max_voltage_limit", 190),
-        ("ax-12", "shutdown", 4),
-        ("ax-12-fw17", "baud_rate", 34),
-        ("ax-12-fw17", "firmware_version", 17),
-        ("ax-12-fw18", "temperature_limit", 70),
-        ("ax-12a", "model_number", 12),
-        ("ax-12w", "model_number", 300),
-        ("ax-12w", "cw_compliance_slope", 64),
-        ("ax-18a", "torque_limit", 983),
-        ("mx-28", "model_number", 29),
-        ("mx-28", "ccw_angle_limit", 4095),
-        ("mx-28-2.0", "model_number", 30),
-        ("mx-28-2.0", "acceleration_limit", 32767),
-        ("xl330-m077", "velocity_limit", 1620),
-        ("xl330-m288", "velocity_limit", 445),
-        ("xl330-m288", "goal_current", 1750),
-        ("xl330-m288", "indirect_address_20", 227),
-        ("xl430-w250", "position_d_gain", 4000),
-        ("xl430-w250", "indirect_address_56", 661),
-    ],
-)
-def test_what_models_differ_in(name, register, value):
-    assert ControlTable(FirmwareProfile.load(name))[register] == value
-
-
 def test_the_dump_of_a_real_ax_12_plus_is_reproduced():
     table = ControlTable(FirmwareProfile.load("ax-12-plus"))
     measured = {"baud_rate": 34, "goal_position": 511, "moving_speed": 512, "present_position": 511}

@@ -55,13 +55,6 @@ def test_the_closed_form_does_what_the_virtual_servo_did(tmp_path, name, options
     assert pair.plain.rmse < (0.9 if servo.get("model") else 0.5)  # a loop of 10 ms is not in step with the recording
 
 
-def test_torque_limits_are_recorded_and_come_back(tmp_path):
-    recording, rig = recorded(tmp_path, "stall", Options(angles=(1.2,), duties=(0.1, 0.4), duration=0.5))
-    limits = recording["shoulder"].torque_limit
-    assert set(limits[~np.isnan(limits)]) == {0.1, 0.4, 1.0}
-    assert set(runs_of([recording], rig).cap) == {0.1, 0.4, 1.0}
-
-
 def test_a_robot_does_not_pretend_to_repeat_a_motion_by_duty():
     time = np.arange(0, 1, 0.01)
     turned = Track.of("pan", time, position=0 * time, duty=0 * time + 0.3, torque_enabled=0 * time + 1)

@@ -73,13 +73,7 @@ class TomlTable(BaseModel):
 
 
 class Misfit(ValueError):
-    """Values that do not fit together, found by a schema's own check.
-
-    Args:
-        key: The one to change, below the table that is checked.
-        message: What does not fit.
-        hint: The fix.
-    """
+    """Values that do not fit together, found by a schema's own check; `key` is below the table that is checked."""
 
     def __init__(self, key: str, message: str, hint: str) -> None:
         self.key = key

@@ -78,18 +78,12 @@ class VelocityController:
 
     There is no anti-windup, and the acceleration limit holds for braking, too, so position control may overshoot: both
     as in Webots.
-
-    Attributes:
-        p: Gain, 1/s.
-        i: Gain, 1/s².
-        d: Gain.
-        speed: Velocity commanded last.
     """
 
-    p: float
-    i: float
-    d: float
-    speed: float = 0.0
+    p: float  # gain, 1/s
+    i: float  # gain, 1/s²
+    d: float  # gain
+    speed: float = 0.0  # velocity commanded last
     _integral: float = 0.0
     _error: float = 0.0
 

@@ -97,23 +97,14 @@ class Contact(NamedTuple):
 
 
 class Engine(Protocol):
-    """n joints with drives, advanced in fixed steps; a world of its own with one robot in it.
+    """n joints with drives, advanced in fixed steps; a world of its own with one robot in it."""
 
-    Attributes:
-        joints: Joint names, in the order of every array.
-        kinds: `revolute` (also for continuous ones) or `prismatic`, of each.
-        limits: Lowest and highest position of each; ±inf = none.
-        damping: Of each joint itself, as its URDF says, (n,), N·m·s/rad; the caller adds this to the drives.
-        friction: Likewise its dry friction, (n,), N·m.
-        time_step: A step of `advance`, s.
-    """
-
-    joints: tuple[str, ...]
-    kinds: tuple[str, ...]
-    limits: tuple[tuple[float, float], ...]
-    damping: FloatArray
-    friction: FloatArray
-    time_step: float
+    joints: tuple[str, ...]  # joint names, in the order of every array
+    kinds: tuple[str, ...]  # `revolute` (also for continuous ones) or `prismatic`, of each
+    limits: tuple[tuple[float, float], ...]  # lowest and highest position of each; ±inf = none
+    damping: FloatArray  # of each joint itself, as its URDF says, (n,), N·m·s/rad; the caller adds this to the drives
+    friction: FloatArray  # likewise its dry friction, (n,), N·m
+    time_step: float  # a step of `advance`, s
 
     def state(self) -> tuple[FloatArray, FloatArray]:
         """Joint positions (n,), rad or m, and speeds (n,), rad/s or m/s; the caller does not change them."""

@@ -18,33 +18,23 @@ _UNLIMITED = 1e6  # N·m: most torque of a motor that nothing limits
 
 
 class IdealJoint:
-    """One ideal joint: its controller, and what the engine is asked to do with it. Units: rad, N·m, or m, N.
-
-    Attributes:
-        type: Kind of joint, as the URDF has it.
-        stops: Lowest and highest position; ±inf = none.
-        kinematic: Whether it moves nothing with a mass; then no torque decides where it goes.
-        powered: Whether the motor may push; the initial state is on, holding the initial position.
-        position, speed: Of the joint, after the latest physics step.
-        torque: What the motor row used in that step; excludes spring, damper and user torque.
-        time: End of that step, s.
-    """
+    """One ideal joint: its controller, and what the engine is asked to do with it. Units: rad, N·m, or m, N."""
 
     def __init__(self, config: ServoConfig) -> None:
         self.name: str = config.name
         self.joint: str = config.joint
-        self.type: Literal["rotational", "linear"] = "rotational"
-        self.stops: tuple[float, float] = (
+        self.type: Literal["rotational", "linear"] = "rotational"  # as the URDF has it
+        self.stops: tuple[float, float] = (  # lowest and highest position; ±inf = none
             (config.min_stop, config.max_stop) if config.min_stop < config.max_stop else (-math.inf, math.inf)
         )
         self.stiffness: float = config.spring_constant
         self.friction: float = config.static_friction
-        self.kinematic: bool = False
-        self.powered: bool = True
-        self.position: float = config.position
+        self.kinematic: bool = False  # it moves nothing with a mass; then no torque decides where it goes
+        self.powered: bool = True  # the motor may push: at first it is on, holding the initial position
+        self.position: float = config.position  # after the latest physics step, as are the others
         self.speed: float = 0.0
-        self.torque: float = 0.0
-        self.time: float = 0.0
+        self.torque: float = 0.0  # what the motor row used in that step, without spring, damper and user torque
+        self.time: float = 0.0  # end of that step, s
         self._limits = config.soft_limits
         self._kinematic_speed = 0.0
         self._own_damping = config.damping_constant

@@ -96,15 +96,10 @@ class System(NamedTuple):
 
 
 class AheadEngine:
-    """The side of an engine that works its joints out ahead; what follows them in the world is the subclass's.
+    """The side of an engine that works its joints out ahead; what follows them in the world is the subclass's."""
 
-    Attributes:
-        joints: Joint names, in the order of every array.
-        time_step: A substep, s.
-    """
-
-    joints: tuple[str, ...]
-    time_step: float
+    joints: tuple[str, ...]  # joint names, in the order of every array
+    time_step: float  # a substep, s
     _system: System
     _left: int  # substeps until the next physics step
 
