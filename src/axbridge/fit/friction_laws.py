@@ -17,7 +17,7 @@ what its terms do to the residuals promises enough (`asked`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -177,8 +177,11 @@ def compare_laws(
                 done = len(fits) + (share or 0.0)
                 report(f"{law}: {what}", done / len(FRICTION_LAWS))
 
+            simpler = [fit for name, fit in fits.items() if set(FRICTION_LAWS[name]) < set(FRICTION_LAWS[law])]
+            squares = [sum(one.rmse**2 for one in fit.scores if not one.held_out) for fit in simpler]
+            near = begun_from(simpler[int(np.argmin(squares))].row) if simpler else None
             fits[law] = fitting(
-                friction=law, budget=budget / len(FRICTION_LAWS), near=_near(law, fits), richer=False, where=running,
+                friction=law, budget=budget / len(FRICTION_LAWS), near=near, richer=False, where=running,
                 report=after,
             )  # fmt: skip
     most = fits[max(fits)]  # terms
@@ -227,12 +230,3 @@ def _stretches(runs: Runs, simulated: FloatArray, chosen: Sequence[int]) -> Floa
         part = error[a:b][known]
         found += [float(part[number == stretch].mean()) for stretch in np.unique(number)]
     return np.array(found)
-
-
-def _near(law: str, fits: Mapping[str, Fit]) -> FloatArray | None:
-    """The parameter set (len(Param),) of the best fit by a law that this one contains; None when there is none."""
-    simpler = [fit for name, fit in fits.items() if set(FRICTION_LAWS[name]) < set(FRICTION_LAWS[law])]
-    if not simpler:
-        return None
-    best = min(simpler, key=lambda fit: sum(score.rmse**2 for score in fit.scores if not score.held_out))
-    return begun_from(best.row)

@@ -96,7 +96,11 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray, spread: Mapper = ma
     rounding = np.degrees(rounding) * weights(space, runs)
     deviation = np.maximum(deviation, _of_shared(slope, rounding, reading, inverse))
     latency = np.array([LOOP / (u.high - u.low) if u.column is Param.LATENCY else 0.0 for u in space.unknowns])
-    timing = _of_shared(slope, LOOP * _delayed(space, runs, point), _commands(runs), inverse)
+    moments = np.repeat(space.sets(point[None]), 2, axis=0)
+    moments[:, Param.LATENCY] += -2 * LOOP, 2 * LOOP
+    early, late = predicted(moments, runs)
+    delayed = np.degrees(late - early) / 4 * weights(space, runs)  # by the moment within the loop
+    timing = _of_shared(slope, delayed, _commands(runs), inverse)
     deviation = np.sqrt(
         deviation**2 + variance * np.diag(inverse) + (inverse @ slope.T @ coarser) ** 2 + latency**2 + timing**2
     )
@@ -167,15 +171,6 @@ def _student(points: FloatArray) -> FloatArray:
     deviation = np.sqrt((count - 1) / count * np.sum((points - points.mean(axis=0)) ** 2, axis=0))
     result: FloatArray = deviation * float(stdtrit(count - 1, 0.975)) / QUANTILE
     return result
-
-
-def _delayed(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
-    """What a second of latency adds to the residuals, (l,)."""
-    rows = np.repeat(space.sets(point[None]), 2, axis=0)
-    rows[:, Param.LATENCY] += -2 * LOOP, 2 * LOOP
-    early, late = predicted(rows, runs)
-    found: FloatArray = np.degrees(late - early) / (4 * LOOP) * weights(space, runs)
-    return found
 
 
 def _commands(runs: Runs) -> IntArray:
