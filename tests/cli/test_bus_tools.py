@@ -269,6 +269,19 @@ def test_monitor_names_why_a_servo_that_somebody_else_has_told_to_hold_does_not_
             assert bus.read(1, 30, 2).data == (712).to_bytes(2, "little")  # nothing was written
 
 
+@pytest.mark.parametrize(("width", "lines"), [(30, 3), (80, 1)])
+def test_words_are_not_broken_at_the_edge_of_a_terminal(monkeypatch, width, lines):
+    from axbridge.cli.doctor import wrapped
+
+    text = "! servo 1: waits 790 µs before each answer, which takes its time"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(width))
+    found = wrapped(text, "  ").split("\n")
+    assert len(found) == lines
+    assert max(map(len, found)) <= width
+    assert " ".join(line.strip() for line in found) == text
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import subprocess
+import sys
 import time
 from contextlib import suppress
 
@@ -67,3 +68,28 @@ def test_a_pipe_is_told_every_ten_seconds_how_much_is_done_and_left_of_this_part
             said += capsys.readouterr().err
             time.sleep(0.01)
     assert re.search(r"start 2 25%, \d s so far, about [01] s left\n", said)
+
+
+WAITING = """
+import time
+from axbridge.cli.progress import progress
+with progress("") as show:
+    show("waiting for a key")
+    time.sleep(2.5)
+    show("measuring")
+    time.sleep(0.5)
+"""
+
+
+def test_the_time_that_a_person_takes_is_not_counted():
+    ours, theirs = pty.openpty()
+    subprocess.run([sys.executable, "-c", WAITING], stderr=theirs, env={**os.environ, "TERM": "xterm"}, check=True)
+    os.close(theirs)
+    said = b""
+    with suppress(OSError):  # the terminal's end
+        while block := os.read(ours, 4096):
+            said += block
+    os.close(ours)
+    assert b"0:00:02" in said.partition(b"measuring")[0]
+    assert b"0:00:00" in said.partition(b"measuring")[2]
+    assert b"0:00:02" not in said.partition(b"measuring")[2]

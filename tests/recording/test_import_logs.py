@@ -280,7 +280,7 @@ def test_parts_that_cannot_be(log, marks, message):
 def test_the_command_marks_and_trims_and_notes_the_rig(log, monkeypatch, capsys):
     monkeypatch.chdir(log.parent)
     columns = [part for item in COLUMNS for part in ("--column", item)]
-    more = ("--unit", "deg", "--servo", "knee", "--between", "1:", "--segment", "step=1.5:4", "--segment", "drop=4:5.5")
+    more = ("--unit", "deg", "--servo", "knee", "--from", "1", "--segment", "step=1.5:4", "--segment", "drop=4:5.5")
     assert app.run(["import", "log.csv", "log.mcap", *columns, *more]) == app.DONE
     found = open_recording(log.parent / "log.mcap")
     assert [(s.name, s.data.get("kind")) for s in found.segments] == [

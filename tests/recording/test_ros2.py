@@ -116,7 +116,7 @@ def test_what_is_there_stays_unless_it_is_a_bag_and_force_is_given(desk, capsys)
     assert run(["convert", "lift.mcap", "bag", "--ros2"]) == 0
     assert run(["convert", "lift.mcap", "bag", "--ros2"]) == 2
     assert "replace it with --force" in capsys.readouterr().err
-    assert run([*LIFT, "--between", ":3", "--force"]) == run(["convert", "lift.mcap", "bag", "--ros2", "--force"]) == 0
+    assert run([*LIFT, "--to", "3", "--force"]) == run(["convert", "lift.mcap", "bag", "--ros2", "--force"]) == 0
     assert len(messages("bag")["/joint_states"]) < 800
     assert sorted(path.name for path in desk.iterdir()) == ["bag", "lift.mcap", "notes"]
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
@@ -57,7 +60,7 @@ def doctor(
     else:
         for report in reports:
             for line in in_words(report.facts):
-                print(line)
+                print(wrapped(line))
             tell(report.findings)
     if any(report.findings for report in reports):
         return FAILED_CHECK
@@ -69,8 +72,19 @@ def doctor(
 def tell(findings: Iterable[Finding], indent: str = "") -> None:
     """What is wrong, and the command that repairs it."""
     for who, problem, fix in grouped(findings):
-        typer.secho(f"{indent}! {who}: {problem}", fg="red", bold=True)  # a pipe gets no colour
-        print(f"{indent}  {fix}", flush=True)
+        typer.secho(wrapped(f"! {who}: {problem}", indent), fg="red", bold=True)  # a pipe gets no colour
+        print(f"{indent}  {fix}" if "axbridge " in fix or "sudo " in fix else wrapped(f"  {fix}", indent), flush=True)
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """Words for the terminal, none of them broken at its edge; in a pipe, one line. Commands are no such words."""
+    if not sys.stdout.isatty():
+        return indent + text
+    start = text[: len(text) - len(text.lstrip("! "))]
+    return textwrap.fill(
+        text.lstrip("! "), shutil.get_terminal_size().columns, initial_indent=indent + start,
+        subsequent_indent=indent + " " * len(start), break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def in_words(facts: dict[str, Any]) -> list[str]:

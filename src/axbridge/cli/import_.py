@@ -10,7 +10,7 @@ import typer
 
 from axbridge import samples
 from axbridge.cli.app import app, note
-from axbridge.cli.options import ForceOption, named_mcap, shared, two_numbers
+from axbridge.cli.options import ForceOption, named_mcap, shared
 from axbridge.cli.progress import progress
 from axbridge.config.model import to_toml
 from axbridge.config.rig import Rig
@@ -78,15 +78,13 @@ def import_(
         list[str] | None,
         typer.Option(metavar="NAME=START:END", help="Mark a part, s: fall-90=1.2:3.5, or fall=: for all; repeat."),
     ] = None,
-    between: Annotated[
-        str | None, typer.Option(metavar="START:END", help="Leave out what is before and after, s.")
-    ] = None,
+    start: Annotated[float | None, typer.Option("--from", metavar="S", help="Leave out what is before.")] = None,
+    end: Annotated[float | None, typer.Option("--to", metavar="S", help="Leave out what is after.")] = None,
     force: ForceOption = False,
 ) -> None:
     """Convert a log into a recording for the other verbs, and print what looks wrong in it."""
     robot = None if rig is None else Rig.load(rig)
     path, name = _source(log, servo, robot)
-    span = (None, None) if between is None else two_numbers("--between", between)
     marks = [parse_mark(text) for text in segment or ()]
     check_new(recording, force=force, sources=(path,))
     if recording.suffix == ".toml":
@@ -116,7 +114,7 @@ def import_(
                 goal=parse_goal(goal) if goal is not None else None,
                 warned=odd.append,
             )
-        found = marked(trimmed(found if robot is None else _of_robot(found, robot), *span), marks)
+        found = marked(trimmed(found if robot is None else _of_robot(found, robot), start, end), marks)
         samples = sum(len(track) for track in found.values())
         write_recording(found, recording, lambda written: show("writing the recording", written / max(samples, 1)))
     noun = "servo" if len(found) == 1 else "servos"

@@ -5,7 +5,6 @@ A verb may add a sentence of its own to the help: what it does with it, or what 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -84,18 +83,6 @@ def seconds(text: str) -> float:
     if match is None:
         raise UsageError(f"{text!r} is no time", "write 10ms, 1.5s or 2m")
     return float(match[1]) * _UNITS[match[2] or "s"]
-
-
-def two_numbers(word: str, text: str) -> tuple[float, float]:
-    """Where a range begins and ends, ``A:B``; an end that is left out is infinite."""
-    first, colon, last = text.partition(":")
-    try:
-        found = float(first or -math.inf), float(last or math.inf)
-    except ValueError:
-        found = math.nan, math.nan
-    if not (colon and found[0] < found[1]):
-        raise UsageError(f"{word} {text} is no range", "write two numbers, as in 2:8")
-    return found
 
 
 def lined_up(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -44,8 +44,13 @@ def progress(what: str, *, quiet: bool = False, steadily: bool = False) -> Itera
     # what a verb prints meanwhile goes above the line, but into a pipe where stdout is one
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty()) as line:
         task = line.add_task(what, total=None, share="", kernels="")
+        waits = False
 
         def show(what: str, share: float | None = None, /) -> None:
+            nonlocal waits
+            before, waits = waits, what.startswith("waiting for")
+            if waits != before:  # the time that a person takes is not the program's
+                line.reset(task)
             line.update(task, description=printable(what), share="" if share is None else f" {share:.0%}")
 
         def tell(done: int, total: int) -> None:

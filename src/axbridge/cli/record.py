@@ -50,7 +50,8 @@ def record(
     ] = None,
     speed: Annotated[float, typer.Option(help="Highest speed of steps, °/s; 0: no limit.")] = 0.0,
     period: Annotated[float, opt.shared("--period", "Of a sine.")] = 4.0,
-    band: Annotated[str, typer.Option(metavar="LOW:HIGH", help="Frequencies of a chirp, Hz.")] = "0.1:3",
+    low: Annotated[float, typer.Option(help="Lowest frequency of a chirp, Hz.")] = 0.1,
+    high: Annotated[float, typer.Option(help="Highest frequency of a chirp, Hz.")] = 3.0,
     duration: Annotated[float, opt.shared("--duration", "The motion, or each part of it.")] = 1.5,
     duty: Annotated[list[float] | None, typer.Option("--duty", help="Duty of the motor, 0..1; repeat.")] = None,
     source: Annotated[Path | None, typer.Option("--source", help="Recording that replay repeats.")] = None,
@@ -79,7 +80,6 @@ def record(
     servo = servo and opt.servo_of(loaded, servo).name
     if loaded.comes_along and loaded.name == "bench_arm" and backend != "sim" and not (dry or _is_virtual(port)):
         note("rig bench_arm swings a bar; a servo that carries nothing is rig bare_horn")
-    low, high = opt.two_numbers("--band", band)
     chosen = Options()
     options = Options(
         angles=tuple(math.radians(value) for value in angle) if angle else chosen.angles,
