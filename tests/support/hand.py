@@ -1,14 +1,13 @@
-"""A served bus of AX-12 with a hand that leads every limp shaft, when it is told to.
+"""A served bus with a hand that leads limp shafts, as it is told on standard input.
 
-`python -m tests.support.hand RIG` serves on a pseudo-terminal, as `axbridge serve` does; each line on standard input
-makes the hand lead the shafts whose motors are limp then: 0.8 rad up within 1.2 s, half the way back within 0.8 s. A
-line such as `1 -0.5` makes it turn the second shaft, if that is limp, to -0.5 rad; it says `there` when it has. Told
-to `stop`, the whole process stands still, and no servo answers, until it gets SIGCONT; `pause 2` gives it that after 2 s.
-`register led` asks for that register of every servo, as it is in the servo (-1: it has none), and `stall 1` takes hold of the second
-shaft, whatever its motor does. `all 0` leads every limp shaft to 0 rad.
+`python -m tests.support.hand RIG [FAULTS [MODEL]]` serves on a pseudo-terminal, as `axbridge serve` does: the robot
+itself, its free base held in the air, with these faults (`none`) and motors; without a model, shafts without load.
 
-`python -m tests.support.hand RIG FAULTS MODEL` serves the robot itself with these faults (`none`) and motors; without a
-model, shafts without load. A hand holds a robot with a free base in the air, whatever its motors do.
+- `lead`: limp shafts go 0.8 rad up within 1.2 s, half the way back within 0.8 s.
+- `1 -0.5`, `all 0`: the second joint, or all, are turned there, rad, where they are limp; then it says `there`.
+- `seen`: says `there` once a client has read every servo; `stall 1`: takes hold of the second shaft for good.
+- `stop`: the process stands still until SIGCONT, and no servo answers; `pause 2`: for 2 s.
+- `register led`: prints that register of every servo, as it is in the servo; -1: it has none.
 """
 
 import mmap

@@ -123,32 +123,20 @@ class Script(Mishaps):
 
 
 class PtyLine:
-    """Servos by id.
+    """Servos by id: AX-12s, or what `ids` maps each id to, a profile.
 
-    Args:
-        ids: Those of AX-12s, or the profile of each servo by its id.
-
-    Attributes:
-        tables: The registers of each AX-12.
-        errors: Error bits that its replies have besides, by id.
-        mishap: Says of each packet of the host what becomes of its reply: ``ok``, ``drop``, ``corrupt``, ``junk``,
-            ``insert``, ``again``, ``held`` (once more ahead of the next reply, whenever that is), ``earlier`` (what was
-            answered before comes once more, ahead of it), ``short``, a float (s late), an integer (refused with this
-            error), or both.
-        deaf: Ids that hear nothing.
-        frozen: Addresses that take no write.
-        heard: What the host has sent: id, instruction, parameters, when.
-        writes: Bytes written to EEPROMs.
-        burn: How long a servo hears nothing after each of them, s.
+    `mishap` says of each packet of the host what becomes of its reply: ``ok``, ``drop``, ``corrupt``, ``junk``,
+    ``insert``, ``again``, ``held`` (once more ahead of the next reply, whenever that is), ``earlier`` (what was answered
+    before comes once more, ahead of it), ``short``, a float (s late), an integer (refused with this error), or both.
     """
 
     def __init__(self, ids=(1,), *, echo=False, seed=1, mishap=None, link=None):
         self.link = link
-        self.errors = {}
+        self.errors = {}  # bits that replies have besides, by id
         self.mishap = mishap or (lambda _: "ok")
-        self.deaf, self.frozen = set(), set()
-        self.heard = []
-        self.writes, self.burn = 0, 0.0
+        self.deaf, self.frozen = set(), set()  # ids that hear nothing, addresses that take no write
+        self.heard = []  # of the host: id, instruction, parameters, when
+        self.writes, self.burn = 0, 0.0  # bytes written to EEPROMs, and how long each makes deaf, s
         bank = StillBank(len(ids))
         profiles = ids if isinstance(ids, dict) else dict.fromkeys(ids, "ax-12a")
         self._world = World(make_rig(ids, profiles, return_delay_time=0), bank=bank)
@@ -188,6 +176,7 @@ class PtyLine:
 
     @property
     def tables(self):
+        """The registers of each AX-12."""
         return {servo.id: Registers(servo, self._bank.state) for servo in self._line.servos}
 
     @property

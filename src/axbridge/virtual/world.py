@@ -58,14 +58,6 @@ class World:
         faults: Fault spec, see `inject`.
         bank: The motors, instead of those built from the rig.
 
-    Attributes:
-        rig: The rig.
-        lines: Line by bus name.
-        servos: Virtual servo by name.
-        ideal: Joints without a Dynamixel.
-        engine: What moves the robot; None where the motors were given.
-        next_watch: When the firmware looks at its alarms next, s.
-
     Raises:
         RigError, ProfileError: the rig cannot be built.
         UsageError: the fault spec has a mistake.
@@ -82,7 +74,7 @@ class World:
     ) -> None:
         self.rig = rig
         self.ideal: dict[str, IdealJoint] = {one.name: IdealJoint(one) for one in rig.servos if one.drive == "ideal"}
-        self.engine: Engine | None = None
+        self.engine: Engine | None = None  # what moves the robot, unless the motors were given
         self._place: Callable[[int, float], None] | None = None
         if bank is None:
             from axbridge.virtual.assembly import build_bank
@@ -91,10 +83,10 @@ class World:
             self.engine, self._place = own.engine, own.place
         self.bank = bank
         self._now = 0.0
-        self.next_watch: float = _WATCH
+        self.next_watch: float = _WATCH  # when the firmware looks at its alarms next, s
         configs = rig.dynamixels
         buses = {bus.name: bus for bus in rig.buses}
-        self.servos: dict[str, VirtualServo] = {
+        self.servos: dict[str, VirtualServo] = {  # by name
             config.name: VirtualServo(
                 profile := rig.profile_of(config),
                 self.bank,
@@ -105,7 +97,7 @@ class World:
             for index, config in enumerate(configs)
         }
         self._rows = list(self.servos.values())
-        self.lines: dict[str, Line] = {
+        self.lines: dict[str, Line] = {  # by the name of the bus
             bus.name: Line(
                 [self.servos[config.name] for config in configs if config.bus == bus.name],
                 baud=bus.baud,
