@@ -1,5 +1,6 @@
 """`axbridge record` as a user runs it: what it refuses, what Ctrl-C leaves, which clock a file has."""
 
+import hashlib
 import json
 import shutil
 import signal
@@ -54,19 +55,23 @@ def test_a_tick_that_is_nearly_kept_is_recorded_as_it_was_and_told(tmp_path, cap
     assert np.diff(crossings) == pytest.approx(1.0, abs=0.03)  # no slow motion
 
 
-def test_ctrl_c_leaves_the_motor_off_and_says_what_is_kept(tmp_path):
-    path = tmp_path / "sine.mcap"
+@pytest.mark.parametrize(
+    ("name", "number", "status"), [("sine", signal.SIGINT, 130), ("duty", signal.SIGTERM, 143)], ids=["sine", "wheel"]
+)
+def test_an_experiment_that_is_ended_leaves_a_limp_joint_and_says_what_is_kept(tmp_path, name, number, status):
+    path = tmp_path / "ended.mcap"
     with serving("bench_arm") as port:
         on_bus = ("--rig", "bench_arm", "--backend", "real", "--port", port)
-        process = start("record", "sine", *on_bus, "--duration", "60", "--out", path)
+        process = start("record", name, *on_bus, "--duration", "60", "--duty", "0.1", "--out", path)
         until(lambda: has_grown(path))
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, said = process.communicate(timeout=30)
         with axbridge.open("bench_arm", backend="real", port=port) as robot:
-            assert robot["shoulder"].read("torque_enable") == 0
-    assert process.returncode == 130
-    assert said.startswith(f"stopped: motors are off; {path} is whole and holds ")
-    assert len(said.splitlines()) == 1
+            servo = robot["shoulder"]
+            limits = servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")  # no wheel is left behind
+            assert (limits, servo.read("torque_enable")) == ((0, 1023), 0), said
+    assert process.returncode == status
+    assert said.splitlines()[-1].startswith(f"stopped: motors are off; {path} is whole and holds ")
     found = open_recording(path)
     assert found.complete
     assert found.events[-1].name == "aborted"
@@ -120,21 +125,15 @@ def test_a_recording_names_the_git_revision_of_its_rig(tmp_path):
     assert {"pybullet", "mujoco"} & facts["versions"].keys()
 
 
-def test_an_import_names_its_source_and_columns(tmp_path):
-    log, path = tmp_path / "log.csv", tmp_path / "log.mcap"
-    log.write_text("t,angle\n0,10\n20,20\n")
-    assert app.run(["import", str(log), str(path), "--column", "time=t:ms", "--column", "position=angle:deg"]) == 0
-    facts = open_recording(path).metadata
-    assert facts["source"] == "log.csv"
-    assert facts["source_sha256"] == "56650ae5fb3acaeb85f0584fbdb22222ea2e57ca89bbf6b6eb5610d82844b608"
-    assert facts["column_map"]["time"] == {"header": "t", "factor": 1e-3, "zero": 0.0}
-
-
-def test_info_shows_range_rate_gaps_and_jumps(tmp_path, capsys):
+def test_an_import_names_its_source_and_columns_and_info_shows_range_rate_gaps_and_jumps(tmp_path, capsys):
     log, path = tmp_path / "log.csv", tmp_path / "log.mcap"
     rows = [(tick * 20 + (400 if tick > 50 else 0), 170 if tick == 20 else tick) for tick in range(100)]
     log.write_text("t,angle\n" + "".join(f"{moment},{angle}\n" for moment, angle in rows))
     assert app.run(["import", str(log), str(path), "--column", "time=t:ms", "--column", "position=angle:deg"]) == 0
+    facts = open_recording(path).metadata
+    assert facts["source"] == "log.csv"
+    assert facts["source_sha256"] == hashlib.sha256(log.read_bytes()).hexdigest()
+    assert facts["column_map"]["time"] == {"header": "t", "factor": 1e-3, "zero": 0.0}
     capsys.readouterr()
     assert app.run(["info", str(path)]) == app.DONE
     said = capsys.readouterr().out
@@ -142,19 +141,3 @@ def test_info_shows_range_rate_gaps_and_jumps(tmp_path, capsys):
     assert "100 samples at 42 Hz, 0.000 to 2.380 s, 0.0 to 170.0°" in line
     assert "1 gap, the longest 0.420 s at 1.000 s" in line
     assert "the position jumps 2 times, by +151° at 0.400 s" in said
-
-
-def test_an_experiment_that_is_ended_while_it_turns_leaves_no_wheel_behind_and_says_what_is_left(tmp_path):
-    path = tmp_path / "duty.mcap"
-    with serving("bench_arm") as port:
-        on_bus = ("--rig", "bench_arm", "--backend", "real", "--port", port)
-        process = start("record", "duty", *on_bus, "--duration", "60", "--duty", "0.1", "--out", path)
-        until(lambda: has_grown(path))
-        process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
-        with axbridge.open("bench_arm", backend="real", port=port) as robot:
-            servo = robot["shoulder"]
-            limits = servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")
-            assert (limits, servo.read("torque_enable")) == ((0, 1023), 0), said
-    assert process.returncode == 143
-    assert said.splitlines()[-1].startswith(f"stopped: motors are off; {path} is whole and holds ")

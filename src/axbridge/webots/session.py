@@ -59,27 +59,16 @@ class Sampler(Generic[Value]):
 
 @dataclass
 class Session:
-    """What the `controller` module of this process drives.
+    """What the `controller` module of this process drives."""
 
-    Attributes:
-        rig: The robot's rig.
-        backend: ``sim``, ``real`` or ``twin``; None = the environment's, else ``sim``.
-        port: Serial port of the real backend; None = the rig's.
-        duration: Robot time after which the controller is asked to end, s; None = never.
-        project: Folder of the controller.
-        ending: Set to ask the controller to end: `step` returns -1.
-        notified: Whether `step` has returned -1: the controller knows.
-        ticks: Called before each step with its length, ms (motions, keyboard).
-    """
-
-    rig: Rig
-    backend: str | None = None
-    port: str | None = None
-    duration: float | None = None
-    project: Path = field(default_factory=Path.cwd)
-    ending: bool = False
-    notified: bool = False
-    ticks: list[Callable[[float], None]] = field(default_factory=list)
+    rig: Rig  # the robot's rig
+    backend: str | None = None  # ``sim``, ``real`` or ``twin``; None = the environment's, else ``sim``
+    port: str | None = None  # serial port of the real backend; None = the rig's
+    duration: float | None = None  # robot time after which the controller is asked to end, s; None = never
+    project: Path = field(default_factory=Path.cwd)  # folder of the controller
+    ending: bool = False  # set to ask the controller to end: `step` returns -1
+    notified: bool = False  # whether `step` has returned -1: the controller knows
+    ticks: list[Callable[[float], None]] = field(default_factory=list)  # called before each step with its length, ms
     _robot: Robot | None = None
     _said: set[str] = field(default_factory=set)
     _samplers: dict[tuple[str, str], tuple[Callable[[Robot], Any], Sampler[Any]]] = field(default_factory=dict)
