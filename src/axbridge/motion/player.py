@@ -10,7 +10,6 @@ from axbridge.errors import UsageError, warn
 from axbridge.motion.moves import Move, Page
 from axbridge.motion.planning import Bounds, Plan, check, plan, reachable
 from axbridge.robot.robot import Robot
-from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import hold_up
 from axbridge.robot.watch import Watch
 
@@ -105,7 +104,11 @@ class _Player:
             raise UsageError(
                 f"robot {robot.name!r} has no servo {', '.join(strange)}", "leave joints out, or choose another rig"
             )
-        self._bounds = {name: _bounds(robot[name]) for name in self._names}
+        self._bounds = {
+            name: Bounds(servo.min_position, servo.max_position, servo.max_velocity)
+            for name, servo in robot.items()
+            if name in self._names
+        }
         for clipped in check(move, self._pages, self._bounds, _BEYOND):
             note(clipped)
         self._goals: dict[str, float] = {}
@@ -254,33 +257,24 @@ class _Player:
                 self._torques.setdefault(name, servo.available_torque)
                 servo.set_available_torque(torque)
         for name, slope in page.slope.items():
-            if name in self._bounds:
-                self._soften(name, slope)
+            if name in self._bounds and (config := self._robot[name].config).drive == "dynamixel":
+                known = self._robot.rig.profile_of(config).registers
+                for register in _SLOPES:
+                    if register in known:
+                        self._write(name, register, slope)
 
-    def _soften(self, name: str, slope: int) -> None:
-        """Write both slopes, where the servo has them and they differ from what is there."""
-        servo = self._robot[name]
-        if servo.config.drive != "dynamixel":
-            return
-        known = self._robot.rig.profile_of(servo.config).registers
-        for register in _SLOPES:
-            place = (name, register)
-            if register not in known:
-                continue
-            if place not in self._slopes:
-                self._found[place] = self._slopes[place] = servo.read(register)
-            if self._slopes[place] != slope:
-                servo.write(register, slope)
-                self._slopes[place] = slope
+    def _write(self, name: str, register: str, value: int) -> None:
+        """Write a register where it differs from what is there."""
+        place = name, register
+        if place not in self._slopes:
+            self._found[place] = self._slopes[place] = self._robot[name].read(register)
+        if self._slopes[place] != value:
+            self._robot[name].write(register, value)
+            self._slopes[place] = value
 
     def _give_back(self) -> None:
         """Torque limits and slopes as they were."""
         for name, torque in self._torques.items():
             self._robot[name].set_available_torque(torque)
         for (name, register), found in self._found.items():
-            if self._slopes[name, register] != found:
-                self._robot[name].write(register, found)
-
-
-def _bounds(servo: Servo) -> Bounds:
-    return Bounds(servo.min_position, servo.max_position, servo.max_velocity)
+            self._write(name, register, found)
