@@ -233,11 +233,8 @@ def test_whatever_predicts_as_well_is_within_the_intervals():
 
 
 def test_what_warmth_does_is_searched_where_recordings_differ_in_it():
-    names = [
-        [unknown.name for unknown in space_of("pendulum-servo", None, ax12_truth(), warming=warming).unknowns]
-        for warming in (False, True)
-    ]
-    assert set(names[1]) - set(names[0]) == {"motor.resistance_per_kelvin"}
+    cold, warm = (space_of("pendulum-servo", None, ax12_truth(), warming=warming).unknowns for warming in (False, True))
+    assert [unknown.name for unknown in warm if unknown not in cold] == ["motor.resistance_per_kelvin"]
 
 
 def test_an_unknown_executor_is_refused():
