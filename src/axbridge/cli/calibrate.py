@@ -44,7 +44,10 @@ def calibrate(
     """
     loaded = Rig.load(rig)
     _refuse_unwritable(loaded, rig)
-    queue = _chosen(loaded, joints)
+    if not loaded.dynamixels:
+        raise UsageError(f"rig {loaded.name} has no Dynamixels", "there is nothing to calibrate")
+    names = servos_of(loaded, joints)
+    queue = [servo.name for servo in loaded.dynamixels if servo.name in names]
     text = _text_of(loaded.path)
     opened: Rig | None = None
 
@@ -165,14 +168,6 @@ def _refuse_unwritable(rig: Rig, given: str) -> None:
         hint = f"run `axbridge rig copy {rig.name} {own}`, then calibrate {own}"
         raise UsageError(f"rig {rig.name} comes with axbridge", hint)
     check_writable(rig.path)
-
-
-def _chosen(rig: Rig, joints: str) -> list[str]:
-    """The rig's Dynamixels that were asked for."""
-    if not rig.dynamixels:
-        raise UsageError(f"rig {rig.name} has no Dynamixels", "there is nothing to calibrate")
-    names = servos_of(rig, joints)
-    return [servo.name for servo in rig.dynamixels if servo.name in names]
 
 
 def _write(rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[], str]) -> dict[str, dict[str, Value]]:

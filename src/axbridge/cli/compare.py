@@ -88,9 +88,16 @@ def compare(
     check_new(out, force=force, sources=(recording, other, rig, *(model or ()), beside, again))
     with progress("reading", quiet=json) as show:
         reference = open_recording(recording)
-        floor = None if again is None else _repeated(reference, again)
+        floor = None
+        if again is not None:
+            repeat = open_recording(again)
+            check_repeat(reference, repeat)
+            floor = beside_each_other(reference, repeat, labels=("recorded", "repeat"))
         if rig is None and engine is not None:
-            rig = _rig_of(reference)
+            name = reference.metadata.get("rig", {}).get("name")
+            if not name:
+                raise UsageError(f"{reference.path} does not say which rig it is of", "name it with --rig")
+            rig = str(name)
         loaded = None if rig is None else Rig.load(rig)
         if (more or beside is not None) and not (is_walk(reference) and servo is None):
             raise UsageError(_WALKS, "record walks: axbridge walk --record")
@@ -152,13 +159,6 @@ def _compared(
     return beside_each_other(reference, measured, labels=_labels(reference, measured), progress=show)
 
 
-def _repeated(reference: Recording, again: Path) -> Comparison:
-    """The reference beside the same motion once more."""
-    repeat = open_recording(again)
-    check_repeat(reference, repeat)
-    return beside_each_other(reference, repeat, labels=("recorded", "repeat"))
-
-
 def _in_words(found: Comparison, floor: Comparison | None, walks: list[WalkSide]) -> tuple[dict[str, Any], list[str]]:
     """Figures, for programs and for people."""
     sides = (found,) if floor is None else (found, floor)
@@ -172,14 +172,6 @@ def _in_words(found: Comparison, floor: Comparison | None, walks: list[WalkSide]
     for table in (*([] if beside is None else [beside]), *tables.response_tables(found, found.pairs[0])):
         lines += ["", table_text(table)]
     return figures, lines
-
-
-def _rig_of(recording: Recording) -> str:
-    """Name of the rig that was recorded."""
-    name = recording.metadata.get("rig", {}).get("name")
-    if not name:
-        raise UsageError(f"{recording.path} does not say which rig it is of", "name it with --rig")
-    return str(name)
 
 
 def _labels(first: Recording, second: Recording) -> tuple[str, str]:

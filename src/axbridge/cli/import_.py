@@ -88,7 +88,10 @@ def import_(
     marks = [parse_mark(text) for text in segment or ()]
     check_new(recording, force=force, sources=(path,))
     if recording.suffix == ".toml":
-        _parameters(path, recording)
+        model = from_bam(path)
+        write_whole(recording, to_toml(model))
+        print(f"{recording}: {model.description}")
+        note(model.provenance)
         return
     named_mcap(recording)
     odd: list[Oddity] = []
@@ -130,14 +133,6 @@ def _of_robot(found: Recording, robot: Rig) -> Recording:
             f"{robot.name} has no servo {', '.join(strangers)}", f"it has {', '.join(names)}; or leave --rig out"
         )
     return replace(found, metadata=describe(robot) | found.metadata)
-
-
-def _parameters(path: Path, out: Path) -> None:
-    """BAM's parameters of a servo as a model of ours."""
-    model = from_bam(path)
-    write_whole(out, to_toml(model))
-    print(f"{out}: {model.description}")
-    note(model.provenance)
 
 
 def _source(log: str, servo: str | None, robot: Rig | None) -> tuple[Path, str]:

@@ -78,7 +78,8 @@ def record(
         raise UsageError(f"--tick {tick} is too long", f"write --tick {tick}ms if you mean milliseconds")
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     servo = servo and opt.servo_of(loaded, servo).name
-    if loaded.comes_along and loaded.name == "bench_arm" and backend != "sim" and not (dry or _is_virtual(port)):
+    served = port is not None and Path(port).resolve().parent == Path("/dev/pts")
+    if loaded.comes_along and loaded.name == "bench_arm" and backend != "sim" and not (dry or served):
         note("rig bench_arm swings a bar; a servo that carries nothing is rig bare_horn")
     chosen = Options()
     options = Options(
@@ -120,8 +121,3 @@ def record(
         if not json:
             print(f"wrote {path}" + ("" if done.whole else " (the robot stopped before the end)"))
     report("record-1", {"recordings": written}, (), json=json)
-
-
-def _is_virtual(port: str | None) -> bool:
-    """Whether a port is a pseudo-terminal, which moves no real servo."""
-    return port is not None and Path(port).resolve().parent == Path("/dev/pts")

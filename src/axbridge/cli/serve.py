@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -68,7 +68,9 @@ def serve(
         signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background, the terminal's input is not ours
     loaded = served(with_usual_engine(Rig.load(rig), engine), model)
     with progress(f"building {loaded.name}"):
-        world = _build(loaded, seed, "none" if timing == "none" else "wire")
+        bank = held(build_bank(loaded, seed=seed), loaded)
+        motors = RemoteBank(bank) if hasattr(os, "fork") else bank  # in a process of their own
+        world = World(loaded, seed=seed, timing="none" if timing == "none" else "wire", bank=motors)
 
     def ready() -> None:
         for name, channel in channels.items():
@@ -141,12 +143,6 @@ def _check_reach(tcp: str, allow_remote: bool) -> None:
         hint = "serve on 127.0.0.1, or add --allow-remote"
         raise UsageError(f"--tcp {tcp}: other machines could move the robot", hint)
     print(f"axbridge: everybody who reaches {tcp} can move the robot", file=sys.stderr)
-
-
-def _build(rig: Rig, seed: int, timing: Literal["wire", "none"]) -> World:
-    """The world; its motors in a process of their own where the system can fork."""
-    bank = held(build_bank(rig, seed=seed), rig)
-    return World(rig, seed=seed, timing=timing, bank=RemoteBank(bank) if hasattr(os, "fork") else bank)
 
 
 def _open(tcp: str, place: int, baud: float, link: Path | None, name: str) -> Channel:
