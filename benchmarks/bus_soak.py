@@ -65,11 +65,7 @@ def main() -> int:
                 lost += 1
         took = time.perf_counter() - began
         servos = bus.stats.servos.values()
-        counted = {
-            name: sum(getattr(servo, name) for servo in servos)
-            for name in vars(next(iter(servos)))
-            if name != "last_seen"
-        }
+        counted = {name: sum(getattr(servo, name) for servo in servos) for name in vars(next(iter(servos)))}
     print(
         json.dumps(
             {

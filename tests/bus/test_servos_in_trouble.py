@@ -111,29 +111,25 @@ def test_a_servo_whose_replies_were_lost_for_a_moment_goes_on_with_all_its_torqu
     assert loop.events.count(("missing", "hip")) == 1
 
 
-def test_a_servo_that_shut_itself_down_while_it_was_away_stays_so():
+@pytest.mark.parametrize("why", ["overload", "heat"])
+def test_a_servo_that_shut_itself_down_while_it_was_away_or_comes_back_too_hot_stays_limp(why):
     loop = Loop()
     loop.run(10)
     loop.world.inject("drop=1")
     loop.run(3)
-    loop.world.servos["s1"].overload(loop.world.now())
-    loop.world.servos["s1"].alarms.reset()  # of the overload nothing is left but the torque limit
-    loop.world.inject("none")
+    if why == "heat":
+        loop.world.power_cycle()
+    else:
+        loop.world.servos["s1"].overload(loop.world.now())
+        loop.world.servos["s1"].alarms.reset()  # of the overload nothing is left but the torque limit
+    loop.world.inject("none" if why == "overload" else "none,overheat:1")
     loop.events.clear()
     loop.run(50)
-    assert loop.limp()
-    assert loop.events.index(("returned", "hip")) < loop.events.index(("fault", "hip"))
-
-
-def test_a_servo_that_comes_back_too_hot_after_a_loss_of_power_stays_limp():
-    loop = Loop()
-    loop.run(10)
-    loop.world.inject("drop=1")
-    loop.run(3)
-    loop.world.power_cycle()
-    loop.world.inject("none,overheat:1")
-    loop.run(50)
-    assert not loop.hip("torque_enable")
+    if why == "heat":
+        assert not loop.hip("torque_enable")
+    else:
+        assert loop.limp()
+        assert loop.events.index(("returned", "hip")) < loop.events.index(("fault", "hip"))
 
 
 @pytest.mark.parametrize("profile", ["ax-12a", "xl330-m288"])
@@ -176,23 +172,18 @@ def test_a_torque_limit_of_0_that_the_program_asked_for_is_no_shutdown():
     assert loop.hip("torque_limit") == 500
 
 
-def standing_still(exchange, world):
-    """An exchange in which the program stands still after the first answer, while all servos lose their power."""
-
-    def exchanged(writes, reads):
-        first = exchange(writes, reads[:1])[1]
-        world.inject("brownout:100ms")
-        world.sleep_until(world.now() + 0.8)
-        return -math.inf, first + exchange((), reads[1:])[1]
-
-    return exchanged
-
-
 def test_servos_that_lost_their_power_while_the_program_stood_still_get_no_goal_unseen():
     loop = Loop()
     loop.run(60)
     exchange = loop.cycle.bus.exchange
-    loop.cycle.bus.exchange = standing_still(exchange, loop.world)
+
+    def standing_still(writes, reads):  # after the first answer, while all servos lose their power
+        first = exchange(writes, reads[:1])[1]
+        loop.world.inject("brownout:100ms")
+        loop.world.sleep_until(loop.world.now() + 0.8)
+        return -math.inf, first + exchange((), reads[1:])[1]
+
+    loop.cycle.bus.exchange = standing_still
     loop.run(1)
     loop.cycle.bus.exchange = exchange
     assert {name for kind, name in loop.events if kind == "without power"} == {"hip", "knee"}

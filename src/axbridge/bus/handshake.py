@@ -148,8 +148,16 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
     if hurt:
         problem = f"has shut itself down, or will: {HardwareError(hurt).describe()}"
         yield Finding(label, problem, f"axbridge servo reboot {id_}{where}", False, "alarm", id_)
-    if servo.registers is not None and model == servo.profile.model_number:
-        yield from _counting(servo, counting(bus, id_, servo.profile), where)
+    set_up = servo.registers  # one that counts otherwise than its rig takes for granted would go elsewhere
+    held = counting(bus, id_, servo.profile) if set_up is not None and model == servo.profile.model_number else {}
+    for name, usual, what in (
+        ("homing_offset", 0, "counts from elsewhere"),
+        ("drive_mode", held.get("drive_mode", 0) & ~REVERSE, "counts the other way round"),
+    ):
+        if held.get(name, usual) != usual and name not in (set_up or {}):
+            problem = f"{what}, by its {name} {held[name]}; its rig lacks registers = {{ {name} = {held[name]} }}"
+            fix = f"axbridge servo write {id_} {name} {usual}{where}"
+            yield Finding(label, f"{problem}, as `axbridge calibrate` would", fix, True, name, id_)
     if delay:
         problem = f"is set to wait {delay * servo.profile.timing.return_delay_us_per_unit:.0f} µs before each answer"
         fix = f"axbridge servo write {id_} return_delay_time 0{where}"
@@ -162,19 +170,6 @@ def counting(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str, int]:
     """What says from where and which way a servo counts its position, of one that has such registers."""
     names = ("homing_offset", "drive_mode")
     return {name: read_register(bus, id, profile.registers[name]) for name in names if name in profile.registers}
-
-
-def _counting(servo: Expected, held: Mapping[str, int], where: str) -> Iterator[Finding]:
-    """A servo that counts otherwise than its rig takes for granted would go elsewhere than it is sent."""
-    for name, usual, what in (
-        ("homing_offset", 0, "counts from elsewhere"),
-        ("drive_mode", held.get("drive_mode", 0) & ~REVERSE, "counts the other way round"),
-    ):
-        if held.get(name, usual) != usual and name not in (servo.registers or {}):
-            missing = f"registers = {{ {name} = {held[name]} }}"
-            problem = f"{what}, by its {name} {held[name]}; its rig lacks {missing}, as `axbridge calibrate` would"
-            fix = f"axbridge servo write {servo.id} {name} {usual}{where}"
-            yield Finding(name_of(servo), problem, fix, True, name, servo.id)
 
 
 def is_shared(bus: Bus, id: int) -> bool:

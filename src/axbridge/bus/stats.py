@@ -52,10 +52,9 @@ class LineStats:
 
     def of(self, id: int) -> ServoStats:
         """Counters of servo `id`, created at first use."""
-        counts = self.servos.get(id)
-        if counts is None:
-            counts = self.servos[id] = ServoStats()
-        return counts
+        if id not in self.servos:
+            self.servos[id] = ServoStats()
+        return self.servos[id]
 
     def overhear(self, data: bytes) -> int:
         """Count what came without being asked for: late replies and junk; returns the bytes that are no packet."""
@@ -92,35 +91,27 @@ class LineStats:
 
 
 class CycleTimes:
-    """Durations and starts of the latest cycles."""
+    """Starts and durations of the latest cycles."""
 
     def __init__(self) -> None:
-        self._spent: deque[float] = deque(maxlen=_KEPT_CYCLES)
-        self._starts: deque[float] = deque(maxlen=_KEPT_CYCLES)
+        self._cycles: deque[tuple[float, float]] = deque(maxlen=_KEPT_CYCLES)
         self.count = 0
 
     def add(self, start: float, spent: float) -> None:
         """Note one cycle, s."""
         self.count += 1
-        self._starts.append(start)
-        self._spent.append(spent)
+        self._cycles.append((start, spent))
 
     @property
     def rate(self) -> float:
         """Cycles a second over the cycles kept; 0.0 before the second one."""
-        starts = self._starts
-        span = starts[-1] - starts[0] if starts else 0.0
-        return (len(starts) - 1) / span if span > 0 else 0.0
+        span = self._cycles[-1][0] - self._cycles[0][0] if self._cycles else 0.0
+        return (len(self._cycles) - 1) / span if span > 0 else 0.0
 
     def as_dict(self) -> dict[str, float]:
         """Rate in Hz; median and 99th percentile of the time on the line, s."""
-        spent = list(self._spent)
-        return {
-            "count": self.count,
-            "rate": self.rate,
-            "p50": percentile(spent, 0.50),
-            "p99": percentile(spent, 0.99),
-        }
+        spent = [spent for _, spent in self._cycles]
+        return {"count": self.count, "rate": self.rate, "p50": percentile(spent, 0.5), "p99": percentile(spent, 0.99)}
 
 
 def percentile(values: Sequence[float], share: float) -> float:
