@@ -217,6 +217,7 @@ def test_counts_are_whole_numbers_and_a_limit_above_the_factorys_is_written_at_t
     step_until(arm, lambda: "no whole number" in client.text)
     client.ask("write", **limit, counts="80", sure=True)  # nobody was asked whether it is meant
     step_until(arm, lambda: "protects the servo less than the 70" in client.text)
+    assert client.news["doubt"] == ["shoulder", "temperature_limit", 80]  # the page shows its second button
     assert servo.read("temperature_limit") == 70
     client.ask("write", **limit, counts="90", sure=True)  # another value than the one that was asked about
     step_until(arm, lambda: "temperature_limit 90 protects the servo less" in client.text)

@@ -82,6 +82,7 @@ def _news(page: LivePage, commands: Commands) -> str:
         "speed": page.actions.share,
         "torques": [_number(servo.goals.torque) for servo in robot.values()],
         "poses": [START, *commands.poses.poses],
+        "doubt": commands.doubt,
         "recording": None if page.recording is None else str(page.recording),
         "events": page.events.latest(),
     }
