@@ -59,8 +59,8 @@ def compare(
     engine: EngineOption = None,
     servo: Annotated[str | None, shared("--servo", "Compare this one only.")] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "--html", metavar="PAGE.html|PICTURE.png", help="Where to write. A page, or a picture."),
+        list[Path] | None,
+        typer.Option("--out", "--html", metavar="PAGE.html|PICTURE.png", help="A page, or a picture; repeat for both."),
     ] = None,
     fail_if: Annotated[
         list[str] | None,
@@ -85,7 +85,7 @@ def compare(
     first, *more = model or [""]  # the rig's own
     if len(more) + (beside is not None) > 1:
         raise UsageError("a picture holds three walks at most", "give a second --model, or --beside")
-    check_new(out, force=force, sources=(recording, other, rig, *(model or ()), beside, again))
+    check_new(*(out or ()), force=force, sources=(recording, other, rig, *(model or ()), beside, again))
     with progress("reading", quiet=json) as show:
         reference = open_recording(recording)
         floor = None
@@ -115,14 +115,14 @@ def compare(
         lacking = lacks(found)
         if fail_if and not allow_partial:
             failed += lacking
-        if out is not None:
+        for path in out or ():
             show("writing the report")
-            if out.suffix == ".png":
-                write_png(found, out)
+            if path.suffix == ".png":
+                write_png(found, path)
             else:
-                write_html(found, out, again=floor, walks=walks, progress=show)
+                write_html(found, path, again=floor, walks=walks, progress=show)
     document, lines = _in_words(found, floor, walks)
-    lines += [] if out is None else [f"wrote {out}"]
+    lines += [f"wrote {path}" for path in out or ()]
     report("compare-1", document | {"failed": failed}, lines, json=json)
     for label, side, doubts in zip(found.labels, (found.reference, found.other), found.doubts, strict=True):
         note(*([f"{label} {side.flaw}"] if side.flaw else ()), *(f"{label}: {line}" for line in doubts))
