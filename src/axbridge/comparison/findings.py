@@ -22,6 +22,7 @@ _SUBJECTS = {
     "goal": "the goal",
     "position": "the servo",
 }
+_NEAR = 2.0  # °, RMSE: steps that are farther apart do not agree, whatever is taken out
 
 
 def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
@@ -42,7 +43,10 @@ def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
 
 def _sentence(comparison: Comparison, pair: Pair) -> str:
     """Falls first, then steps; what neither tells, the errors over all do."""
-    first, second = (_SUBJECTS.get(label, f"the {label}" if " " in label else label) for label in comparison.labels)
+    first, second = (
+        _SUBJECTS.get(label, f"the {label}" if " " in label and "," not in label else label)
+        for label in comparison.labels
+    )
     measured = [part for part in pair.parts if part.kind in {"fall", "step"} and part.results is not None]
     unjudged = _with_gaps(pair, measured) if measured else {}
     falls, steps = ([one for one in measured if one.kind == kind and one not in unjudged] for kind in ("fall", "step"))
@@ -50,6 +54,10 @@ def _sentence(comparison: Comparison, pair: Pair) -> str:
     text = "; ".join(filter(None, said)) + "." if any(said) else _over_all(pair, first, second)
     gaps = ", ".join(f"'{part.name}' ({gap:.2f} s)" for part, gap in unjudged.items())
     return f"{text} Not judged, as samples are missing: {gaps}." if gaps else text
+
+
+def _subject(label: str) -> str:
+    return _SUBJECTS.get(label, f"the {label}" if " " in label and "," not in label else label)
 
 
 def _over_all(pair: Pair, reference: str, other: str) -> str:
@@ -102,7 +110,8 @@ def _step(comparison: Comparison, pair: Pair, steps: Sequence[ComparedSegment], 
         aligned = deviation(reference, resample(track.time, track.position, both.other_time + shift)).rmse
         if aligned <= plain.rmse / 2:
             lacks = f", which {other} lacks," if shift < 0 else ""
-            return f"steps agree to {aligned:.1f}° once {_ms(shift)} of latency{lacks} are taken out"
+            how = f"agree to {aligned:.1f}°" if aligned < _NEAR else f"are {aligned:.1f}° apart even"
+            return f"steps {how} once {_ms(shift)} of latency{lacks} are taken out"
     return f"steps are {plain.rmse:.1f}° apart"
 
 

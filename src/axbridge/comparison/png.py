@@ -53,7 +53,7 @@ def _one(figure: Any, comparison: Comparison, beside: Comparison | None) -> None
     words = figure.add_subplot(grid[:, 1])
     words.axis("off")
     figures = deviation_table(comparison)
-    alone = Table(figures.title, ("", ""), tuple(zip(figures.header[1:], figures.rows[0][1:], strict=True)))
+    alone = Table("error", ("", ""), tuple(zip(figures.header[1:], figures.rows[0][1:], strict=True)))
     _write(words, alone if beside is None else acts_table((comparison, beside)))
 
 
