@@ -60,7 +60,12 @@ def compare(
     servo: Annotated[str | None, shared("--servo", "Compare this one only.")] = None,
     out: Annotated[
         list[Path] | None,
-        typer.Option("--out", "--html", metavar="PAGE.html|PICTURE.png", help="A page, or a picture; repeat for both."),
+        typer.Option(
+            "--out",
+            "--html",
+            metavar="FILE.html|FILE.png",
+            help="Where to write. A page, or a picture; repeat for both.",
+        ),
     ] = None,
     fail_if: Annotated[
         list[str] | None,
@@ -115,8 +120,8 @@ def compare(
         lacking = lacks(found)
         if fail_if and not allow_partial:
             failed += lacking
+        show("writing the report")
         for path in out or ():
-            show("writing the report")
             if path.suffix == ".png":
                 write_png(found, path)
             else:

@@ -58,7 +58,7 @@ def demo(
     engine: EngineOption = None,
     port: PortOption = None,
     seed: SeedOption = 0,
-    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
+    open_: Annotated[bool, shared("--open/--no-open")] = False,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:

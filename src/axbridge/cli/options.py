@@ -123,6 +123,7 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "--joints": ("Only these joints, separated by commas; default: all.", {"metavar": "NAME,NAME"}),
     "--json": ("Print one JSON document on stdout, and nothing else.", {}),
     "--model": ("Servo model.", {"metavar": "NAME|FILE.toml"}),
+    "--open/--no-open": ("Open the page in the browser.", {}),
     "--out": ("Where to write.", {}),
     "--period": ("Time of one cycle, s.", {}),
     "--port": (

@@ -54,7 +54,7 @@ def view(
     host: Annotated[
         str, typer.Option("--host", help="Address of the page; an address that other machines reach needs a token.")
     ] = "127.0.0.1",
-    browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
+    browser: Annotated[bool, shared("--open/--no-open")] = True,
     duration: Annotated[float, shared("--duration", "0: until Ctrl-C.", min=0.0)] = 0.0,
     seed: SeedOption = 0,
     force: ForceOption = False,
