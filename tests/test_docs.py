@@ -100,7 +100,7 @@ def test_what_the_pages_import_is_there_also_where_nobody_runs_it():
     for page in PAGES:
         python = [found["body"] for found in BLOCK.finditer(page.read_text()) if found["kind"] == "python"]
         imports += re.findall(r"^from axbridge\S* import .*", "\n".join(python), re.MULTILINE)
-    assert len(imports) > 10
+    assert len(imports) > 5
     exec("\n".join(imports), {})
 
 

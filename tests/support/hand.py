@@ -117,7 +117,7 @@ def main(name, faults="none", model=""):
         for line in sys.stdin:
             word, *more = line.split()
             if word == "lead":
-                hand.lead()
+                threading.Thread(target=hand.lead, daemon=True).start()
             elif word == "seen":
                 packets = counters.packets
                 while counters.packets < packets + 4 * len(world.servos):
