@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from axbridge.cli.progress import Show
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import positive_ways
-from axbridge.errors import UsageError
+from axbridge.errors import BusTimeout, UsageError
 from axbridge.robot.calibration import ENOUGH, moved_most
 from axbridge.robot.identify_joint import TORQUE, VISIBLE, blinking, give_back, limits_of, nudge
 from axbridge.robot.robot import Robot
@@ -172,6 +172,8 @@ class Hand(Generic[Found]):
         try:
             self._limits.setdefault(name, limits_of(self.robot, name))
             far = nudge(self.robot, name, self._watch.check)
+        except BusTimeout as silent:
+            raise ServoLost(f"servo {name!r}: missing") from silent
         except UsageError as refused:
             print(f"  not moved: {refused.message}\n  {refused.hint}", flush=True)
             return False
@@ -210,9 +212,11 @@ class Hand(Generic[Found]):
         print(f"  {lost.message}: waiting until all answer; {QUIT} ends", flush=True)
         self._show("waiting for an answer")
         until = self.robot.time + _AWAY
-        while self.robot.last_step.errors:
+        while True:
             if self.robot.step() == -1 or self._key().lower() in {QUIT, END}:
                 raise Ended
+            if not self.robot.last_step.errors:
+                break
             if self.robot.time > until:
                 raise lost
         for name in self.robot:
