@@ -83,11 +83,10 @@ def main() -> int:
         for mishap in MISHAPS:
             for kind, (act, address, look, wanted) in CASES.items():
                 code, sent, held, said = attempt(level, mishap, act, address, look)
-                locked_out = mishap == "locked" and kind != "RAM"
-                expected = 0 if locked_out and (level or kind == "wheel") else 2 if kind == "wheel" else 1
-                if level == 0 and kind == "wheel":
-                    expected = 0
-                landed = held == wanted if not locked_out or kind == "wheel" else held != wanted
+                # a servo at level 0 answers no read: it is to be made to answer first, and gets nothing
+                refused = level == 0 or (mishap == "locked" and kind != "RAM")
+                expected = 0 if refused else 2 if kind == "wheel" else 1
+                landed = held == wanted if not refused or kind == "wheel" else held != wanted
                 odd = sent != expected or not landed
                 surprises += odd
                 print(

@@ -65,8 +65,6 @@ def fold(logs, left_out, seed, options):
         "seed": seed,
         "fitted_deg": float(np.mean(list(fitted.values()))),
         "left_out_deg": float(np.mean(list(held.values()))) if held else None,
-        "ends_fitted_deg": [end.fitted for end in fit.ends],
-        "ends_left_out_deg": [end.held_out for end in fit.ends] if held else None,
         "left_out": held,
         "fitted": fitted,
         "parameters": {estimate.unknown.name: estimate.value for estimate in fit.estimates},
