@@ -14,9 +14,9 @@ from tests.comparison.test_metrics import recording
 TIME = np.arange(0, 4, 0.01)
 
 
-def bench(*, late=0.0, seconds=0.6, rest=0.0, backend="sim"):
-    """A step to 90° at 0.5 s, and a fall from 2 s on that takes `seconds` and ends at `rest` degrees."""
-    rising = np.interp(TIME, [0.5 + late, 0.75 + late], [0, 90])
+def bench(*, late=0.0, seconds=0.6, rest=0.0, top=90, backend="sim"):
+    """A step to 90° at 0.5 s that ends at `top`, and a fall from 2 s on, of `seconds`, that ends at `rest`, degrees."""
+    rising = np.interp(TIME, [0.5 + late, 0.75 + late], [0, top])
     falling = np.interp(TIME, [2.0, 2.0 + seconds], [90, rest])
     position = np.radians(np.where(TIME < 2.0, rising, falling))
     command = np.where(TIME >= 0.5, math.pi / 2, 0.0)
@@ -38,6 +38,11 @@ def test_an_early_fall_and_steps_that_lack_latency_are_told():
     assert text.startswith("The simulation falls 2")
     assert "ms too early: its friction or its rotor inertia is too low; steps agree to 0." in text
     assert "once 38 ms of latency, which the simulation lacks, are taken out." in text
+
+
+def test_steps_that_are_far_apart_do_not_agree_whatever_is_taken_out():
+    text = said(bench(late=0.15), bench(top=96))
+    assert re.search(r"teps are [5-7]\.\d° apart even once 1\d\d ms of latency, which the simulation lacks,", text)
 
 
 def test_a_slow_fall_is_blamed_on_friction_or_inertia():
