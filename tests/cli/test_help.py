@@ -194,6 +194,7 @@ def test_a_dry_run_draws_the_experiment_and_opens_no_port(tmp_path, monkeypatch,
     assert [path.name for path in tmp_path.rglob("*.mcap")] == []
     assert run(typed) == 2  # the picture is there
     assert run([*typed, "--force", "--angle", "500"]) == 2
+    assert run([*typed, "--force", "--json"]) == 2
 
 
 def test_the_rig_may_come_from_the_environment(tmp_path, monkeypatch, capsys):

@@ -1,7 +1,7 @@
 """The narrow waist: register bytes to and from servos by id, whatever the line is made of.
 
 A bus turns calls into frames of the protocol that a servo speaks, and replies into bytes or typed errors. A subclass
-fills in `_transfer`, which moves the frames, and `_gather`, which hears several servos answer one question: if one of
+fills in `_transfer`, which moves the frames, and may fill in `_gather`, for one question to several servos: if one of
 them is silent, those behind it are, too, and each that did not answer is asked alone. Any line may lose a packet, so
 `ping` and `read` ask again. EEPROM wears, so a write is read back before it is sent again. A control cycle cannot wait,
 so `read_many` asks once.
@@ -110,9 +110,12 @@ class Bus(ABC):
             PortError: the line is gone.
         """
 
-    @abstractmethod
-    def _gather(self, protocol: Protocol, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
-        """Send `frame`; what is heard until as many status packets came, or their time is over."""
+    def _gather(self, protocol: Protocol, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:  # noqa: ARG002
+        """Send `frame`; what is heard until as many status packets came, or their time is over.
+
+        A line that does not say how hears nobody: its servos are asked one by one.
+        """
+        return b"", self.clock.now()
 
     @abstractmethod
     def close(self) -> None:
@@ -314,7 +317,7 @@ class Bus(ABC):
         """From where on, and how many bytes, to ask these servos for, so that no older answer fits; None: not now."""
         return address, length
 
-    def _note_answers(self, heard: Iterable[int], missing: Iterable[int], count: int) -> None:  # noqa: B027  # not every line remembers
+    def _note_answers(self, heard: Iterable[int], missing: Iterable[int], count: int) -> None:  # noqa: B027 - some do
         """Servos have answered with `count` parameter bytes, or should have. A shared answer is that of id 254."""
 
     def _read_together(self, requests: Sequence[tuple[int, int, int]]) -> dict[int, Reply]:

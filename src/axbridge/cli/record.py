@@ -12,7 +12,7 @@ import typer
 
 from axbridge.cli import options as opt
 from axbridge.cli.app import app, note, report
-from axbridge.cli.exit import interruptible
+from axbridge.cli.exit import early_end, interruptible
 from axbridge.cli.progress import progress
 from axbridge.comparison.comparison import following
 from axbridge.comparison.png import write_png
@@ -93,6 +93,8 @@ def record(
         duties=tuple(duty) if duty else chosen.duties,
         source=open_recording(source) if source is not None else None,
     )
+    if dry and json:
+        raise UsageError("--dry-run draws a picture, and prints for people", "leave --json out")
     target = (out if dry else opt.named_mcap(out)) or Path(f"{experiment}.mcap")
     if experiment == "protocol":
         jobs = [(name, target.with_name(f"{target.stem}-{label}.mcap"), o) for label, name, o in PROTOCOL]
@@ -102,7 +104,11 @@ def record(
         jobs = [(name, path.with_suffix(".png"), job) for name, path, job in jobs]
     check_new(*(path for _, path, _ in jobs), force=force, sources=(source,))
     for name, picture, job in jobs if dry else ():
-        with tempfile.TemporaryDirectory() as folder, progress("trying it on the simulator", quiet=json) as show:
+        with (
+            early_end(lambda _: "stopped: no servo moved, and nothing was drawn"),
+            tempfile.TemporaryDirectory() as folder,
+            progress("trying it on the simulator") as show,
+        ):
             tried = Path(folder, f"{name}.mcap")
             recorded(loaded, name, tried, job, servo=servo, tick_ms=period_ms, seed=seed, progress=show)
             write_png(following(open_recording(tried)), picture)
