@@ -44,7 +44,7 @@ def main():
     arguments.add_argument("folder", type=Path, help="of the logs")
     paths = sorted(arguments.parse_args().folder.glob("*.json"))
     here, found = errors_here(paths), {}
-    logs = [bam_bench.processed(bam_bench.load(path)) for path in paths]
+    logs = [bam_bench.processed(json.loads(path.read_text())) for path in paths]
     for law, ours in zip(PUBLISHED, here, strict=True):
         theirs = np.array([bam_bench.mean_error(PUBLISHED[law], log, ERROR_GAINS["xl330"]) for log in logs])
         most = int(np.argmax(np.abs(ours - theirs)))

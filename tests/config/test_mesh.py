@@ -9,7 +9,7 @@ from axbridge.config.urdf import read_mesh, with_checked_meshes
 from axbridge.errors import RigError
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.choice import build_engine
-from tests.support.joints import left_alone
+from tests.support.one_joint import left_alone
 
 URDF = """<robot name="r"><link name="a"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial>
 <{kind}><geometry><mesh filename="{file}"/></geometry></{kind}></link></robot>"""

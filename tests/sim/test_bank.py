@@ -10,8 +10,7 @@ from axbridge.servo.columns import Joint, Mode, Passive, State
 from axbridge.sim.engines.pendulums import Pendulums
 from axbridge.virtual.bus import VirtualBus
 from axbridge.virtual.world import World
-from tests.support.joints import left_alone
-from tests.support.one_joint import command, factory, servo_bank
+from tests.support.one_joint import command, factory, left_alone, servo_bank
 from tests.support.virtual_rig import make_rig
 
 AX, MX = FirmwareProfile.load("ax-12a"), FirmwareProfile.load("mx-28")

@@ -10,8 +10,7 @@ from axbridge.errors import AxBridgeError
 from axbridge.servo.columns import Command, State
 from axbridge.sim.bank_process import RemoteBank
 from axbridge.virtual.world import World
-from tests.support.fake_bank import FakeBank
-from tests.support.virtual_rig import make_rig
+from tests.support.virtual_rig import FakeBank, make_rig
 from tests.support.waiting import come_first
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]

@@ -13,8 +13,7 @@ from axbridge.sim.engines import choice
 from axbridge.sim.engines.mujoco.engine import MujocoEngine
 from axbridge.virtual.assembly import build_bank
 from tests.support.ideal_world import Bench
-from tests.support.joints import left_alone
-from tests.support.one_joint import order
+from tests.support.one_joint import left_alone, order
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,7 @@ from axbridge.servo.columns import Mode, State
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.choice import build_engine
 from axbridge.virtual.assembly import build_bank
-from tests.support.joints import left_alone
-from tests.support.one_joint import command, order
+from tests.support.one_joint import command, left_alone, order
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,6 @@ Logs are put on an even 5 ms grid, goals between two samples on the line between
 torque = kt·(U - kt·ω)/R; the friction budget, with the viscous part in it, stops the arm or slows it; semi-implicit Euler.
 """
 
-import json
 import math
 
 import numpy as np
@@ -62,7 +61,3 @@ def mean_error(p, log, gain):
         speed += STEP / inertia * (motor + external - math.copysign(min(abs(stopping), most), stopping))
         angle += STEP * speed
     return math.degrees(np.mean(wrong))
-
-
-def load(path):
-    return json.loads(path.read_text())

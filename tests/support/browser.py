@@ -39,18 +39,13 @@ _SLOWEST = """new Promise(done => { let last = performance.now(), worst = 0, lef
 
 
 class Tab:
-    """One page of the browser.
-
-    Attributes:
-        hosts: Whom it asked for something, host and port.
-        complaints: Errors of its console.
-    """
+    """One page of the browser."""
 
     def __init__(self, socket):
         self._socket = socket
         self._count = 0
-        self.hosts = set()
-        self.complaints = []
+        self.hosts = set()  # whom it asked for something, host and port
+        self.complaints = []  # errors of its console
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
 
@@ -131,10 +126,7 @@ class Tab:
 
 @contextmanager
 def browsing(folder, width=1500, height=950, *, graphics=True):
-    """A browser with a profile in `folder`; yields what opens a page, and its process as `opened.process`.
-
-    Without `graphics` it has no WebGL, as on many remote desktops.
-    """
+    """A browser; yields what opens a page, and its `process`. Without `graphics` it is as on many remote desktops."""
     profile = folder / "profile"
     process = subprocess.Popen(
         [CHROMIUM, *_QUIET, *(_DRAWN if graphics else _BLIND), f"--window-size={width},{height}", f"--user-data-dir={profile}", "about:blank"],

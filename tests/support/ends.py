@@ -1,11 +1,7 @@
-"""Every end of a program that drives motors: one table, the program, and a runner that looks what it has left.
+"""Every end of a program that drives motors: a table, the program, and `end`, which looks what it has left.
 
-`TABLE` has each way of driving with each end that makes sense for it. `end` starts a program on a line, lets it end,
-and says which servos are not as the rig's policy, or the guard, has to leave them. The tests run some rows,
-`make long` all, `benchmarks/safety_signals.py` hundreds at random moments.
-
-``python -m tests.support.ends WAY END STEP_MS GIVEN`` is the program; GIVEN is what `axbridge.open` gets, as JSON. It
-prints ``running`` when the motors move.
+The tests run some rows, `make long` all, `benchmarks/safety_signals.py` hundreds at random moments. The program is
+`ends WAY END STEP_MS GIVEN`, with what `axbridge.open` gets as JSON; it prints ``running`` when the motors move.
 """
 
 import asyncio
@@ -93,21 +89,13 @@ def outcome(way, how, policy):
 
 @dataclass
 class Line:
-    """Servos that programs drive.
+    """Servos that programs drive."""
 
-    Attributes:
-        rig: The name or path of their rig.
-        port: Where they are.
-        powered: Says which motors are on, without the bus; None: only the bus tells.
-        straighten: Leads all joints whose motors are off to 0.
-        before: The registers of `GIVEN_BACK`, by servo.
-    """
-
-    rig: str
+    rig: str  # name or path
     port: str
-    powered: Callable[[], list[int]] | None = None
-    straighten: Callable[[], None] = lambda: None
-    before: dict[str, list[int]] = field(init=False)
+    powered: Callable[[], list[int]] | None = None  # which motors are on, without the bus; None: only the bus tells
+    straighten: Callable[[], None] = lambda: None  # leads all joints whose motors are off to 0
+    before: dict[str, list[int]] = field(init=False)  # the registers of `GIVEN_BACK`, by servo
 
     def __post_init__(self):
         self.loaded = Rig.load(self.rig)
@@ -122,9 +110,7 @@ class Line:
         registers = self.loaded.profile_of(servo).registers
         if name not in registers:
             return -1
-        register = registers[name]
-        data = bus.read(servo.id, register.address, register.size).data
-        return register.decode(data)
+        return registers[name].decode(bus.read(servo.id, registers[name].address, registers[name].size).data)
 
     def opened(self):
         until = time.monotonic() + LONGEST
@@ -168,21 +154,13 @@ def served(rig, model="own"):
 
 @dataclass
 class Ended:
-    """What became of a program.
-
-    Attributes:
-        code: Its exit status.
-        said: What it wrote to stderr.
-        wrong: What it should not have left behind, and what it should not have said.
-        seconds: Until the motors were off, or held and the program was gone.
-        again: How often it had to be started again: a busy computer may lose its first packets.
-    """
+    """What became of a program."""
 
     code: int | None
-    said: str
-    wrong: list[str]
-    seconds: float
-    again: int
+    said: str  # on stderr
+    wrong: list[str]  # what it should not have left behind, or said
+    seconds: float  # until the motors were off, or held and the program was gone
+    again: int  # how often it had to be started again: a busy computer may lose its first packets
 
 
 def end(line, way, how, *, policy="limp", step_ms=1, moment=0.0):
@@ -325,10 +303,7 @@ def kernel(_line, way, how, step_ms, given):
 
 
 def drive(robot, step_ms, go_on, *, wheel=False):
-    """Move every servo to and fro, as long as the robot and `go_on` allow it; or let the freest turn as a wheel.
-
-    Where servos have other modes, the next freest has one, too.
-    """
+    """Move every servo to and fro while the robot and `go_on` allow it; or let the freest turn, and push the next."""
     start = {
         name: min(max(servo.position, servo.min_position + SWING), servo.max_position - SWING)
         for name, servo in robot.items()
@@ -369,12 +344,6 @@ def end_with_task(driving):
     if not driving.cancelled() and driving.exception() and not _told.is_set():
         traceback.print_exception(driving.exception())
         os._exit(9)
-
-
-def wait_for_motion(robot):
-    while not all(servo.torque_enabled for servo in robot.values()):
-        time.sleep(0.002)
-    running()
 
 
 def finish(how):
@@ -449,6 +418,12 @@ def by_thread(given, step_ms, how, *, daemon):
     wait_for_motion(robot)
     sys.stdin.readline()
     finish(how)
+
+
+def wait_for_motion(robot):
+    while not all(servo.torque_enabled for servo in robot.values()):
+        time.sleep(0.002)
+    running()
 
 
 def by_thread_that_opens(given, step_ms, how):

@@ -1,7 +1,6 @@
-"""A served bus with a hand that leads limp shafts, as it is told on standard input.
+"""A served bus with a hand that leads limp shafts, as standard input says: `hand RIG [FAULTS [MODEL]]`.
 
-`python -m tests.support.hand RIG [FAULTS [MODEL]]` serves on a pseudo-terminal, as `axbridge serve` does: the robot
-itself, its free base held in the air, with these faults (`none`) and motors; without a model, shafts without load.
+A robot's free base is held in the air. Without a model, shafts have no load.
 
 - `lead`: limp shafts go 0.8 rad up within 1.2 s, half the way back within 0.8 s.
 - `1 -0.5`, `all 0`: the second joint, or all, are turned there, rad, where they are limp; then it says `there`.
@@ -30,7 +29,7 @@ from axbridge.virtual.assembly import build_bank
 from axbridge.virtual.channel import PtyChannel
 from axbridge.virtual.server import serve
 from axbridge.virtual.world import World
-from tests.support.fake_bank import FakeBank
+from tests.support.virtual_rig import FakeBank
 from tests.support.warm import Warm
 
 UP, BACK = 1.2, 0.8  # s
@@ -46,10 +45,7 @@ def lead(passed):
 
 
 class HandledBank:
-    """Joints, each held by a hand where it was led to, as long as its motor is off.
-
-    The bank may live in a process of its own: what the hand does goes through shared memory.
-    """
+    """Joints, each held where it was led to while its motor is off; by shared memory, as the bank may live elsewhere."""
 
     def __init__(self, bank, directions):
         self._bank = bank
@@ -147,11 +143,7 @@ def main(name, faults="none", model=""):
 
 @contextmanager
 def led(rig, *options):
-    """Serve in a process of its own; `options` are faults and model.
-
-    Yields the port, and a function that tells the hand `"lead"`, `"ROW ANGLE"` or `"stall ROW"`, waits with `"seen"`
-    until a client has read where every shaft is, or asks for `"register NAME"`: a list of the values in the servos.
-    """
+    """Serve in a process of its own; yields the port, and what tells the hand a line and gives its answer."""
     root = Path(__file__).parents[2]
     with Warm("-m", "tests.support.hand", rig, *options, cwd=root, stderr=None) as server:
 

@@ -18,20 +18,13 @@ BRAKING = 0.1  # s: from four times that speed a rotor and its leg (0.013 kgÂ·mÂ
 
 @dataclass
 class Fall:
-    """What was seen of a fall.
+    """What was seen of a fall."""
 
-    Attributes:
-        rest: When it came to rest for good, s; inf = never. Rest: no joint above 0.5 rad/s, base below 5 cm/s and 0.5 rad/s.
-        fastest: Highest joint speed, rad/s.
-        fast_alone: Highest above `FAST` times the no-load speed, later than `BRAKING` after an impact, rad/s. Impact: a link
-            touches down, or presses on the floor with more than twice the robot's weight.
-        past_stop: Furthest past a hard stop, deg.
-    """
-
-    rest: float
-    fastest: float
+    rest: float  # when no joint was above 0.5 rad/s any more, nor the base above 5 cm/s and 0.5 rad/s, s; inf = never
+    fastest: float  # joint, rad/s
+    # above `FAST` times the no-load speed, later than `BRAKING` after a link touched down or bore twice the weight
     fast_alone: float
-    past_stop: float
+    past_stop: float  # furthest past a hard stop, deg
 
 
 class Humanoid:

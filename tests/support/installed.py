@@ -12,34 +12,20 @@ ROOT = Path(__file__).parents[2]
 
 
 def installed(factory):
-    """A wheel of this checkout, and an environment with axbridge from it; made once, whichever process of pytest asks.
-
-    Args:
-        factory: pytest's `tmp_path_factory`.
-    """
+    """A wheel of this checkout, and an environment with axbridge from it."""
     return made_once(factory, "installed", _installed)
 
 
 def _installed(folder):
-    _build(folder)
+    pip, env = [sys.executable, "-m", "pip"], folder / "env"
+    subprocess.run([*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT], check=True)
     wheel = next(folder.glob("axbridge-*.whl"))
-    _environment(wheel, folder / "env")
-    return wheel, folder / "env"
-
-
-def _build(folder):
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT]
-    subprocess.run(command, check=True)
-
-
-def _environment(wheel, folder):
-    """Its dependencies are borrowed from the environment of this test run."""
-    venv.create(folder, with_pip=False, symlinks=True)
-    python = folder / "bin" / "python"
-    subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", wheel], check=True)
-    site = next(folder.glob("lib/python*/site-packages"))
+    venv.create(env, with_pip=False, symlinks=True)
+    subprocess.run([*pip, "--python", env / "bin" / "python", "install", "-q", "--no-deps", wheel], check=True)
+    # its dependencies are borrowed from the environment of this test run
     borrowed = next(path for path in sys.path if path.endswith("site-packages"))
-    (site / "borrowed.pth").write_text(borrowed + "\n")
+    (next(env.glob("lib/python*/site-packages")) / "borrowed.pth").write_text(borrowed + "\n")
+    return wheel, env
 
 
 def settings(env):

@@ -1,4 +1,4 @@
-"""Tasks whose workers are killed, one that takes long, and one that tells of itself; light to import, because each worker does."""
+"""Tasks for workers, light to import, because each worker does."""
 
 import os
 import signal
@@ -17,7 +17,6 @@ def kill_once(path):
 
 
 def kill_always(_path):
-    """Die."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 

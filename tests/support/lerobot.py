@@ -25,11 +25,7 @@ def _newer_python():
 
 
 def with_lerobot(factory):
-    """A Python with LeRobot and nothing of this project; made once, whichever process of pytest asks.
-
-    Args:
-        factory: pytest's `tmp_path_factory`.
-    """
+    """A Python with LeRobot and nothing of this project."""
     python = _newer_python()
     if python is None:
         pytest.skip("LeRobot needs Python 3.12 or later; there is none")

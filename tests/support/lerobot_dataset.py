@@ -10,17 +10,7 @@ JOINTS = ["shoulder_pan.pos", "elbow_flex.pos", "gripper.pos"]
 
 
 def write_dataset(folder, episodes, *, version="v3.0", robot="so101_follower", names=JOINTS, fps=30, **more):
-    """Write one.
-
-    Args:
-        folder: Where.
-        episodes: Of each its states and actions, (n, joints) each.
-        version: Of the layout.
-        robot: `robot_type`.
-        names: Of the joints.
-        fps: Frames a second.
-        more: Further features.
-    """
+    """Write one; of each episode its states and actions, (n, joints) each, and `more` features."""
     feature = {"dtype": "float32", "shape": [len(names)], "names": names}
     info = {
         "codebase_version": version, "robot_type": robot, "total_episodes": len(episodes), "fps": fps,

@@ -6,13 +6,7 @@ import pickle
 
 
 def made_once(factory, name, make):
-    """What `make(folder)` returns, whichever process asks first; the others get it from a file.
-
-    Args:
-        factory: pytest's `tmp_path_factory`.
-        name: Of the folder.
-        make: Returns what pickle takes.
-    """
+    """What `make(folder)` returns, whichever process asks first; the others get it pickled. pytest's `factory`."""
     base = factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
     folder.mkdir(exist_ok=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from axbridge.servo.columns import Command
+from axbridge.servo.columns import Command, Passive
 from axbridge.sim.bank import BankServo, ServoBank
 
 R, L, K, BV, FC = 8.0, 5e-3, 0.006810 * 254, 0.01278, 1.71e-5
@@ -59,6 +59,13 @@ def servo_bank(engine, model, *joints, profile, supply=9.6, direction=1, resista
     count = profile.units.position
     servos = [BankServo(joint, model, direction, count, 0) for joint in joints or engine.joints]
     return ServoBank(engine, servos, [supply], supply_resistance=[resistance])
+
+
+def left_alone(engine, seconds, spring=0.0):
+    """Let an engine go on without servos; a spring (N·m/rad) may act on its joints."""
+    bank = ServoBank(engine, [], [])
+    bank.passive[:, Passive.SPRING] = spring
+    bank.advance((round(seconds / engine.time_step) + 0.01) * engine.time_step)
 
 
 def write_pendulum(path: Path, inertia: float, weight_moment: float, gravity: float = 9.81) -> Path:

@@ -9,17 +9,11 @@ from websockets.sync.client import connect
 
 
 class PageClient:
-    """Hears what the page is told, and asks as its buttons and sliders do.
-
-    Attributes:
-        news: The latest words.
-        frames: Those that have come: time, and numbers.
-        registers: The latest that were read.
-    """
+    """Hears what the page is told, and asks as its buttons and sliders do."""
 
     def __init__(self, socket):
         self._socket = socket
-        self.news, self.frames, self.registers = {}, [], {}
+        self.news, self.frames, self.registers = {}, [], {}  # the latest words; times and numbers; what was read last
 
     def hear(self):
         """Take in what has come."""

@@ -1,8 +1,4 @@
-"""Servos on a pseudo-terminal, and for each of their replies what becomes of it.
-
-The servos and their line are those of `axbridge serve`. A thread of the test's own process serves them, so a test can
-look into a servo and reach past the bus, and a script decides what happens to a reply instead of dice.
-"""
+"""Servos of `axbridge serve` in a thread of the test, which looks into them and decides what becomes of each reply."""
 
 import os
 import pty
@@ -21,8 +17,7 @@ from axbridge.virtual.framing import Framing
 from axbridge.virtual.mishaps import Mishaps
 from axbridge.virtual.realtime import wake_on_time
 from axbridge.virtual.world import World
-from tests.support.fake_bank import FakeBank
-from tests.support.virtual_rig import make_rig
+from tests.support.virtual_rig import FakeBank, make_rig
 from tests.support.waiting import come_first
 
 POSITION, TEMPERATURE = 36, 43
@@ -209,9 +204,6 @@ class PtyLine:
     def __exit__(self, *_):
         if not self._stop.is_set():
             self.unplug()
-
-    def present(self, id):
-        return int.from_bytes(self.tables[id][36:38], "little")
 
     def _hears(self, servo, start, size):
         return servo.id not in self.deaf and self._heard_by_servos(self._line, servo, start, size)

@@ -1,10 +1,7 @@
-"""Tests that real time decides: other people's time-outs, or milliseconds that are the promise.
+"""Tests that real time decides: marked `real_time`, or in a file that imports what answers on a pseudo-terminal.
 
-A computer that is busy with other things lets them fail without a fault of ours. So a process beside measures how late
-a sleep and a byte through a pseudo-terminal come. A test that fails meanwhile is asked again; it is skipped, with that
-figure, where the computer was much too late each time. On a computer that was on time, a failure is a failure.
-
-Such a test is marked `real_time`, or its file imports what answers on a pseudo-terminal (`ANSWERS`).
+A process beside measures how late a sleep and a byte through a pseudo-terminal come. A test that fails while the
+computer is late is asked again, and skipped, with that figure, where it was much too late each time.
 """
 
 import atexit

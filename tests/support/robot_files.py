@@ -19,10 +19,7 @@ registers = {{ return_delay_time = {delay} }}
 
 
 def write_comb(folder, count=18, delay=0, extra="", world=True, more=""):
-    """Write ``comb.toml`` and its URDF; return the path of the rig. Without `world` it has pendulums and no engine.
-
-    `more` is what else each servo has.
-    """
+    """Write ``comb.toml``, whose path is returned, and its URDF; without `world` pendulums. `more` is of each servo."""
     links = "".join(_LINK.format(n=n, y=0.1 * n) for n in range(1, count + 1))
     base = '<link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
     (folder / "comb.urdf").write_text(f'<robot name="comb">{base}{links}</robot>', encoding="utf-8")

@@ -1,4 +1,8 @@
-"""Worlds for tests: servos on a line, driven by fake motors, without PyBullet."""
+"""Worlds for tests: servos on a line, driven by fake motors with behaviour enough for firmware, without PyBullet."""
+
+from collections import deque
+
+import numpy as np
 
 from axbridge.bus.protocols import v1
 from axbridge.bus.protocols.known import PROTOCOLS
@@ -6,9 +10,70 @@ from axbridge.config.instructions import Instruction
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
-from axbridge.servo.columns import State
+from axbridge.servo.columns import Command, Mode, State
 from axbridge.virtual.world import World
-from tests.support.fake_bank import FakeBank
+
+FULL_SPEED = 6.2  # rad/s
+
+
+class FakeBank:
+    """n shafts that go to their goals in a first-order way, without load, or whose motors `stall`; on one supply or each on its own."""
+
+    def __init__(self, n=1, voltage=11.1):
+        self.command = np.zeros((n, len(Command)))
+        self.state = np.zeros((n, len(State)))
+        self.state[:, State.TEMPERATURE] = 30.0
+        self.state[:, State.VOLTAGE] = voltage
+        self.supply = np.atleast_1d(voltage).astype(float)
+        self.stall = np.zeros(n, dtype=bool)
+        self.time = self.foresight = self.behind = 0.0
+        self.past = deque([(0.0, self.state.copy())], maxlen=30)
+
+    def set_command(self, index, row, time):
+        self.command[index] = row
+
+    def set_goal(self, index, goal, speed, time):
+        self.command[index, [Command.GOAL, Command.SPEED]] = goal, speed
+
+    def advance(self, until):
+        while self.time < until:
+            self._step(0.001)
+            self.time += 0.001
+            self.past.append((self.time, self.state.copy()))
+
+    def sampled(self, rows, times):
+        return np.array([self._when(time)[row] for row, time in zip(rows, times, strict=True)])
+
+    def _when(self, time):
+        if time > self.past[-1][0] - 0.001:
+            return self.state  # also what a test has written there
+        return next(state for reached, state in self.past if reached >= time)
+
+    def _step(self, h):
+        command, state = self.command, self.state
+        state[:, State.VOLTAGE] = self.supply
+        on = command[:, Command.TORQUE] > 0
+        error = command[:, Command.GOAL] - state[:, State.ANGLE]
+        duty = np.clip(error * 8, -1, 1)
+        wheel = command[:, Command.MODE] == Mode.WHEEL_DUTY
+        duty = np.where(wheel, command[:, Command.DUTY], duty)
+        limit = command[:, Command.TORQUE_LIMIT]
+        duty = np.clip(duty, -limit, limit) * on
+        top = np.where((command[:, Command.SPEED] > 0) & ~wheel, command[:, Command.SPEED], FULL_SPEED)
+        speed = np.clip(duty * FULL_SPEED, -top, top) * ~self.stall
+        controlled = np.isin(command[:, Command.MODE], (Mode.WHEEL_SPEED, Mode.SPEED))
+        speed = np.where(controlled & on, command[:, Command.SPEED], speed)
+        state[:, State.SPEED] = speed
+        state[:, State.DUTY] = duty
+        state[:, State.ANGLE] += speed * h
+        state[:, State.READING] = state[:, State.ANGLE]
+        state[:, State.REFERENCE] = np.where(on, command[:, Command.GOAL], state[:, State.ANGLE])
+
+    def place(self, index, angle):
+        self.state[index, [State.ANGLE, State.READING]] = angle
+
+    def close(self):
+        """Nothing to release."""
 
 
 def make_rig(ids=(1,), profile="ax-12a", **registers):

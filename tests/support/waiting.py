@@ -1,11 +1,7 @@
 """Waiting for what a test has set going, and buses and servos that wait for a busy computer.
 
-Where many processes share few cores, a served bus answers tens of milliseconds late now and then: later than a question
-that is asked three times waits on a real line. Most tests are not about that. In theirs, and in the processes of
-`tests/support/warm.py`, the third question waits for a tenth of a second. Programs of their own are as impatient as
-they come.
-
-Real servos wait for no processor. So those of tests get one whenever they want it, where Linux lets us: for root.
+Where many processes share few cores, a served bus answers later now and then than three questions wait on a real line.
+Where a test is not about that, the third one waits for a tenth of a second. Servos come first, where we are root.
 """
 
 import os

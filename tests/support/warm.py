@@ -1,11 +1,7 @@
 """Processes of axbridge that run at once: forked from one that has imported what they all need, kernels included.
 
-A new interpreter works for a second before it does anything. Tests that are not about that use `Warm` in the place of
-`subprocess.Popen([sys.executable, ...])`, and `serving` for a bus on a pseudo-terminal. Such a process has signals,
-standard streams, exit handlers and an exit status as any other; only its imports are older than itself.
-
-`python warm.py DESCRIPTOR` is the one that is forked. Each process of pytest has its own, and it ends with that; one
-more for each other interpreter.
+Such a process has signals, streams, exit handlers and an exit status as any other; only its imports are older than
+itself. Each process of pytest has its own `python warm.py DESCRIPTOR`, which is forked; one more for each interpreter.
 """
 
 import gc
@@ -30,13 +26,7 @@ _MOST = 1 << 17  # bytes of a request
 
 
 class Warm(subprocess.Popen):
-    """What `python -m MODULE …` or `python -c CODE …` does; its streams are text, and pipes where nothing else is said.
-
-    Args:
-        arguments: Of Python.
-        python: Which one.
-        options: As of `Popen`.
-    """
+    """What `python -m MODULE …` or `python -c CODE …` does; its streams are text, and pipes where nothing else is said."""
 
     def __init__(self, *arguments, python=sys.executable, **options):
         self._python = str(python)
@@ -124,13 +114,7 @@ def _import_all():
     be_patient()
     for verb in iter_modules(cli.__path__):
         import_module(f"axbridge.cli.{verb.name}")
-    for name in (
-        "recording.recorder",
-        "robot.open",
-        "sim.bank_process",
-        "virtual.channel",
-        "virtual.server",
-    ):
+    for name in ("recording.recorder", "robot.open", "sim.bank_process", "virtual.channel", "virtual.server"):
         import_module(f"axbridge.{name}")
     world = World(Rig.load("bench_arm"))
     world.sleep_until(0.1)  # which loads the kernels

@@ -12,16 +12,9 @@ ZERO = 2048
 
 
 def through_registers(log, rig, *, aside=0.0, late=0.0):
-    """Where a virtual servo says it was at the times of a log, whose goals are written to it when they went out.
+    """Where a virtual servo says it was at the times of a log, rad, whose goals are written to it when they went out.
 
-    Args:
-        log: A recording of one servo.
-        rig: Of that servo, with its model.
-        aside: How far beside its first reading it starts, rad.
-        late: How much later everything is written, s.
-
-    Returns:
-        (n,), rad.
+    It starts `aside` (rad) of its first reading, and everything is written `late` (s).
     """
     (track,) = log.values()
     metadata = log.metadata
