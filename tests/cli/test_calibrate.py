@@ -1,9 +1,7 @@
 """`axbridge calibrate` on a served bus, with a scripted hand: ids, directions, zeros and limits come out as they are."""
 
 import math
-import shutil
 import signal
-import threading
 from itertools import pairwise
 
 import pytest
@@ -13,9 +11,9 @@ from axbridge.cli.app import DONE, MISUSE, run
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.config.rig_edit import copy_rig
-from tests.support.hand import led
+from tests.support.hand import Typist, led
+from tests.support.robot_files import write_built
 from tests.support.waiting import until
-from tests.support.warm import start
 
 pytestmark = pytest.mark.slow
 
@@ -28,50 +26,8 @@ def mine(tmp_path):
     return copy_rig(Rig.load("pan_tilt"), tmp_path / "mine")[0]
 
 
-def built(tmp_path, mine, old, new):
-    """The robot as it really is: the rig with its text changed."""
-    folder = tmp_path / "built"
-    shutil.copytree(mine.parent, folder)
-    text = (folder / mine.name).read_text()
-    for one, other in zip(old, new, strict=True):
-        assert one in text
-        text = text.replace(one, other)
-    (folder / mine.name).write_text(text)
-    return folder / mine.name
-
-
-class Wizard:
-    """The program, and somebody at its keys."""
-
-    def __init__(self, rig, port, *options):
-        self.process = start("calibrate", "--rig", rig, "--port", port, *options)
-        self.said = ""
-        self.patience = threading.Timer(120, self.process.kill)  # a test that fails must not wait for ever
-        self.patience.start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.patience.cancel()
-        self.process.kill()  # a test that fails must not leave it on the line
-        with self.process:  # closes its pipes
-            pass
-
-    def until(self, words):
-        """Wait until it has said this."""
-        while words not in (line := self.process.stdout.readline()):
-            self.said += line
-            assert line, self.said + self.process.stderr.read()
-        self.said += line
-
-    def press(self, key):
-        self.process.stdin.write(key)
-        self.process.stdin.flush()
-
-    def end(self):
-        out, err = self.process.communicate(timeout=20)
-        return self.process.returncode, self.said + out, err
+def wizard_of(rig, port, *options):
+    return Typist("calibrate", "--rig", rig, "--port", port, *options)
 
 
 def lead(wizard, tell, row, way=0.6, ends=(-1.0, 0.8), zero=0.0):
@@ -98,9 +54,9 @@ def torques(port, ids):
 
 def test_a_changed_id_zero_and_direction_are_found_and_the_comments_stay(tmp_path, mine):
     mine.write_text(mine.read_text().replace("id = 2", "id = 2  # the lower one\nzero = 512"))
-    real = built(tmp_path, mine, ["id = 2", "zero = 512"], ["id = 9", "zero = 390\ndirection = -1"])
+    real = write_built(tmp_path / "built", mine, {"tilt": {"id": 9, "zero": 390, "direction": -1}})
     before = mine.read_text()
-    with led(real) as (port, tell), Wizard(mine, port) as wizard:
+    with led(real) as (port, tell), wizard_of(mine, port) as wizard:
         wizard.until("servos 1, 9")
         lead(wizard, tell, 0)
         wizard.until("joint 2 of 2: tilt, servo 2 by the rig: which does not answer")
@@ -137,9 +93,9 @@ def test_a_changed_id_zero_and_direction_are_found_and_the_comments_stay(tmp_pat
 
 def test_servos_of_2_0_are_found_with_what_they_count_by_and_a_wiggle_moves_them(tmp_path):
     mine = copy_rig(Rig.load("head_gripper"), tmp_path / "mine")[0]
-    real = built(tmp_path, mine, ["id = 3", "zero = 2048"],
-                 ["id = 9", "zero = 1800\nregisters = { homing_offset = 200, drive_mode = 1 }"])  # fmt: skip
-    with led(real) as (port, tell), Wizard(mine, port, "--joints", "gripper,pan") as wizard:
+    held = {"homing_offset": 200, "drive_mode": 1}
+    real = write_built(tmp_path / "built", mine, {"gripper": {"id": 9, "zero": 1800, "registers": held}})
+    with led(real) as (port, tell), wizard_of(mine, port, "--joints", "gripper,pan") as wizard:
         wizard.until("servos 1, 2, 9; all motors are off")
         lead(wizard, tell, 0)
         wizard.until("joint 2 of 2: gripper, servo 3 by the rig: which does not answer")
@@ -154,15 +110,15 @@ def test_servos_of_2_0_are_found_with_what_they_count_by_and_a_wiggle_moves_them
     found = {servo.name: servo for servo in Rig.load(mine).servos}
     one = found["gripper"]
     assert (one.id, one.zero, one.direction) == (9, 1800, 1)
-    assert one.registers == {"homing_offset": 200, "drive_mode": 1}
+    assert one.registers == held
     assert one.min_position == pytest.approx(-1.0, abs=0.01)
     assert one.max_position == pytest.approx(0.8, abs=0.01)
     assert found["pan"].registers == {}
 
 
 def test_swapped_ids_are_found_and_the_other_joint_is_asked_for_as_well(tmp_path, mine):
-    real = built(tmp_path, mine, ["id = 1\n", "id = 2\n", "id = 7\n"], ["id = 7\n", "id = 1\n", "id = 2\n"])
-    with led(real) as (port, tell), Wizard(mine, port, "--joints", "pan") as wizard:
+    real = write_built(tmp_path / "built", mine, {"pan": {"id": 2}, "tilt": {"id": 1}})
+    with led(real) as (port, tell), wizard_of(mine, port, "--joints", "pan") as wizard:
         lead(wizard, tell, 0)
         wizard.until("servo 2 is tilt's by the rig: tilt comes, too")
         wizard.until("joint 2 of 2: tilt, servo 1, the only one left (servo 2, by the rig, moves pan): its LED blinks")
@@ -184,7 +140,7 @@ def test_swapped_ids_are_found_and_the_other_joint_is_asked_for_as_well(tmp_path
 
 def test_keys_go_back_leave_out_and_end_and_nothing_is_written_then(mine):
     before = mine.read_bytes()
-    with led(mine) as (port, tell), Wizard(mine, port) as wizard:
+    with led(mine) as (port, tell), wizard_of(mine, port) as wizard:
         wizard.until("  1 turn it")
         wizard.press(" ")
         wizard.until("again: no servo has moved")
@@ -210,7 +166,7 @@ def test_keys_go_back_leave_out_and_end_and_nothing_is_written_then(mine):
 
 
 def test_the_led_of_the_servo_that_is_meant_blinks_and_w_moves_it(mine):
-    with led(mine) as (port, tell), Wizard(mine, port) as wizard:
+    with led(mine) as (port, tell), wizard_of(mine, port) as wizard:
         wizard.until("joint 1 of 2: pan, servo 1 by the rig: its LED blinks")
         wizard.until("  1 turn it")
         assert {tilt for _, tilt in blinked(tell, 0)} == {0}
@@ -231,13 +187,13 @@ def test_the_led_of_the_servo_that_is_meant_blinks_and_w_moves_it(mine):
 
 
 def test_ctrl_c_while_a_servo_moves_leaves_it_limp(mine):
-    with led(mine) as (port, tell), Wizard(mine, port) as wizard:
+    with led(mine) as (port, tell), wizard_of(mine, port) as wizard:
         wizard.until("  1 turn it")
         end_while_it_moves(wizard, tell, mine, 0, signal.SIGINT, 130)
 
 
 def test_servos_that_fall_silent_before_ctrl_c_are_not_called_off(mine):
-    with led(mine) as (port, tell), Wizard(mine, port) as wizard:
+    with led(mine) as (port, tell), wizard_of(mine, port) as wizard:
         wizard.until("  1 turn it")
         wiggle(wizard, tell, 0)
         tell("stop")
@@ -250,7 +206,7 @@ def test_servos_that_fall_silent_before_ctrl_c_are_not_called_off(mine):
 
 @pytest.mark.parametrize("wiggled", ["limp", "begun", "moved"])
 def test_a_servo_that_is_silent_for_a_moment_costs_no_more_than_its_joint(mine, wiggled):
-    with led(mine) as (port, tell), Wizard(mine, port) as wizard:
+    with led(mine) as (port, tell), wizard_of(mine, port) as wizard:
         lead(wizard, tell, 0)
         wizard.until("joint 2 of 2: tilt")
         wizard.until("  1 turn it")

@@ -4,9 +4,7 @@ import json
 import os
 import platform
 import re
-import shutil
 import signal
-import threading
 import time
 
 import pytest
@@ -17,9 +15,9 @@ from axbridge.cli.verify_report import PROMISES
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.recording.stored import open_recording
-from tests.support.hand import led
-from tests.support.robot_files import write_feetech_comb
-from tests.support.warm import start
+from tests.support.hand import Typist, led
+from tests.support.robot_files import write_built, write_feetech_comb
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -28,36 +26,16 @@ TURNED = 0.35  # rad, that the hand turns each joint
 LATE = {"rate", "late", "loss", "model", "behind"}  # kinds that a machine which stands still now and then causes
 
 
-def built(tmp_path, name, *changes):
-    """A robot as it really is: the rig with its text changed, and quick servos; and its servos by name."""
-    folder = tmp_path / "built"
-    shutil.copytree(Rig.load(name).path.parent, folder)
-    rig = folder / f"{name}.toml"
-    text = re.sub(r"(?m)^(id = \d+)$", r"\1\nregisters = { return_delay_time = 0 }", rig.read_text())
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    rig.write_text(text)
-    return rig
+def built(tmp_path, name, **changes):
+    """A robot as it really is: quick servos, and what else is changed in the rig, by servo."""
+    servos = {servo.name: changes.get(servo.name, {}) for servo in Rig.load(name).servos}
+    quick = {"return_delay_time": 0}
+    registers = {servo: quick | values.get("registers", {}) for servo, values in servos.items()}
+    changes = {servo: values | {"registers": registers[servo]} for servo, values in servos.items()}
+    return write_built(tmp_path / "built", name, changes)
 
 
-def entry(text, name):
-    """The part of a rig's file that is about a servo."""
-    return next(part for part in text.split("[[servo]]") if f'name = "{name}"' in part)
-
-
-def changed(tmp_path, name, servo, pattern, new):
-    """The rig `name` with one servo's entry changed."""
-    rig = built(tmp_path, name)
-    text = rig.read_text()
-    part = entry(text, servo)
-    other, count = re.subn(pattern, new, part)
-    assert count == 1
-    rig.write_text(text.replace(part, other))
-    return rig
-
-
-class Person:
+class Person(Typist):
     """Somebody at the keys, with a hand on the robot.
 
     Args:
@@ -72,25 +50,10 @@ class Person:
     """
 
     def __init__(self, rig, real, port, tell, folder, *options, turned=(), answers=None):
+        super().__init__("verify", "--rig", rig, "--port", port, "--quick", "--out", folder, *options)
         self.rows = {servo.name: row for row, servo in enumerate(Rig.load(real).servos)}
-        self.tell, self.answers, self.turned, self.said, self.port = tell, answers or {}, turned, "", port
+        self.tell, self.answers, self.turned = tell, answers or {}, turned
         self.tries = 3  # of steps that lost servos: a machine that stands still does that
-        self.process = start("verify", "--rig", rig, "--port", port, "--quick", "--out", folder, *options)
-        self.patience = threading.Timer(180, self.process.kill)  # a test that fails must not wait for ever
-        self.patience.start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.patience.cancel()
-        self.process.kill()
-        with self.process:  # closes its pipes
-            pass
-
-    def press(self, key):
-        self.process.stdin.write(key)
-        self.process.stdin.flush()
 
     def follow(self, until=None):
         """Do what the program says, until it says this, or to its end; the exit code then."""
@@ -100,8 +63,7 @@ class Person:
                 return None
             self.answer(line)
         assert not until, self.said
-        code = self.process.wait(30)
-        self.err = self.process.stderr.read()
+        code, _, self.err = self.end()
         return code
 
     def answer(self, line):
@@ -134,14 +96,9 @@ def kept(folder):
 
 
 def findings(folder):
-    """What is wrong, by the machine's own fault left out: (servo's id, kind, problem)."""
+    """What is wrong, by the machine's own fault left out: (servo's id, kind, problem, fix)."""
     found = [one for step in kept(folder).values() for one in step["findings"]]
     return [(one["id"], one["kind"], one["problem"], one["fix"]) for one in found if one["kind"] not in LATE]
-
-
-def torques(port, ids):
-    with SerialBus(port) as bus:
-        return [bus.read(id_, Address.TORQUE_ENABLE, 1).data[0] for id_ in ids]
 
 
 # ---- robots that are what their rigs say
@@ -209,76 +166,60 @@ def test_a_right_robot_comes_through_and_page_and_text_say_what_was_seen(tmp_pat
 # ---- robots that are wrong on purpose
 
 
-def test_a_servo_of_2_0_that_is_set_up_otherwise_is_found(tmp_path):
-    quick = "return_delay_time = 0"
-    other = f"{quick}, homing_offset = 300, max_position_limit = 3000, pwm_limit = 442, shutdown = 4"
-    real, out = changed(tmp_path, "head_gripper", "gripper", quick, other), tmp_path / "out"
-    with led(real) as (port, tell), Person("head_gripper", real, port, tell, out, "--only", "line") as person:
-        assert person.follow() == FAILED_CHECK, person.said + person.err
-    why = "its rig lacks registers = { homing_offset = 300 }, as `axbridge calibrate` would"
-    assert [(kind, problem) for _, kind, problem, _ in findings(out)] == [
-        ("homing_offset", "counts from elsewhere, by its homing_offset 300; " + why),
-        ("torque", "gives at most 50% of its torque: pwm_limit is 442"),
-        ("protection", "does not switch itself off when it is overloaded or hot"),
-    ]  # fmt: skip
-    assert "servo write 3 homing_offset 0 --port" in findings(out)[0][3]
-
-
-def first_hour(tmp_path, real, steps, *, turned=(), answers=None):
-    """What is found wrong with a robot that the rig `bioloid` does not describe."""
-    out = tmp_path / "out"
-    with (
-        led(real) as (port, tell),
-        Person("bioloid", real, port, tell, out, "--only", steps, turned=turned, answers=answers) as person,
-    ):
-        assert person.follow() == FAILED_CHECK, person.said + person.err
-        shown = person.said.replace(port, "PORT")
-    assert "failed" not in [step["state"] for step in kept(out).values()], shown
-    return findings(out), shown
-
-
+BIOLOID = {servo.name: servo for servo in Rig.load("bioloid").servos}
 KNEES = "right_knee", "left_knee"
+CALIBRATE = "axbridge calibrate --rig my_bioloid --joints right_knee,left_knee --port"
+OTHERWISE = {"homing_offset": 300, "max_position_limit": 3000, "pwm_limit": 442, "shutdown": 4}
+ELSEWHERE = "counts from elsewhere, by its homing_offset 300; its rig lacks registers = { homing_offset = 300 }"
+TURNS = {name: f"turns the other way: its direction should be {-BIOLOID[name].direction}" for name in KNEES}
+SWAPPED = "and left_knee (id 14) have each other's id: each moves the other's joint"
+WRONG = {  # by what it is: rig, what is changed, steps, answers, what is found, and what is said besides
+    "servo of 2.0": (
+        "head_gripper", {"gripper": {"registers": OTHERWISE}}, "line", {}, [
+            (3, "homing_offset", f"{ELSEWHERE}, as `axbridge calibrate` would", "servo write 3 homing_offset 0 --port"),
+            (3, "torque", "gives at most 50% of its torque: pwm_limit is 442", ""),
+            (3, "protection", "does not switch itself off when it is overloaded or hot", ""),
+        ], (),
+    ),
+    "mirrored": (  # one goes where it should not, and somebody sees it
+        "bioloid", {name: {"direction": -BIOLOID[name].direction} for name in KNEES}, "joints,walk",
+        {"turn right_knee": "w", "did it go": "o"},
+        [(BIOLOID[name].id, "direction", TURNS[name], CALIBRATE) for name in KNEES],
+        ("! left_knee (id 14): turns the other way", "left out: first repair what was found: joints"),
+    ),
+    "swapped": (
+        "bioloid", {"left_knee": {"id": 13}, "right_knee": {"id": 14}}, "joints", {},
+        [(13, "id", SWAPPED, "--joints right_knee,left_knee")], (),
+    ),
+    "zero": (
+        "bioloid", {"left_hip_swing": {"zero": BIOLOID["left_hip_swing"].zero + 30}}, "joints", {},
+        [(12, "zero", "its zero is off by +30 counts", "axbridge calibrate")], (),
+    ),
+    "weak and late": (
+        "bioloid",
+        {"left_knee": {"registers": {"torque_limit": 200}}, "right_elbow": {"registers": {"return_delay_time": 250}}},
+        "line", {}, [
+            (5, "return_delay", "is set to wait 790 µs before each answer", "servo write 5 return_delay_time 0 --port"),
+            (14, "torque", "gives at most 20% of its torque: torque_limit is 200", "servo write 14 torque_limit 1023"),
+        ], ("! left_knee (id 14): gives at most 20%", "! right_elbow (id 5): is set to wait 790 µs"),
+    ),
+}  # fmt: skip
 
 
-def test_mirrored_servos_are_found_by_hand_and_by_a_nudge_and_nothing_is_moved_then(tmp_path):
-    ways = {servo.name: servo.direction for servo in Rig.load("bioloid").servos}
-    real = changed(tmp_path, "bioloid", "left_knee", r"(?m)^direction = .+$", f"direction = {-ways['left_knee']}")
-    part = entry(real.read_text(), "right_knee")
-    other = part.replace(f"direction = {ways['right_knee']}", f"direction = {-ways['right_knee']}")
-    real.write_text(real.read_text().replace(part, other))
-    answers = {"turn right_knee": "w", "did it go": "o"}  # it goes where it should not, and somebody sees it
-    found, shown = first_hour(tmp_path, real, "joints,walk", turned=KNEES, answers=answers)
-    assert [(id_, kind) for id_, kind, *_ in found] == [(13, "direction"), (14, "direction")]
-    for (_, _, problem, fix), name in zip(found, ("right_knee", "left_knee"), strict=True):
-        assert problem == f"turns the other way: its direction should be {-ways[name]}"
-        assert "axbridge calibrate --rig my_bioloid --joints right_knee,left_knee --port" in fix
-    assert "! left_knee (id 14): turns the other way" in shown
-    assert "left out: first repair what was found: joints" in shown
-
-
-def test_swapped_ids_are_found_as_one_fault(tmp_path):
-    real = changed(tmp_path, "bioloid", "left_knee", r"(?m)^id = 14$", "id = 77")
-    text = real.read_text()
-    text = text.replace(entry(text, "right_knee"), entry(text, "right_knee").replace("id = 13\n", "id = 14\n"))
-    real.write_text(text.replace("id = 77\n", "id = 13\n"))
-    found, _ = first_hour(tmp_path, real, "joints", turned=KNEES)
-    ((id_, kind, problem, fix),) = found
-    assert (id_, kind) == (13, "id")
-    assert problem == "and left_knee (id 14) have each other's id: each moves the other's joint"
-    assert "--joints right_knee,left_knee" in fix
-
-
-def test_a_zero_that_is_off_by_thirty_counts_is_found(tmp_path):
-    zero = next(servo for servo in Rig.load("bioloid").servos if servo.name == "left_hip_swing").zero
-    part = entry(Rig.load("bioloid").path.read_text(), "left_hip_swing")
-    pattern = rf"(?m)^zero = {zero}$" if "zero =" in part else r"(?m)^id = 12$"
-    new = f"zero = {zero + 30}" if "zero =" in part else f"id = 12\nzero = {zero + 30}"
-    real = changed(tmp_path, "bioloid", "left_hip_swing", pattern, new)
-    found, _ = first_hour(tmp_path, real, "joints", turned=KNEES)
-    ((id_, kind, problem, fix),) = found
-    assert (id_, kind) == (12, "zero")
-    assert "its zero is off by +30 counts" in problem
-    assert "axbridge calibrate" in fix
+@pytest.mark.parametrize("kind", WRONG)
+def test_what_is_wrong_is_named_with_its_servo_and_the_command_that_repairs_it(tmp_path, kind):
+    name, changes, steps, answers, expected, said = WRONG[kind]
+    real, out = built(tmp_path, name, **changes), tmp_path / "out"
+    more = {"turned": KNEES, "answers": answers}
+    with led(real) as (port, tell), Person(name, real, port, tell, out, "--only", steps, **more) as person:
+        assert person.follow() == FAILED_CHECK, person.said + person.err
+    assert "failed" not in [step["state"] for step in kept(out).values()], person.said
+    found = sorted(findings(out)) if kind == "weak and late" else findings(out)
+    for (*facts, problem, fix), (*wanted, words, command) in zip(found, expected, strict=True):
+        assert facts == wanted
+        assert words in problem
+        assert command in fix
+    assert [words for words in said if words not in person.said] == []
 
 
 def test_a_line_that_loses_three_per_cent_is_found(tmp_path):
@@ -291,20 +232,6 @@ def test_a_line_that_loses_three_per_cent_is_found(tmp_path):
     (lost,) = (one["problem"] for one in kept(out)["line"]["findings"] if one["kind"] == "loss")
     share = float(re.search(r"\((\d+\.\d)%\), of \d+ of \d+ servos", lost)[1])
     assert 1 < share < 15  # a packet may get lost on either way, and the machine may be late
-
-
-def test_a_servo_with_little_torque_and_one_that_answers_late_are_found(tmp_path):
-    quick = "return_delay_time = 0"
-    real = changed(tmp_path, "bioloid", "left_knee", quick, f"{quick}, torque_limit = 200")
-    text = real.read_text()
-    part = entry(text, "right_elbow")
-    real.write_text(text.replace(part, part.replace(quick, "return_delay_time = 250")))
-    found, shown = first_hour(tmp_path, real, "line")
-    assert {(id_, kind) for id_, kind, *_ in found} == {(14, "torque"), (5, "return_delay")}
-    assert "! left_knee (id 14): gives at most 20% of its torque: torque_limit is 200" in shown
-    assert "axbridge servo write 14 torque_limit 1023 --port PORT" in shown
-    assert "! right_elbow (id 5): is set to wait 790 µs before each answer" in shown
-    assert "axbridge servo write 5 return_delay_time 0 --port PORT" in shown
 
 
 # ---- at the keys
@@ -379,44 +306,31 @@ def test_without_a_yes_nothing_is_sent_and_nobody_at_the_keys_is_a_no(tmp_path, 
     assert not (tmp_path / "out").exists()
 
 
-def until(condition, meanwhile=lambda: None):
-    patience = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < patience
-        meanwhile()
-        time.sleep(0.01)
+AGAIN = "ry"  # keys for a step that lost its servos, because the machine stood still
 
 
-def again(person):
-    """Keys for a step that lost its servos, because the machine stood still."""
-    return lambda: person.press("ry")
-
-
-ENDS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
-
-
-@pytest.mark.parametrize(("number", "code"), ENDS, ids=["SIGINT", "SIGTERM"])
-def test_a_signal_while_a_servo_is_compared_leaves_every_motor_off(tmp_path, desk, number, code):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_a_servo_is_compared_leaves_every_motor_off(tmp_path, desk, number):
     *_, tell = desk
     with Person("pan_tilt", *desk, tmp_path / "out", "--only", "motion") as person:
         person.follow(until="Directions and zeros are known of 0 of 2 joints only!")
         person.follow(until="y does it, s leaves it out")
         person.press("y")
-        until(lambda: all(tell("register torque_enable")), again(person))
+        until(lambda: all(tell("register torque_enable")) or person.press(AGAIN))
         person.process.send_signal(number)
-        assert person.follow() == code
+        assert person.follow() == 128 + number
         assert person.err.startswith("stopped: motors are off; ")
         assert tell("register torque_enable") == [0, 0]
         assert tell("register torque_limit") == [1023, 1023]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_program_that_holds_the_motors_does_not_outlive_the_one_that_has_started_it(tmp_path, desk, number):
     *_, tell = desk
     with Person("pan_tilt", *desk, tmp_path / "out", "--only", "endings") as person:
         person.follow(until="y does it, s leaves it out")
         person.press("y")
-        until(lambda: any(tell("register torque_enable")), again(person))
+        until(lambda: any(tell("register torque_enable")) or person.press(AGAIN))
         person.process.send_signal(number)
         person.process.wait(30)
         until(lambda: tell("register torque_enable") == [0, 0])

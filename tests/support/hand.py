@@ -30,7 +30,7 @@ from axbridge.virtual.channel import PtyChannel
 from axbridge.virtual.server import serve
 from axbridge.virtual.world import World
 from tests.support.virtual_rig import FakeBank
-from tests.support.warm import Warm
+from tests.support.warm import Warm, start
 
 UP, BACK = 1.2, 0.8  # s
 HIGH, LEFT = 0.8, 0.4  # rad above where it took hold
@@ -162,6 +162,40 @@ def led(rig, *options):
             yield server.stdout.readline().split()[1], tell
         finally:
             server.kill()
+
+
+class Typist:
+    """A verb of the program, and somebody at its keys."""
+
+    def __init__(self, *arguments):
+        self.process, self.said = start(*arguments), ""
+        self._patience = threading.Timer(180, self.process.kill)  # a test that fails must not wait for ever
+        self._patience.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._patience.cancel()
+        self.process.kill()
+        with self.process:  # closes its pipes
+            pass
+
+    def until(self, words):
+        """Wait until it has said this."""
+        while words not in (line := self.process.stdout.readline()):
+            self.said += line
+            assert line, self.said + self.process.stderr.read()
+        self.said += line
+
+    def press(self, key):
+        self.process.stdin.write(key)
+        self.process.stdin.flush()
+
+    def end(self):
+        """Its exit code, and what it has said on both streams."""
+        out, err = self.process.communicate(timeout=60)
+        return self.process.returncode, self.said + out, err
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""A rig of many independent arms, written to a folder: enough servos for clients, light enough to run anywhere."""
+"""Rigs written to a folder: many independent arms, light enough to run anywhere; a shipped rig, built otherwise."""
 
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.rig import Rig
+from axbridge.config.rig_edit import copy_rig, edited
 
 _LINK = """
   <link name="arm{n}"><inertial><origin xyz="0 0 -0.05"/><mass value="0.05"/>
@@ -38,3 +40,10 @@ def write_feetech_comb(folder, count=2, profile="sts3215", supply=7.4, extra="",
     model = "scs0009" if profile == "scs0009" else "sts3215"
     more = f'profile = "{profile}"\nmodel = "{model}"\nzero = {zero}\n{more}'
     return write_comb(folder, count, extra=extra, more=more)
+
+
+def write_built(folder, rig, changes):
+    """Write a robot as it really is: the rig with other values in its servos, by name; return the path."""
+    path = copy_rig(Rig.load(rig), folder)[0]
+    path.write_text(edited(path.read_text(encoding="utf-8"), changes, path), encoding="utf-8")
+    return path

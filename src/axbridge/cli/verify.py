@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +23,7 @@ from axbridge.cli.doctor import tell
 from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.off import broadcast_off, buses_of
 from axbridge.cli.progress import Show, progress
-from axbridge.cli.verify_steps import Measured, Task, compared, suited
+from axbridge.cli.verify_steps import StepOutcome, Task, compared, suited
 from axbridge.comparison.comparison import Comparison
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
@@ -116,7 +115,7 @@ class _Run:
     """Asks, does the steps, shows and keeps what came of them; `outcomes` are those of an earlier run to begin with."""
 
     task: Task
-    outcomes: dict[str, results.StepOutcome]
+    outcomes: dict[str, StepOutcome]
     key: Callable[[], str]
     show: Show
     motion: Comparison | None = None
@@ -153,20 +152,19 @@ class _Run:
             found = self._measured(name)
             if not found.lines:
                 return self._left_out(name, "nothing was tried, so nothing was judged")
-            self._keep(name, "done", found)
         except RecordingError:
             raise
         except AxBridgeError as error:
-            self._keep(name, "failed", lines=[*str(error).splitlines(), "it was not finished"])
-        outcome = self.outcomes[name]
-        _tell(outcome)
-        if outcome.state == "done" and not outcome.findings:
+            found = StepOutcome(lines=[*str(error).splitlines(), "it was not finished"], state="failed")
+        self._keep(name, found)
+        _tell(found)
+        if found.state == "done" and not found.findings:
             print("  nothing to repair", flush=True)
             return False
         return self._ask(f"  {AGAIN} does it again, any other key goes on") == AGAIN
 
     def _left_out(self, name: str, why: str) -> bool:
-        self._keep(name, "skipped", lines=[why])
+        self._keep(name, StepOutcome(lines=[why], state="skipped"))
         print(f"  {why}", flush=True)
         return False
 
@@ -185,7 +183,7 @@ class _Run:
             return f"Directions and zeros are known of {known} of {len(task.rig.servos)} joints only! {moves}"
         return moves
 
-    def _measured(self, name: str) -> Measured:
+    def _measured(self, name: str) -> StepOutcome:
         task, show = self.task, self.show
         if name in {"line", "joints"}:
             return steps.measure_line(task, show) if name == "line" else self._joints()
@@ -200,7 +198,7 @@ class _Run:
         self.motion = steps.compared(path, task.rig, suited(task.rig))
         return steps.with_what_is_left_on(task.lines, steps.judge_motion(task.rig, self.motion, path))
 
-    def _joints(self) -> Measured:
+    def _joints(self) -> StepOutcome:
         """Have the joints led by hand."""
         task, pose = self.task, zero_pose(self.task.rig)
         with open_robot(task.rig, "real", port=task.port) as robot:
@@ -222,14 +220,12 @@ class _Run:
         if off or turns:
             lines.append(f"{len(turns)} of {len(task.rig.servos)} joints turned")
         facts = {"off": off, "turns": [asdict(turn) for turn in turns]}
-        return Measured(facts, lines, judge_mounting(task.rig, off, turns, task.lines[0].port))
+        return StepOutcome(facts, lines, judge_mounting(task.rig, off, turns, task.lines[0].port))
 
-    def _keep(self, name: str, state: results.State, found: Measured | None = None, lines: Sequence[str] = ()) -> None:
+    def _keep(self, name: str, outcome: StepOutcome) -> None:
         """Keep what came of a step, and write the page again."""
         task, folder = self.task, self.task.folder
-        when = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
-        facts, words, findings = found or Measured({}, lines, [])
-        self.outcomes[name] = results.StepOutcome(state, when, facts, tuple(words), tuple(findings))
+        self.outcomes[name] = outcome
         results.save(folder / results.KEPT, task.rig, self.outcomes)
         motion, path = self.outcomes.get("motion"), folder / "motion.mcap"
         if motion is None or motion.state != "done":
@@ -273,7 +269,7 @@ def _turned(hand: Hand[JointTurn], name: str, count: str) -> JointTurn | str:
                 return JointTurn(name, moved, -1 if struck == _OTHER_WAY else 1, "nudge")
 
 
-def _tell(outcome: results.StepOutcome) -> None:
+def _tell(outcome: StepOutcome) -> None:
     """What was measured and found, and what repairs it."""
     for line in outcome.lines:
         print(f"  {line}")

@@ -1,22 +1,20 @@
-"""The results of the steps of `axbridge verify`: kept for the next run, judged by the docs' promises, as page and text.
-
-Page and text say nothing of who has run it, or where, so that they can be sent.
-"""
+"""What came of the steps of `axbridge verify`: kept for the next run, judged by the promises of the docs, shown."""
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from html import escape
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter
 
 from axbridge import __version__
 from axbridge.bus.diagnose import grouped
-from axbridge.bus.handshake import Finding
+from axbridge.cli.verify_steps import StepOutcome
 from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.page import Table, command_html, table_html, write_page
 from axbridge.comparison.plots import fewer, figure_html
@@ -32,28 +30,19 @@ yours to fill in: robot (kit and type, what was changed), adapter, supply (batte
 much used), and what else was seen, heard or smelt:
 """
 
-State = Literal["done", "skipped", "failed"]  # failed: it was not finished, for the reason in its lines
+Outcomes = Mapping[str, StepOutcome]
 
 
 @dataclass(frozen=True)
-class StepOutcome:
-    """One step: when (UTC), what was measured, the same in words, and what is wrong."""
-
-    state: State
-    when: str
-    facts: dict[str, Any] = field(default_factory=dict)
-    lines: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
-
-
-Outcomes = Mapping[str, StepOutcome]
+class _Kept:
+    rig: str
+    steps: dict[str, StepOutcome]
 
 
 def save(path: Path, rig: Rig, outcomes: Outcomes) -> None:
     """Keep what came of the steps so far, by name."""
-    steps = {name: asdict(outcome) for name, outcome in outcomes.items()}
     with writing(path):
-        write_whole(path, json.dumps({"rig": rig.name, "steps": steps}, indent=1, default=float) + "\n")
+        write_whole(path, TypeAdapter(_Kept).dump_json(_Kept(rig.name, dict(outcomes)), indent=1, fallback=float))
 
 
 def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
@@ -62,23 +51,16 @@ def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
         return {}
     hint = "name another folder with --out, or add --force"
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        name, steps = kept["rig"], {}
-        for step, one in kept["steps"].items():
-            findings = tuple(Finding(**finding) for finding in one["findings"])
-            steps[step] = StepOutcome(**{**one, "lines": tuple(one["lines"]), "findings": findings})
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as failure:
+        kept = TypeAdapter(_Kept).validate_json(path.read_bytes())
+    except (ValueError, OSError) as failure:
         raise UsageError(f"{path} is not what `axbridge verify` wrote", hint) from failure
-    if name != rig.name:
-        raise UsageError(f"{path} is of rig {name}, not of {rig.name}", hint)
-    return steps
+    if kept.rig != rig.name:
+        raise UsageError(f"{path} is of rig {kept.rig}, not of {rig.name}", hint)
+    return kept.steps
 
 
 class Promise(NamedTuple):
-    """What a page of the docs promises, in short, the step that shows it, and the kind of finding that breaks it.
-
-    A step names kinds that it cannot judge on this robot as "unjudged".
-    """
+    """What a page of the docs promises, the step that shows it, and the kind of finding that breaks it."""
 
     page: str
     words: str
@@ -100,6 +82,12 @@ PROMISES = (
 )
 
 
+_MARKS = {  # of a promise: class, mark and word
+    "seen": ("kept", "✓", "kept"), "not kept": ("broken", "✗", "not kept"),
+    "cannot be judged here": ("open", "?", "cannot be judged here"), "not tried": ("untried", "–", "not tried"),
+}  # fmt: skip
+
+
 def judged(outcomes: Outcomes) -> list[tuple[Promise, str, str]]:
     """Every promise, its verdict, and why."""
     found = []
@@ -110,9 +98,7 @@ def judged(outcomes: Outcomes) -> list[tuple[Promise, str, str]]:
             verdict, why = "not tried", f"step {promise.step} was not done"
         elif promise.broken in one.facts.get("unjudged", {}):
             verdict, why = "cannot be judged here", one.facts["unjudged"][promise.broken]
-        elif broken := [
-            f"{finding.subject} {finding.problem}" for finding in one.findings if finding.kind == promise.broken
-        ]:
+        elif broken := [f"{bad.subject} {bad.problem}" for bad in one.findings if bad.kind == promise.broken]:
             verdict, why = "not kept", "; ".join(broken)
         found.append((promise, verdict, why))
     return found
@@ -121,8 +107,7 @@ def judged(outcomes: Outcomes) -> list[tuple[Promise, str, str]]:
 def counted(outcomes: Outcomes) -> str:
     """How many promises there are of each verdict, in words."""
     verdicts = [verdict for _, verdict, _ in judged(outcomes)]
-    kinds = "seen", "not kept", "cannot be judged here", "not tried"
-    return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in kinds)
+    return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in _MARKS)
 
 
 def verdict(rig: Rig, titles: Mapping[str, str], outcomes: Outcomes) -> tuple[str, str]:
@@ -148,7 +133,7 @@ def write_report(
     folder: Path, rig: Rig, titles: Mapping[str, str], outcomes: Outcomes, private: Mapping[str, str],
     motion: Comparison | None,
 ) -> None:  # fmt: skip
-    """Write the page, and the same as a text."""
+    """Write the page, and the same as a text; both can be sent, because they say nothing of what is `private`."""
     colour, words = verdict(rig, titles, outcomes)
     laid = f", laid over {rig.bases[-1].stem}" if rig.bases else ""
     robot = f"rig {rig.name}, as it comes with axbridge" if rig.comes_along else f"a rig of the owner's{laid}"
@@ -165,30 +150,25 @@ def write_report(
     registers = _facts(outcomes, "line").get("servos", {}).items()
     rows = tuple((who, ", ".join(f"{name} {one}" for name, one in held.items())) for who, held in registers)
     lines = [f"{words}. {head[0]}", *head[1:], *(line for said, _ in cards for line in said)]
-    lines += ["", "Servos", *(f"  {who}; {held}" for who, held in rows)] if rows else []
-    with writing(folder / TEXT):
-        write_whole(folder / TEXT, anonymous("\n".join([*lines, _COMMENTS]), private))
     parts = [f'<p class="light {colour}">{escape(words)}</p>']
     parts.append(f'<p class="lead">{"<br>".join(map(escape, head))}</p>')
     parts.append(f'<div class="cards">{"".join(card for _, card in cards)}</div>')
-    parts += [table_html(Table("Servos", ("servo", "registers"), rows), words=True)] if rows else []
+    if rows:
+        lines += ["", "Servos", *(f"  {who}; {held}" for who, held in rows)]
+        parts.append(table_html(Table("Servos", ("servo", "registers"), rows), words=True))
+    with writing(folder / TEXT):
+        write_whole(folder / TEXT, _anonymous("\n".join([*lines, _COMMENTS]), private))
     if motion is not None:
         pair = motion.pairs[0]
         parts.append(f"<h2>{escape(pair.name)} beside its model</h2>")
         parts.append(figure_html(fewer(panels_of(motion, pair)), "motion"))
         parts += [table_html(table) for table in (deviation_table(motion), *response_tables(motion, pair))]
-    write_page(folder / PAGE, f"{rig.name}: the first hour", [anonymous(part, private) for part in parts])
+    write_page(folder / PAGE, f"{rig.name}: the first hour", [_anonymous(part, private) for part in parts])
 
 
 def _unknown(rig: Rig, outcomes: Outcomes) -> int:
     """Joints that nobody has turned yet."""
     return len(rig.servos) - len(_facts(outcomes, "joints").get("turns", ()))
-
-
-_MARKS = {  # of a promise: class, mark and word
-    "seen": ("kept", "✓", "kept"), "not kept": ("broken", "✗", "not kept"),
-    "cannot be judged here": ("open", "?", "cannot be judged here"), "not tried": ("untried", "–", "not tried"),
-}  # fmt: skip
 
 
 def _card(rig: Rig, name: str, title: str, outcomes: Outcomes) -> tuple[list[str], str]:
@@ -219,8 +199,7 @@ def _card(rig: Rig, name: str, title: str, outcomes: Outcomes) -> tuple[list[str
     return lines, f'<section class="card {state}">{"".join(parts)}</section>'
 
 
-def anonymous(text: str, private: Mapping[str, str]) -> str:
-    """The text without words that tell of a person or a place, the longest first."""
+def _anonymous(text: str, private: Mapping[str, str]) -> str:
     for word in sorted(private, key=len, reverse=True):
         text = text.replace(word, private[word]) if len(word) > 1 else text
     return text

@@ -9,11 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from axbridge.comparison.comparison import Comparison, compare, following
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, BusError, UsageError
-from axbridge.motion.experiments import ExperimentRun
+from axbridge.motion.experiments import ExperimentRun, Progress, unseen
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import walk
 from axbridge.recording.provenance import describe
@@ -43,12 +44,15 @@ LIMP = {"safety": {"on_exit": "limp"}}  # motors are off at every end, whatever 
 _ATTEMPTS = 5  # on a line that loses packets
 
 
-class Measured(NamedTuple):
-    """What a step measured: plain data for page and promises, the same in words, and what is wrong."""
+@dataclass(frozen=True)
+class StepOutcome:
+    """What came of a step: plain data for page and promises, the same in words, and what is wrong."""
 
-    facts: dict[str, Any]
-    lines: Sequence[str]
-    findings: list[Finding]
+    facts: dict[str, Any] = field(default_factory=dict)
+    lines: Sequence[str] = ()
+    findings: Sequence[Finding] = ()
+    state: Literal["done", "skipped", "failed"] = "done"  # failed: it was not finished, for the reason in its lines
+    when: str = field(default_factory=lambda: f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC")
 
 
 @dataclass(frozen=True)
@@ -66,17 +70,16 @@ class Task:
 _OFTEN = 0.1  # share of the steps: more late ones are no hiccup
 
 
-def measure_line(task: Task, show: Show) -> Measured:
+def measure_line(task: Task, show: Show) -> StepOutcome:
     """Examine each line as `axbridge doctor` does, then step the limp robot, to see whether its period is kept."""
-    reads = 400 if task.quick else 2000
     facts: dict[str, Any] = {"lines": [], "servos": {}, "unjudged": {}}
     lines: list[str] = []
     findings: list[Finding] = []
     for line in task.lines:
         with line.open() as bus:
-            report = diagnose(bus, line.servos, reads, show)
+            report = diagnose(bus, line.servos, 400 if task.quick else 2000, show)
             facts["servos"] |= examined(bus, line, task.rig, report)
-        facts["lines"].append({**report.facts, "reads": reads})
+        facts["lines"].append(report.facts)
         lines += in_words(report.facts)
         findings += report.findings
     if not any(line["echo"] for line in facts["lines"]):
@@ -99,7 +102,7 @@ def measure_line(task: Task, show: Show) -> Measured:
         count = sum(one > 0 for one in late)
         lines.append(f"{len(late)} steps of {period:g} ms: {count} late, by {max(late, default=0.0):.1f} ms at most")
         findings += judge_lateness(late, period)
-    return Measured(facts, lines, findings)
+    return StepOutcome(facts, lines, findings)
 
 
 def judge_lateness(late: Sequence[float], period: float) -> list[Finding]:
@@ -117,7 +120,7 @@ _SETTLES = 0.3  # s
 _HOLDS = 20.0  # s at most: nobody has to end it
 
 
-def measure_endings(task: Task, show: Show) -> Measured:
+def measure_endings(task: Task, show: Show) -> StepOutcome:
     """Let a program hold one servo, then all, and end it each time by each signal; then ask every servo."""
     names = [servo.name for line in task.lines for servo in line.servos]
     facts: dict[str, Any] = {"endings": [], "unjudged": {}}
@@ -135,7 +138,7 @@ def measure_endings(task: Task, show: Show) -> Measured:
         lines.append(f"{number.name} with {what} on: {', '.join(ending['on']) + ' still on' if ending['on'] else off}")
         if ending["on"]:
             break
-    return Measured(facts, lines, judge_endings(facts, task.lines))
+    return StepOutcome(facts, lines, judge_endings(facts, task.lines))
 
 
 def _ended(task: Task, held: Sequence[str], number: signal.Signals) -> dict[str, Any]:
@@ -240,15 +243,12 @@ def suited(rig: Rig) -> str:
 
 def measure_motion(task: Task, path: Path, show: Show) -> None:
     """Move one servo at half its torque, and record all at `path`; the others hold where they are."""
-    facts = describe(task.rig, backend="real", experiment="step, sine")
-    with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, facts) as recorder, robot:
+    about = describe(task.rig, backend="real", experiment="step, sine")
+    with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, about) as recorder, robot:
         conduct(robot, suited(task.rig), recorder, 1.2 if task.quick else 4.0, show)
 
 
-def conduct(
-    robot: Robot, servo: str, recorder: Recorder, period: float,
-    progress: Callable[[str, float], None] = lambda _part, _share: None,
-) -> None:  # fmt: skip
+def conduct(robot: Robot, servo: str, recorder: Recorder, period: float, progress: Progress = unseen) -> None:
     """The motion itself: a step of half a period, and a sine."""
     for one in robot.values():
         one.set_available_torque(_HALF * one.max_torque)
@@ -273,7 +273,7 @@ def compared(path: Path, rig: Rig, servo: str) -> Comparison:
     return compare(alone, simulate(recording, held), labels=("measured", "simulated"))
 
 
-def judge_motion(rig: Rig, found: Comparison, path: Path) -> Measured:
+def judge_motion(rig: Rig, found: Comparison, path: Path) -> StepOutcome:
     """Whether a servo does what its model says, as well as the model claims, by its RMS distance in each part."""
     (pair,) = found.pairs
     name, servo = pair.name, next(one for one in rig.servos if one.name == pair.name)
@@ -290,13 +290,13 @@ def judge_motion(rig: Rig, found: Comparison, path: Path) -> Measured:
     )
     findings = [] if rms <= allowed else [Finding(f"{name} (id {servo.id})", problem, fix, False, "model", servo.id)]
     facts = {"servo": name, "model": model.name, "rmse_deg": rmse}
-    return Measured(facts, [f"{name} beside its model {model.name}: {listed} apart"], findings)
+    return StepOutcome(facts, [f"{name} beside its model {model.name}: {listed} apart"], findings)
 
 
 _BEHIND = 12.0  # degrees behind its goal at the worst moment: what lags less is no more than slow
 
 
-def measure_steps(task: Task, path: Path, show: Show) -> Measured:
+def measure_steps(task: Task, path: Path, show: Show) -> StepOutcome:
     """Let the robot, held in the air, take some steps, and look how far its joints are behind their goals."""
     steps = 2 if task.quick else 10
     gait = Gait(steps=steps)
@@ -313,7 +313,7 @@ def measure_steps(task: Task, path: Path, show: Show) -> Measured:
     facts = {"steps": steps, "seconds": outcome.seconds, "behind_deg": behind, "weakest_v": weakest}
     lag = f"{worst} was {behind[worst]:.1f}° behind its goal at most"
     lines = [f"{steps} steps in {outcome.seconds:.1f} s; {lag}; {weakest:.1f} V at least"]
-    return Measured(facts, lines, judge_steps(task.rig, behind))
+    return StepOutcome(facts, lines, judge_steps(task.rig, behind))
 
 
 def judge_steps(rig: Rig, behind: Mapping[str, float]) -> list[Finding]:
@@ -328,11 +328,10 @@ def judge_steps(rig: Rig, behind: Mapping[str, float]) -> list[Finding]:
 # ---- whatever ends a step, motors are off, and servos as before
 
 
-def with_what_is_left_on(lines: Sequence[ExpectedBus], found: Measured) -> Measured:
+def with_what_is_left_on(lines: Sequence[ExpectedBus], found: StepOutcome) -> StepOutcome:
     """What a step found, and whether its motors are off now that it has ended."""
-    on = powered(lines)
-    findings = [*found.findings, *_left_on(lines, on, "its program had ended")]
-    return Measured({**found.facts, "left_on": on}, found.lines, findings)
+    left = _left_on(lines, powered(lines), "its program had ended")
+    return replace(found, findings=[*found.findings, *left])
 
 
 @contextmanager
