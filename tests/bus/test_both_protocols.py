@@ -91,7 +91,7 @@ def test_reboot_clear_and_reset_by_scope(line, bus):
     assert bus.read(1, 132, 4).data[:2] == b"\x11\0"
     line.set(1, drive_mode=1)
     assert bus.instruct(1, Instruction.FACTORY_RESET, b"\7").error == StatusError.RANGE
-    bus.instruct(1, Instruction.FACTORY_RESET, bytes((v2.Scope.KEEP_ID_AND_BAUD,)))
+    bus.instruct(1, Instruction.FACTORY_RESET, b"\x02")
     until(started)
     assert bus.read(1, 7, 4).data == bytes((1, 3, 250, 0))
 

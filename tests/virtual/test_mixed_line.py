@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axbridge.bus.protocols import v1, v2
+from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.config.instructions import Instruction
 from axbridge.virtual.framing import Framing
@@ -16,8 +17,10 @@ PROFILES = {1: "ax-12a", 2: "ax-12a", 11: "xl430-w250", 12: "xl430-w250"}
 OLD = [v1.encode(1, Instruction.PING), v1.encode(BROADCAST, Instruction.SYNC_WRITE, bytes((25, 1, 1, 1, 2, 1)))]
 NEW = [
     v2.encode(11, Instruction.PING),
-    v2.encode(BROADCAST, Instruction.SYNC_READ, v2.sync_read_params(132, 4, (11, 12))),
-    v2.encode(BROADCAST, Instruction.SYNC_WRITE, v2.sync_write_params(116, {11: b"\xff\xff\xff\xff", 12: b"\1\3\2\1"})),
+    v2.encode(BROADCAST, Instruction.SYNC_READ, SECOND.read_params(132, 4) + bytes((11, 12))),
+    v2.encode(
+        BROADCAST, Instruction.SYNC_WRITE, SECOND.sync_write_params(116, {11: b"\xff\xff\xff\xff", 12: b"\1\3\2\1"})
+    ),
 ]
 
 
@@ -42,12 +45,12 @@ def test_writes_to_several_take_turns(wire):
     servos = wire.world.servos
     wire(v1.encode(BROADCAST, Instruction.SYNC_WRITE, bytes((25, 1, 1, 1, 2, 1, 11, 1))))
     assert [servos[f"s{id_}"].table["led"] for id_ in PROFILES] == [1, 1, 0, 0]
-    wire(v2.encode(BROADCAST, Instruction.SYNC_WRITE, v2.sync_write_params(65, {1: b"\0", 11: b"\1", 12: b"\1"})))
+    wire(v2.encode(BROADCAST, Instruction.SYNC_WRITE, SECOND.sync_write_params(65, {1: b"\0", 11: b"\1", 12: b"\1"})))
     assert [servos[f"s{id_}"].table["led"] for id_ in PROFILES] == [1, 1, 1, 1]
 
 
 def test_an_old_servo_hears_the_packet_after_one_that_looks_like_headers(wire):
-    wire(v2.encode(BROADCAST, Instruction.SYNC_WRITE, v2.sync_write_params(116, {11: b"\xff\xff\xff\xff"})))
+    wire(v2.encode(BROADCAST, Instruction.SYNC_WRITE, SECOND.sync_write_params(116, {11: b"\xff\xff\xff\xff"})))
     assert wire(v1.encode(1, Instruction.PING)) == v1.encode(1, 0)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.protocols.v1 import encode
 from axbridge.config.instructions import Instruction
@@ -57,10 +58,10 @@ GOLDEN = {  # profile, id: by what it shows, questions and answers
         "ping tells model and firmware": [("FF FF FD 00 01 03 00 01 19 4E", v2.encode_status(1, 0, b"\xb0\x04\x34").hex())],
         "a damaged packet": [("FF FF FD 00 01 03 00 01 19 4F", "")],
         "unknown instruction": [(v2.encode(1, 0x77).hex(), v2.encode_status(1, 2).hex())],
-        "no register": [(v2.encode(1, 2, v2.read_params(14, 2)).hex(), v2.encode_status(1, 7).hex())],
-        "past the table": [(v2.encode(1, 2, v2.read_params(220, 20)).hex(), v2.encode_status(1, 7).hex())],
+        "no register": [(v2.encode(1, 2, SECOND.read_params(14, 2)).hex(), v2.encode_status(1, 7).hex())],
+        "past the table": [(v2.encode(1, 2, SECOND.read_params(220, 20)).hex(), v2.encode_status(1, 7).hex())],
         "gaps between registers read 0": [
-            (v2.encode(1, 2, v2.read_params(64, 5)).hex(), v2.encode_status(1, 0, b"\0\0\0\0\2").hex())
+            (v2.encode(1, 2, SECOND.read_params(64, 5)).hex(), v2.encode_status(1, 0, b"\0\0\0\0\2").hex())
         ],
     },
     ("sts3215", 1): {
@@ -157,11 +158,11 @@ def test_a_broadcast_ping_of_protocol_2_is_answered_by_id_with_gaps():
 @pytest.mark.parametrize("timing", ["wire", "none"])
 def test_a_fast_read_is_one_packet_of_all_until_one_is_missing(timing):
     host = Host(make_world((1, 2, 3), "xl330-m288", timing, return_delay_time=0))
-    (answer,) = host.ask(Instruction.FAST_SYNC_READ, v2.sync_read_params(132, 4, (3, 1)), id=BROADCAST)
+    (answer,) = host.ask(Instruction.FAST_SYNC_READ, SECOND.read_params(132, 4) + bytes((3, 1)), id=BROADCAST)
     assert v2.fast_blocks(answer, [4, 4]) == [(3, 0, b"\0\x08\0\0"), (1, 0, b"\0\x08\0\0")]
     (answer,) = host.ask(Instruction.FAST_BULK_READ, bytes.fromhex("0207000100 0190000200"), id=BROADCAST)
     assert v2.fast_blocks(answer, [1, 2]) == [(2, 0, b"\2"), (1, 0, b"\x32\0")]
-    heard = host.wire(v2.encode(BROADCAST, Instruction.FAST_SYNC_READ, v2.sync_read_params(132, 4, (1, 9, 2))))
+    heard = host.wire(v2.encode(BROADCAST, Instruction.FAST_SYNC_READ, SECOND.read_params(132, 4) + bytes((1, 9, 2))))
     whole = v2.encode_fast_status([v2.Block(id_, 0, b"\0\x08\0\0") for id_ in (1, 9, 2)])
     assert heard == whole[: 8 + 8]
 
@@ -178,7 +179,7 @@ def test_a_fast_read_is_one_packet_of_all_until_one_is_missing(timing):
         (
             "xl330-m288",
             (1, 2),
-            v2.encode(BROADCAST, Instruction.SYNC_WRITE, v2.sync_write_params(65, {1: b"\1", 2: b"\1"})).hex(),
+            v2.encode(BROADCAST, Instruction.SYNC_WRITE, SECOND.sync_write_params(65, {1: b"\1", 2: b"\1"})).hex(),
             {"led": [1, 1]},
         ),
         (

@@ -16,7 +16,6 @@ from axbridge import minimum_jerk
 from axbridge.bus import commission
 from axbridge.bus.commission import read_register, write_blindly, write_register
 from axbridge.bus.handshake import counting, is_shared, profile_for, who
-from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.scan import ping_all
 from axbridge.bus.serial import SerialBus
@@ -48,7 +47,7 @@ _RATES = {
     1: "2000000/(n+1): 1000000, 500000, 200000, 115200, 57600, …", 2: "9600, 57600, 115200, or 1 to 4 million",
     "sts": _FEETECH_RATES, "scs": _FEETECH_RATES,
 }  # fmt: skip
-_SCOPES = {"": v2.Scope.ALL, "id": v2.Scope.KEEP_ID, "id+baud": v2.Scope.KEEP_ID_AND_BAUD}
+_SCOPES = {"": 0xFF, "id": 0x01, "id+baud": 0x02}
 _BOOT_LOOKS = 10
 
 

@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from axbridge.bus.protocols import v1, v2
-from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.protocols.packet import BROADCAST, Packet
+from axbridge.bus.protocols.protocol import FIRST
 from axbridge.config.instructions import Instruction
+from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import UsageError
 
 IDS = st.integers(0, v2.MAX_ID)
@@ -30,7 +32,7 @@ def search(protocol, heard, id_, length, *, echo=False, refusable=True):
         (v2.encode(1, Instruction.PING), "FF FF FD 00 01 03 00 01 19 4E"),
         (v2.encode_status(1, 0, bytes((6, 4, 38))), "FF FF FD 00 01 07 00 55 00 06 04 26 65 5D"),
         (
-            v2.encode(BROADCAST, Instruction.SYNC_READ, v2.sync_read_params(132, 4, (1, 2))),
+            SECOND.group_question(Instruction.SYNC_READ, (1, 2), 132, 4)[0],
             "FF FF FD 00 FE 09 00 82 84 00 04 00 01 02 CE FA",
         ),
         (v2.encode(1, Instruction.CLEAR, b"\x01DXL\x22"), "FF FF FD 00 01 08 00 10 01 44 58 4C 22 B1 DC"),
@@ -131,7 +133,59 @@ def test_ids_that_no_servo_may_have_and_packets_longer_than_any_buffer_are_refus
         v2.encode(id_, Instruction.WRITE, params)
 
 
-def test_blocks_that_do_not_fit_are_none():
-    assert v2.sync_write_blocks(b"\x74\0\4\0\1\2\3") == {}
-    assert v2.bulk_read_requests(b"\1\2\3") == []
-    assert v2.bulk_write_blocks(b"\1\x74\0\4\0abcd\2\x41\0\1\0") == [(1, 116, b"abcd")]
+FULL = {3: b"\1\2", 250: b"\3\4", 7: b"\5\6"}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "params", "blocks"),
+    [
+        (1, FIRST.sync_write_params(30, FULL).hex(), FULL),
+        (2, SECOND.sync_write_params(30, FULL).hex(), FULL),
+        (1, "1e 01 03 aa 03 bb", {3: b"\xaa"}),  # of two blocks for one id the first counts
+        *((1, bad, {}) for bad in ("", "1e", "1e 00", "1e 02 03", "1e 02 03 aa", "1e 01 03 aa 04")),
+        (2, "74 00 04 00 01 02 03", {}),
+    ],
+)
+def test_blocks_of_a_sync_write_are_found_by_id_where_lengths_fit(protocol, params, blocks):
+    packet = Packet(BROADCAST, Instruction.SYNC_WRITE, bytes.fromhex(params))
+    assert PROTOCOLS[protocol].blocks(packet)[0][1] == blocks
+
+
+def test_parts_of_bulk_packets_that_are_not_whole_are_none():
+    assert SECOND.reads(Packet(BROADCAST, Instruction.BULK_READ, b"\1\2\3")) == []
+    packet = Packet(BROADCAST, Instruction.BULK_WRITE, b"\1\x74\0\4\0abcd\2\x41\0\1\0")
+    assert SECOND.blocks(packet) == [(116, {1: b"abcd"})]
+
+
+# -- words of Feetech's servos
+
+
+@pytest.mark.parametrize("profile", ["sts3215", "sts3250", "scs0009"])
+@given(data=st.data())
+def test_a_register_says_what_was_put_into_it(profile, data):
+    registers = FirmwareProfile.load(profile).registers
+    at = registers[data.draw(st.sampled_from(sorted(registers)))]
+    value = data.draw(st.integers(*at.span))
+    assert at.decode(at.encode(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "data"),
+    [
+        ("homing_offset", -1000, "E8 0B"),
+        ("present_load", -1000, "E8 07"),
+        ("goal_velocity", -2, "02 80"),
+        ("present_position", -5, "05 80"),
+    ],
+)
+def test_signs_of_feetech_servos_are_a_bit_beside_a_magnitude(name, value, data):
+    assert FirmwareProfile.load("sts3215").register(name).encode(value) == bytes.fromhex(data)
+
+
+@pytest.mark.parametrize("name", ["sts", "scs"])
+@given(values=st.lists(st.tuples(st.integers(0, 252), st.binary(min_size=8, max_size=8)), min_size=1, max_size=20))
+def test_what_servos_answer_together_is_told_apart(name, values):
+    protocol = PROTOCOLS[name]
+    heard = b"".join(protocol.encode_status(id_, 0, data) for id_, data in values)
+    found = protocol.group_answers(Instruction.SYNC_READ, heard, [id_ for id_, _ in values], 8)
+    assert found == {id_: (0, data) for id_, data in values}

@@ -13,12 +13,13 @@ from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import FIRST, Protocol, Refusals, Span
 from axbridge.config.instructions import Instruction, Version
-from axbridge.config.registers import ENDLESS_GOALS, NAMES, X_BLOCKS, FeetechAddress, XAddress
+from axbridge.config.registers import ENDLESS_GOALS, X_BLOCKS, FeetechAddress, XAddress
 from axbridge.errors import FeetechError, HardwareError, ServoFlags, StatusError
 
 _X_PRESENT = int(XAddress.PRESENT_PWM), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.PRESENT_PWM
 _X_GOAL = struct.Struct("<Ii")  # Profile Velocity, Goal Position
 _X_GOAL_SIZES = dict(ENDLESS_GOALS.values())  # by address
+_BULK = struct.Struct("<BHH")  # id, address, length
 _TORQUE, _PRESENT = int(FeetechAddress.TORQUE_ENABLE), int(FeetechAddress.PRESENT_POSITION)
 _END = FeetechAddress.PRESENT_TEMPERATURE + 1
 _LIMIT = 48  # Torque Limit of STS and SMS; there SCS have their lock
@@ -47,17 +48,11 @@ class _Second(Protocol):
     ping_length = 3
     ping_slots = True
     group_reads = int(Instruction.FAST_SYNC_READ), int(Instruction.SYNC_READ)
-    names = NAMES[2]
     usual_profile = "xl430-w250"
-    model_place = int(XAddress.MODEL_NUMBER)
-    firmware_place = int(XAddress.FIRMWARE_VERSION)
-    id_place = int(XAddress.ID)
-    torque_enable = int(XAddress.TORQUE_ENABLE)
     torque_limit = int(XAddress.GOAL_PWM)
     full_torque = 885
     goal = int(XAddress.PROFILE_VELOCITY)
-    goal_position = int(XAddress.GOAL_POSITION), 4
-    present_position = int(XAddress.PRESENT_POSITION), 4
+    position_size = 4
     goal_wakes = False
     identity = 0, XAddress.PROTOCOL_TYPE + 1
     usual = with_limit = with_torque = _X_PRESENT
@@ -81,24 +76,25 @@ class _Second(Protocol):
 
     encode = staticmethod(v2.encode)
     encode_status = staticmethod(v2.encode_status)
-    read_params = staticmethod(v2.read_params)
-    write_params = staticmethod(v2.write_params)
-    sync_write_params = staticmethod(v2.sync_write_params)
     decoder = staticmethod(v2.Decoder)
     _search = staticmethod(v2.find_answer)
 
     def blocks(self, packet: Packet) -> list[tuple[int, Mapping[int, bytes]]] | None:
-        params = packet.params
-        if packet.code == Instruction.SYNC_WRITE:
-            return [(int.from_bytes(params[:2], "little"), v2.sync_write_blocks(params))]
-        if packet.code == Instruction.BULK_WRITE:
-            return [(address, {id_: data}) for id_, address, data in v2.bulk_write_blocks(params)]
-        return None
+        if packet.code != Instruction.BULK_WRITE:
+            return super().blocks(packet)
+        blocks: list[tuple[int, Mapping[int, bytes]]] = []
+        rest = packet.params
+        while len(rest) >= _BULK.size:
+            id_, address, length = _BULK.unpack_from(rest)
+            data, rest = rest[_BULK.size : _BULK.size + length], rest[_BULK.size + length :]
+            if len(data) == length:
+                blocks.append((address, {id_: data}))
+        return blocks
 
     def reads(self, packet: Packet) -> list[tuple[int, int, int]]:
         params = packet.params
         if packet.code in {Instruction.BULK_READ, Instruction.FAST_BULK_READ}:
-            return v2.bulk_read_requests(params)
+            return [] if len(params) % _BULK.size else list(_BULK.iter_unpack(params))
         address, length = (int.from_bytes(params[place : place + 2], "little") for place in (0, 2))
         return [(id_, address, length) for id_ in params[4:]]
 
@@ -122,10 +118,10 @@ class _Second(Protocol):
         return error & v2.NUMBER == StatusError.CRC
 
     def group_question(self, code: int, ids: Sequence[int], address: int, length: int) -> tuple[bytes, int, int]:
-        frame = v2.encode(BROADCAST, code, v2.sync_read_params(address, length, ids))
+        frame, answers, size = super().group_question(code, ids, address, length)
         if code == Instruction.FAST_SYNC_READ:
             return frame, 1, self.longest(len(ids) * (length + 4))
-        return frame, len(ids), len(ids) * self.longest(length)
+        return frame, answers, size
 
     def group_answers(self, code: int, heard: bytes, ids: Sequence[int], length: int) -> dict[int, tuple[int, bytes]]:
         if code != Instruction.FAST_SYNC_READ:
@@ -159,19 +155,12 @@ class _Sts(Protocol):
     group_reads: tuple[int, ...] = (int(Instruction.SYNC_READ),)
     ping_slots = True
     full_level = 1
-    names = NAMES["sts"]
     usual_profile = "sts3215"
-    model_place = int(FeetechAddress.MODEL_NUMBER)
-    firmware_place = int(FeetechAddress.FIRMWARE_VERSION)
-    id_place = int(FeetechAddress.ID)
-    torque_enable = _TORQUE
     burning = 0.0
     lock: int | None = 55
     torque_limit = _LIMIT
     full_torque = 1000
     goal = int(FeetechAddress.GOAL_POSITION)
-    goal_position = int(FeetechAddress.GOAL_POSITION), 2
-    present_position = _PRESENT, 2
     goal_wakes = False  # nothing is known of it: a goal may, and need not
     identity = 0, _TORQUE
     usual = _PRESENT, _END - _PRESENT
@@ -214,7 +203,6 @@ class _Scs(_Sts):
     group_reads: tuple[int, ...] = ()
     ping_slots = False
     byteorder: Literal["little", "big"] = "big"
-    names = NAMES["scs"]
     usual_profile = "scs0009"
     lock: int | None = 48
     torque_limit = int(FeetechAddress.MAX_TORQUE)  # while the lock is 1 it is no more than a word in RAM

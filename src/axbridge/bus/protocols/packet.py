@@ -3,64 +3,41 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
-
-from axbridge.errors import UsageError
 
 BROADCAST = 0xFE
 BITS_PER_BYTE = 10  # 8N1
 
 
 class Packet(NamedTuple):
-    """One packet off the line.
-
-    Attributes:
-        id: Servo id, or 254 for broadcast.
-        code: Instruction, or the error byte when it is a status packet. A line of Protocol 1.0 does not say which.
-        params: Parameter bytes.
-        intact: Whether the checksum was right.
-        status: Whether it is an answer, where the protocol says so; else False.
-    """
+    """One packet off the line."""
 
     id: int
-    code: int
+    code: int  # instruction, or the error byte of a status packet; a line of Protocol 1.0 does not say which
     params: bytes
-    intact: bool = True
-    status: bool = False
+    intact: bool = True  # whether the checksum was right
+    status: bool = False  # whether it is an answer, where the protocol says so
 
 
 class Search(NamedTuple):
-    """Outcome of looking for the one right answer in what was heard, past echoes, junk, late replies and false packets.
+    """What was found of the one right answer, past echoes, junk, late replies and false packets."""
 
-    Attributes:
-        packet: The answer; None when it is not there (yet).
-        rest: What was heard besides, without the echo.
-        damaged: Whether something that looks like the answer is there, but broken.
-        echo: Whether the adapter echoes: as given, or because the question itself came back.
-    """
-
-    packet: Packet | None
-    rest: bytes
-    damaged: bool
-    echo: bool
+    packet: Packet | None  # None: it is not there (yet)
+    rest: bytes  # what was heard besides, without the echo
+    damaged: bool  # whether something that looks like the answer is there, but broken
+    echo: bool  # whether the adapter echoes: as given, or because the question itself came back
 
 
 class ByteStream(ABC):
-    """What came in and is no packet yet, and how far it was read: what decoders of both protocols keep.
-
-    Attributes:
-        skipped: Bytes dropped as junk since creation.
-        ends: For each packet of the latest `feed`, how many of the bytes fed so far it took to complete it.
-        sizes: And how many bytes it was on the line, stuffed ones included.
-    """
+    """What came in and is no packet yet, and how far it was read: what decoders of both protocols keep."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._taken = 0  # bytes that have left the buffer, as packets or as junk
-        self.skipped = 0
-        self.ends: list[int] = []
-        self.sizes: list[int] = []
+        self.skipped = 0  # bytes dropped as junk
+        self.ends: list[int] = []  # of each packet of the latest `feed`: by how many bytes in all it was complete
+        self.sizes: list[int] = []  # and its bytes on the line, stuffed ones included
 
     def feed(self, data: Iterable[int]) -> list[Packet]:
         """Take in bytes; return the packets that are complete now, in order, damaged ones with ``intact=False``."""
@@ -102,14 +79,6 @@ class ByteStream(ABC):
         self.skipped += count
         self._taken += count
         del self._buffer[:count]
-
-
-def same_length(data: Mapping[int, bytes]) -> int:
-    """How many bytes a SYNC_WRITE has for each servo."""
-    lengths = set(map(len, data.values()))
-    if len(lengths) != 1:
-        raise UsageError("SYNC_WRITE needs the same number of bytes for every servo, and at least one servo")
-    return lengths.pop()
 
 
 def byte_seconds(baud: float) -> float:

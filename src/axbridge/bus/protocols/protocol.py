@@ -7,183 +7,128 @@ protocol what to send, not which one it is.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from axbridge.bus.protocols import v1
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
 from axbridge.config.instructions import Instruction, Version
-from axbridge.config.registers import CALIBRATION, EEPROM_END, NAMES, PRESENT, TABLE_SIZE, Address
-from axbridge.errors import ErrorFlag, ServoFlags, StatusError
+from axbridge.config.registers import ADDRESSES, CALIBRATION, EEPROM_END, NAMES, PRESENT, TABLE_SIZE, Address
+from axbridge.errors import ErrorFlag, ServoFlags, StatusError, UsageError
 
 Span = tuple[int, int]  # registers: from where on, bytes
 _ALARMS = 0x7F
+_BYTES = [bytes((value,)) for value in range(256)]
 _RANGE, _INSTRUCTION = int(ErrorFlag.RANGE), int(ErrorFlag.INSTRUCTION)
 
 
 class Refusals(NamedTuple):
-    """What a servo puts into the error byte of an answer to what it does not do; 0 where it says nothing of it.
+    """What a servo puts into the error byte of an answer to what it does not do; 0 where it says nothing of it."""
 
-    Attributes:
-        now: It cannot be done now.
-        unknown: There is no such instruction, or nothing to carry out; None: it is silent.
-        value: A value, or what stands for one, is outside its range.
-        length: The data do not fill registers.
-        short: The instruction has too many parameters, or too few.
-        access: There is no such register, or it must not be written.
-        damaged: The checksum is wrong; None: it is silent.
-        goal: A goal is outside the servo's own limits.
-    """
-
-    now: int = 0
-    unknown: int | None = None
-    value: int = 0
-    length: int = 0
-    short: int = 0
-    access: int = 0
-    damaged: int | None = None
-    goal: int = 0
+    now: int = 0  # it cannot be done now
+    unknown: int | None = None  # no such instruction, or nothing to carry out; None: it is silent
+    value: int = 0  # a value, or what counts as one, is outside its range
+    length: int = 0  # the data do not fill registers
+    short: int = 0  # too many parameters, or too few
+    access: int = 0  # no such register, or it must not be written
+    damaged: int | None = None  # the checksum is wrong; None: it is silent
+    goal: int = 0  # a goal is outside the servo's own limits
 
 
 class Protocol:
-    """Protocol 1.0 of AX and MX servos; of the others, what differs. Instructions have the same codes in all.
+    """Protocol 1.0 of AX and MX servos; of the others, what differs. Instructions have the same codes in all."""
 
-    Attributes:
-        name: As profiles give it.
-        title: For people.
-        version: Of Dynamixel's protocol, whose packets it has.
-        max_id: Highest id of a servo.
-        longest_packet: Bytes of the longest packet that a servo takes.
-        address_size: Bytes of an address in a packet.
-        refusals: What a servo says to what it does not do.
-        resets: By the parameters of a FACTORY_RESET, the registers that it keeps.
-        reboots_all: Whether servos obey a REBOOT to all.
-        gaps: Whether a READ may ask for addresses of which none has a register.
-        ping_length: Parameter bytes of the answer to a PING.
-        ping_slots: Whether servos answer a PING to all in turn; else they answer at once.
-        group_reads: Instructions that ask several servos at once, best first; a servo may know the last ones alone.
-        byteorder: Of registers of two bytes.
-        names: What its servos call the registers that all have.
-        full_level: Status return level at which a servo answers writes, too; at two below it, PING alone.
-        usual_profile: Name of the profile for a servo of an unknown model: all share its common registers.
-        model_place, firmware_place: Where its servos say who they are, in two bytes and in one.
-        id_place, torque_enable: Registers of one byte; RAM begins with the latter.
-        burning: How long a servo hears nothing after a write, s for each byte of EEPROM in it.
-        lock: Register that has to be 0 for a change of the EEPROM to outlast the power; None: it always does.
-        torque_limit: What limits the torque while a servo follows positions; 2 bytes.
-        full_torque: All of it, counts.
-        goal: Where goal and speed limit are that `goal_bytes` makes.
-        goal_position, present_position: In the same form.
-        goal_wakes: Whether a goal switches the torque on.
-        identity: What a servo is known by when the port was lost.
-        usual, with_limit, with_torque: What a cycle reads: alone, with the torque limit, with all torque registers. All
-            the same where the latter are asked for by themselves.
-        sample: Of the usual read: column, numpy format and offset of position, speed, load, voltage and temperature.
-        sign_bits: By column of it: the bit that is the sign of a magnitude; other columns are plain numbers.
-        alarm: Where it says what is wrong, once the error byte has the bit `alert`; None: the error byte says it.
-        alert: See `alarm`.
-        alarms: What is wrong, as flags.
-        read_errors: Error bytes that an answer with data may have.
-        refusing: Bits of an error byte that say that a write was not carried out.
-        shuts_down: Of an error byte: what a servo takes its torque back for, as it comes from the factory.
-        revival: What `axbridge servo` is to do with a servo that has shut itself down; `id` is its number.
-        watchdog: Register that stops a servo to which nobody speaks, in units of 20 ms; None: it has none.
-        mode: What tells whether a servo follows positions; see `endless_goal`.
-        whole, unlike: Registers in which two servos with one id differ: many, and those that surely do.
-        park_speed, park_near: Counts: 11 rpm, about 2 degrees.
-        room: Bytes from the first register on that one READ may ask for.
-    """
-
-    name: Version = 1
+    name: Version = 1  # as profiles give it
     title = "Protocol 1.0"
-    version: Literal[1, 2] = 1
+    version: Literal[1, 2] = 1  # of Dynamixel's protocol, whose packets it has
     max_id = v1.MAX_ID
-    longest_packet = 143  # receive buffer of a servo (RX-64 manual p. 37; assumed for all)
-    address_size = 1
+    longest_packet = 143  # bytes of a servo's receive buffer (RX-64 manual p. 37; assumed for all)
+    address_size = 1  # bytes
     refusals = Refusals(
         _INSTRUCTION, _INSTRUCTION, _RANGE, _RANGE, short=_INSTRUCTION, access=_RANGE, damaged=int(ErrorFlag.CHECKSUM),
         goal=int(ErrorFlag.ANGLE_LIMIT),
     )  # fmt: skip
-    resets: Mapping[bytes, tuple[str, ...]] = {b"": ()}
-    reboots_all = False
-    gaps = True
-    ping_length = 0
-    ping_slots = False
-    group_reads: tuple[int, ...] = ()
+    resets: Mapping[bytes, tuple[str, ...]] = {b"": ()}  # by parameters of a FACTORY_RESET: the registers it keeps
+    reboots_all = False  # whether servos obey a REBOOT to all
+    gaps = True  # whether a READ may ask for addresses of which none has a register
+    ping_length = 0  # parameter bytes of the answer to a PING
+    ping_slots = False  # whether servos answer a PING to all in turn, or at once
+    group_reads: tuple[int, ...] = ()  # instructions that ask several, best first; a servo may know the last ones alone
     byteorder: Literal["little", "big"] = "little"
-    names = NAMES[1]
-    full_level = 2
-    usual_profile = "ax-12a"
-    model_place = int(Address.MODEL_NUMBER)
-    firmware_place = int(Address.FIRMWARE_VERSION)
-    id_place = int(Address.ID)
-    torque_enable = int(Address.TORQUE_ENABLE)
-    burning = 0.009  # longest time of one byte (data sheet); 6 +- 1 ms were measured on an AX-12
-    lock: int | None = None
-    torque_limit = int(Address.TORQUE_LIMIT)
-    full_torque = 1023
-    goal = int(Address.GOAL_POSITION)
-    goal_position: Span = (int(Address.GOAL_POSITION), 2)
-    present_position: Span = (int(Address.PRESENT_POSITION), 2)
-    goal_wakes = True
-    identity: Span = (0, EEPROM_END)
+    full_level = 2  # status return level at which writes are answered, too; at two below it, PING alone
+    usual_profile = "ax-12a"  # for a servo of an unknown model: all share its common registers
+    burning = 0.009  # s deaf for each byte of EEPROM: the longest (data sheet); 6 +- 1 ms were measured on an AX-12
+    lock: int | None = None  # register that is 0 while a change of the EEPROM outlasts the power; None: it always does
+    torque_limit = int(Address.TORQUE_LIMIT)  # what limits the torque while a servo follows positions; 2 bytes
+    full_torque = 1023  # counts of it
+    goal = int(Address.GOAL_POSITION)  # where goal and speed limit are that `goal_bytes` makes
+    position_size = 2  # bytes
+    goal_wakes = True  # whether a goal switches the torque on
+    identity: Span = (0, EEPROM_END)  # what a servo is known by when the port was lost
+    # What a cycle reads: alone, with the torque limit, with all torque registers; the same where these are asked apart.
     usual: Span = (int(Address.PRESENT_POSITION), PRESENT.size)
     with_limit: Span = (int(Address.TORQUE_LIMIT), PRESENT.size + 2)
     with_torque: Span = (int(Address.TORQUE_ENABLE), PRESENT.size + 12)
-    sample: tuple[tuple[str, str, int], ...] = (
+    sample: tuple[tuple[str, str, int], ...] = (  # of the usual read: column, numpy format and offset
         ("position", "<u2", 0), ("speed", "<u2", 2), ("load", "<u2", 4), ("voltage", "u1", 6), ("temperature", "u1", 7),
     )  # fmt: skip
-    sign_bits: Mapping[str, int] = {"speed": 10, "load": 10}
-    alarm: Span | None = None
+    sign_bits: Mapping[str, int] = {"speed": 10, "load": 10}  # by column: the sign of a magnitude; else plain numbers
+    alarm: Span | None = None  # what is wrong, once the error byte has the bit `alert`; None: the error byte says it
     alert = 0
-    alarms: type[ServoFlags] = ErrorFlag
-    read_errors = tuple(byte for byte in range(0x80) if not byte & ErrorFlag.CHECKSUM)
-    refusing = int(ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION)
-    shuts_down = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)
-    revival = "write {id} torque_limit 1023"
-    watchdog: int | None = None
-    mode: Span = (int(Address.CW_ANGLE_LIMIT), 4)
-    whole: Span = (0, TABLE_SIZE)
-    unlike: Span = (CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION)
-    park_speed, park_near = 100, 6
-    room = TABLE_SIZE
+    alarms: type[ServoFlags] = ErrorFlag  # what is wrong, as flags
+    read_errors = tuple(byte for byte in range(0x80) if not byte & ErrorFlag.CHECKSUM)  # of an answer with data
+    refusing = int(ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION)  # bits: a write was not carried out
+    shuts_down = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # as it comes from the factory
+    revival = "write {id} torque_limit 1023"  # of `axbridge servo`, for one that has shut itself down
+    watchdog: int | None = None  # register that stops a servo to which nobody speaks, in units of 20 ms
+    mode: Span = (int(Address.CW_ANGLE_LIMIT), 4)  # see `endless_goal`
+    whole: Span = (0, TABLE_SIZE)  # two servos with one id differ in it
+    unlike: Span = (CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION)  # surely
+    park_speed, park_near = 100, 6  # counts: 11 rpm, about 2 degrees
+    room = TABLE_SIZE  # bytes from the first register on that one READ may ask for
     _goal = struct.Struct("<HH")
     _search = staticmethod(v1.find_answer)
 
+    def __init__(self) -> None:
+        place = ADDRESSES[self.name]
+        self.names = NAMES[self.name]
+        self.model_place, self.firmware_place = int(place.MODEL_NUMBER), int(place.FIRMWARE_VERSION)
+        self.id_place, self.torque_enable = int(place.ID), int(place.TORQUE_ENABLE)  # RAM begins with the latter
+        self.goal_position: Span = int(place.GOAL_POSITION), self.position_size
+        self.present_position: Span = int(place.PRESENT_POSITION), self.position_size
+
     # -- packets ------------------------------------------------------------------------------------------------------
 
-    def encode(self, id: int, code: int, params: bytes = b"") -> bytes:
-        """Instruction packet.
-
-        Raises:
-            UsageError: an id that no servo can have, or too many parameters.
-        """
-        return v1.encode(id, code, params)
-
-    def encode_status(self, id: int, code: int, params: bytes = b"") -> bytes:
-        """Status packet, whose code is its error byte."""
-        return v1.encode(id, code, params)
+    encode = staticmethod(v1.encode)
+    encode_status = staticmethod(v1.encode)  # whose code is its error byte
+    decoder: Callable[[], ByteStream] = staticmethod(v1.Decoder)
 
     def read_params(self, address: int, length: int) -> bytes:
         """Parameters of a READ."""
-        return bytes((address, length))
+        return address.to_bytes(self.address_size, "little") + length.to_bytes(self.address_size, "little")
 
     def write_params(self, address: int, data: bytes) -> bytes:
         """Parameters of a WRITE or REG_WRITE."""
-        return bytes((address,)) + data
+        return address.to_bytes(self.address_size, "little") + data
 
     def sync_write_params(self, address: int, data: Mapping[int, bytes]) -> bytes:
-        """Parameters of a SYNC_WRITE of equally long `data` per id.
-
-        Raises:
-            UsageError: no data, or data of different lengths.
-        """
-        return v1.sync_write_params(address, data)
+        """Parameters of a SYNC_WRITE of equally long `data` per id."""
+        lengths = set(map(len, data.values()))
+        if len(lengths) != 1:
+            raise UsageError("SYNC_WRITE needs the same number of bytes for every servo, and at least one servo")
+        return self.read_params(address, lengths.pop()) + b"".join([_BYTES[id_] + block for id_, block in data.items()])
 
     def blocks(self, packet: Packet) -> list[tuple[int, Mapping[int, bytes]]] | None:
-        """Addresses, and the data for each id there, of a write to several servos; None for any other packet."""
-        params = packet.params
-        return [(params[0], v1.sync_write_blocks(params))] if packet.code == Instruction.SYNC_WRITE and params else None
+        """Addresses, and the data for each id there, of a write to several servos; None for any other packet.
+
+        The first block counts where an id is there twice; none does where lengths do not fit.
+        """
+        if packet.code != Instruction.SYNC_WRITE:
+            return None
+        width, params = self.address_size, packet.params
+        size, data = int.from_bytes(params[width : 2 * width], "little") + 1, params[2 * width :]
+        starts = range(len(data) - size, -1, -size) if size > 1 and not len(data) % size else ()
+        return [(int.from_bytes(params[:width], "little"), {data[i]: data[i + 1 : i + size] for i in starts})]
 
     def reads(self, packet: Packet) -> list[tuple[int, int, int]]:
         """``(id, address, length)`` of a read of several servos, in the order asked; none if malformed."""
@@ -194,24 +139,15 @@ class Protocol:
         """Bytes on the line of an answer with so many parameter bytes, at most."""
         return length + v1.OVERHEAD
 
-    def decoder(self) -> ByteStream:
-        """What finds packets in a stream of bytes."""
-        return v1.Decoder()
-
     def is_answer(self, packet: Packet) -> bool:
         """Whether a packet comes from a servo."""
         return packet.id != BROADCAST
 
     def find_answer(self, heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
-        """Look for the status packet of servo `id` with `length` parameter bytes.
+        """Look for the status packet of `id` with `length` parameter bytes in all that came since the question `frame`.
 
-        Args:
-            heard: All bytes since the question `frame` was sent.
-            frame: The question.
-            id: Who was asked.
-            length: Parameter bytes of the answer.
-            echo: Whether the adapter returns what is sent; then no answer comes before that.
-            refusable: Whether an error without parameters may be the answer (not while an old acknowledgement is owed).
+        With an `echo` it comes behind the question. An error without parameters may be it where that is `refusable`:
+        while no old acknowledgement is owed.
         """
         if echo:
             start = heard.find(frame)
@@ -244,7 +180,7 @@ class Protocol:
 
     def group_question(self, code: int, ids: Sequence[int], address: int, length: int) -> tuple[bytes, int, int]:
         """Ask `ids` at once, by an instruction of `group_reads`: frame, how many answers, and all their bytes."""
-        frame = v1.encode(BROADCAST, code, bytes((address, length, *ids)))
+        frame = self.encode(BROADCAST, code, self.read_params(address, length) + bytes(ids))
         return frame, len(ids), len(ids) * self.longest(length)
 
     def group_answers(self, code: int, heard: bytes, ids: Sequence[int], length: int) -> dict[int, tuple[int, bytes]]:  # noqa: ARG002 - one form

@@ -6,9 +6,7 @@ Instruction packet ``FF FF ID LEN INST P1..PN CHK``, status packet ``FF FF ID LE
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search, same_length
+from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
 from axbridge.config.instructions import Instruction
 from axbridge.errors import ErrorFlag, UsageError
 
@@ -16,7 +14,6 @@ HEADER = b"\xff\xff"
 MAX_ID = 253
 OVERHEAD = 6  # header, id, length, code, checksum
 SUM_OK = 0xFD  # low byte of the sum over a whole intact packet: 0xFF + 0xFF + 0xFF
-_BYTES = [bytes((value,)) for value in range(256)]
 _REFUSED = int(ErrorFlag.RANGE | ErrorFlag.CHECKSUM | ErrorFlag.INSTRUCTION)
 
 
@@ -33,20 +30,6 @@ def encode(id: int, code: int, params: bytes = b"") -> bytes:
         raise UsageError(f"{len(params)} parameter bytes do not fit into one packet (at most 253)")
     body = bytes((id, len(params) + 2, code)) + params
     return HEADER + body + bytes((checksum(body),))
-
-
-def sync_write_params(address: int, data: Mapping[int, bytes]) -> bytes:
-    """Parameters of a SYNC_WRITE of equally long `data` per id."""
-    length = same_length(data)
-    return bytes((address, length)) + b"".join([_BYTES[id_] + block for id_, block in data.items()])
-
-
-def sync_write_blocks(params: bytes) -> dict[int, bytes]:
-    """Data by id of a SYNC_WRITE's parameters, the first where an id is there twice; none where lengths do not fit."""
-    size = params[1] + 1 if len(params) > 2 else 1
-    if size == 1 or (len(params) - 2) % size:
-        return {}
-    return {params[i]: params[i + 1 : i + size] for i in range(len(params) - size, 1, -size)}
 
 
 def whole_packet(data: bytes) -> Packet | None:

@@ -8,11 +8,10 @@ over all bytes before it (e-manual, "Protocol 2.0").
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from enum import IntEnum
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search, same_length
+from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
 from axbridge.errors import UsageError
 
 CLEAR_TURNS = bytes.fromhex("0144584c22")  # parameters of CLEAR: forget whole turns of Present Position
@@ -24,14 +23,6 @@ MAX_ID = 252
 OVERHEAD = 10  # header, reserved byte, id, length, instruction, CRC
 _BEFORE_LENGTH_ENDS = 7  # bytes from the header to the length
 _LONGEST = 1024  # bytes that LEN may count: the buffers of dynamixel-sdk; more is a damaged length
-
-
-class Scope(IntEnum):
-    """What a FACTORY_RESET resets: its parameter."""
-
-    ALL = 0xFF
-    KEEP_ID = 0x01
-    KEEP_ID_AND_BAUD = 0x02
 
 
 class Block(NamedTuple):
@@ -102,56 +93,6 @@ def fast_blocks(packet: Packet, lengths: Sequence[int]) -> list[Block]:
         value = crc(raw[end : end + 2], value)
         blocks.append(Block(raw[place + 1], raw[place], raw[place + 2 : end]))
         place = end + 2
-    return blocks
-
-
-def read_params(address: int, length: int) -> bytes:
-    """Parameters of a READ."""
-    return address.to_bytes(2, "little") + length.to_bytes(2, "little")
-
-
-def write_params(address: int, data: bytes) -> bytes:
-    """Parameters of a WRITE or REG_WRITE."""
-    return address.to_bytes(2, "little") + data
-
-
-def sync_read_params(address: int, length: int, ids: Iterable[int]) -> bytes:
-    """Parameters of a SYNC_READ or FAST_SYNC_READ."""
-    return read_params(address, length) + bytes(ids)
-
-
-def sync_write_params(address: int, data: Mapping[int, bytes]) -> bytes:
-    """Parameters of a SYNC_WRITE of equally long `data` per id."""
-    length = same_length(data)
-    return read_params(address, length) + b"".join(bytes((id_,)) + block for id_, block in data.items())
-
-
-def sync_write_blocks(params: bytes) -> dict[int, bytes]:
-    """Data by id of a SYNC_WRITE's parameters, the first where an id is there twice; none where lengths do not fit."""
-    size = int.from_bytes(params[2:4], "little") + 1
-    if size == 1 or len(params) < 5 or (len(params) - 4) % size:
-        return {}
-    return {params[i]: params[i + 1 : i + size] for i in range(len(params) - size, 3, -size)}
-
-
-def bulk_read_requests(params: bytes) -> list[tuple[int, int, int]]:
-    """``(id, address, length)`` of a BULK_READ's parameters; none where the bytes do not fit."""
-    if len(params) % 5:
-        return []
-    parts = [params[i : i + 5] for i in range(0, len(params), 5)]
-    return [(part[0], int.from_bytes(part[1:3], "little"), int.from_bytes(part[3:], "little")) for part in parts]
-
-
-def bulk_write_blocks(params: bytes) -> list[tuple[int, int, bytes]]:
-    """``(id, address, data)`` of a BULK_WRITE's parameters, as far as they are whole."""
-    blocks, place = [], 0
-    while place + 5 <= len(params):
-        address, length = (int.from_bytes(params[place + at : place + at + 2], "little") for at in (1, 3))
-        end = place + 5 + length
-        if end > len(params):
-            break
-        blocks.append((params[place], address, params[place + 5 : end]))
-        place = end
     return blocks
 
 
