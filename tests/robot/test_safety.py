@@ -12,7 +12,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.errors import BusError, BusTimeout, PortError, SimulationDiverged, UsageError
 from axbridge.robot.safety import net as safety
 from axbridge.robot.safety import policies
-from axbridge.robot.safety.net import EXIT_HANDLERS, still_powered
+from axbridge.robot.safety.net import NETS, still_powered
 from tests.support.pty_line import PtyLine
 
 pytestmark = pytest.mark.slow
@@ -349,7 +349,7 @@ def test_when_the_program_ends_no_thread_of_it_reaches_the_line_any_more(line, c
     thread.start()
     while not any(code == 0x83 for _, code, *_ in list(line.heard)):
         time.sleep(0.001)
-    EXIT_HANDLERS.leave_for_good()
+    NETS.leave_for_good()
     heard = len(line.heard)
     thread.join(0.2)  # time enough for many goals
     assert thread.is_alive()
@@ -371,7 +371,7 @@ def test_a_robot_that_holds_is_not_limped_by_a_guard_when_its_program_ends(line,
     second.arm()
     if way == "changed its backend":
         first.disarm()
-    EXIT_HANDLERS.leave_for_good()
+    NETS.leave_for_good()
     time.sleep(0.2)  # a guard that was not told off acts within milliseconds
     assert powered(line) == {1, 2, 3}
 
@@ -380,7 +380,7 @@ def test_a_robot_that_holds_is_not_limped_by_a_guard_when_its_program_ends(line,
 def test_a_line_that_a_thread_keeps_to_the_end_is_left_to_the_guard(line, cycle):
     watched = safety.Safety([cycle])
     watched.arm()
-    EXIT_HANDLERS.leave_for_good()
+    NETS.leave_for_good()
     assert watched._guard.poll() is None
     assert powered(line) == {1, 2, 3}
     os.close(watched._pipe)  # as when the process is gone
@@ -469,7 +469,7 @@ def test_a_missing_guard_is_an_error_where_warnings_are_and_leaves_no_net_behind
     with pytest.raises(BusError, match="no guard process.*\n"), watched:
         pass
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
-    EXIT_HANDLERS.leave_for_good()
+    NETS.leave_for_good()
     assert powered(line) == {1, 2, 3}  # it never was this net's
 
 

@@ -30,9 +30,8 @@ from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.feetech import FeetechDrive
 from axbridge.robot.drives.ideal import IdealDrive
 from axbridge.robot.drives.x_drive import XDrive
-from axbridge.robot.safety.net import EXIT_HANDLERS, Safety
-from axbridge.robot.sensors import Sample, Sensor, SimulatedSensor
-from axbridge.robot.serial_imu import SerialImu
+from axbridge.robot.safety.net import NETS, Safety
+from axbridge.robot.sensors import Sample, Sensor, SerialImu, SimulatedSensor
 from axbridge.state import BusEvent
 
 _log = logging.getLogger(__name__)
@@ -263,7 +262,7 @@ class Connection:
         """
         if os.getpid() == self._owner:
             self.closed = True
-            with EXIT_HANDLERS.ending:
+            with NETS.ending:
                 for cycle in self.cycles.values():
                     cycle.bus.turn.reserve(threading.get_ident())
             self._exit.close()

@@ -24,6 +24,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 _STDIN = 0
@@ -48,9 +49,6 @@ class Guarded(NamedTuple):
     answers: tuple[bytes, ...]  # every answer that says that it is there
     limp: bytes = b""  # frame that switches off all servos of its kind at once
     last: bytes = b""  # frame without which the next program could not drive it; may be empty
-
-
-Owed = dict[tuple[Any, int], Guarded]  # what is to be written to EEPROM, by port and id
 
 
 def parse(text: str) -> Guarded:
@@ -98,14 +96,12 @@ class _Opened(Line):
         self._ports = {port: _opened(port) for port in ports}
 
     def send(self, port: str, data: bytes) -> None:
-        one = self._ports[port]
-        if one is not None:
+        if (one := self._ports[port]) is not None:
             with contextlib.suppress(OSError):  # a SerialException is one
                 one.write(data)
 
     def receive(self, port: str, patience: float) -> bytes:
-        one = self._ports[port]
-        if one is not None:
+        if (one := self._ports[port]) is not None:
             with contextlib.suppress(OSError):
                 one.timeout = patience
                 return bytes(one.read(1) + one.read(one.in_waiting))
@@ -139,25 +135,25 @@ def limp(servos: list[Guarded], line: Line = _LINE) -> None:
         time.sleep(_GAP)
 
 
-def end(servos: list[Guarded], line: Line = _LINE, *, alone: bool, owed: Owed | None = None) -> int:
-    """Make sure that the torque is off, and say which servos did not confirm it; the exit code."""
-    left = _confirm(servos, line)
+def end(servos: list[Guarded], line: Line = _LINE, owed: Iterable[Guarded] = ()) -> int:
+    """The controller is dead: switch all torque off, and give back what was borrowed of EEPROM; the exit code."""
+    limp(servos, line)
+    left = confirm(servos, line)
     powered = {servo.id for servo in left}
-    ports = {servo.port for servo in servos}
-    for servo in (owed or {}).values():
-        if servo.port in ports and servo.id not in powered:
+    for servo in owed:
+        if servo.port in {here.port for here in servos} and servo.id not in powered:
             _give_back(servo, line)
-    if left and alone:
+    if left:
         names = ", ".join(map(str, sorted(powered)))
         text = (
             f"axbridge: the controller is dead, and these servos may still be powered: {names}\ncut the servo supply\n"
         )
         with contextlib.suppress(OSError):
             os.write(2, text.encode())
-    return 1 if left else 0
+    return int(bool(left))
 
 
-def _confirm(servos: list[Guarded], line: Line) -> list[Guarded]:
+def confirm(servos: list[Guarded], line: Line = _LINE) -> list[Guarded]:
     """Ask these servos whether their torque is off, and tell those that do not say so; returns those that never did.
 
     Only when the controller has ended or waits: it must not hear the answers.
@@ -204,7 +200,7 @@ def watch(silence: float, servos: list[Guarded]) -> int:
         poll.register(port, 0)  # only hang-ups
     alive_at: float | None = None
     said = b""
-    owed: Owed = {}
+    owed: dict[tuple[Any, int], Guarded] = {}  # what is to be written to EEPROM, by port and id
     while True:
         for descriptor, _ in poll.poll(_TICK * 1000):
             if descriptor != _STDIN:  # unplugged: let go, or the device cannot come back under its name
@@ -218,24 +214,21 @@ def watch(silence: float, servos: list[Guarded]) -> int:
                 if message.startswith("="):
                     servo = parse(message[1:])
                     owed[servo.port, servo.id] = servo
-                    continue
-                asked = _named(message[1:])
-                if message.startswith("-"):
-                    for place in asked:
+                elif message.startswith("-"):
+                    for place in _named(message[1:]):
                         owed.pop(place, None)
-                    continue
-                here = [servo for servo in servos if (servo.port, servo.id) in asked]
-                return end(here, alone=False) or int(len(here) < len(asked))
+                else:
+                    asked = _named(message[1:])
+                    here = [servo for servo in servos if (servo.port, servo.id) in asked]
+                    return int(bool(confirm(here)) or len(here) < len(asked))
             said = said.lstrip(b".")
             if b"q" in said:
                 return 0
             if not signs:
-                limp(servos)
-                return end(servos, alone=True, owed=owed)
+                return end(servos, owed=owed.values())
             alive_at = time.monotonic()
         if os.getppid() != parent:  # a child of the dead controller may keep the pipe open
-            limp(servos)
-            return end(servos, alone=True, owed=owed)
+            return end(servos, owed=owed.values())
         if silence and alive_at is not None and time.monotonic() - alive_at > silence:
             limp(servos)
             alive_at = None  # until it moves again
@@ -246,9 +239,7 @@ def watch_named(servos: list[Guarded]) -> int:
     while signs := os.read(_STDIN, 4096):
         if b"q" in signs:
             return 0
-    line = _Opened({servo.port for servo in servos})
-    limp(servos, line)
-    return end(servos, line, alone=True)
+    return end(servos, _Opened({servo.port for servo in servos}))
 
 
 def _named(text: str) -> set[tuple[int, int]]:

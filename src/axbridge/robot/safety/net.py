@@ -3,17 +3,13 @@
 `Safety` applies a policy on every way out: ``limp`` (torque off), ``hold`` (keep the present position, powered) or
 ``park`` (go slowly to a pose, then limp). Ways out: `release`, an exception, SIGINT, SIGTERM, SIGHUP, the interpreter's
 end, and a controller that stops calling `feed`. No Python code survives SIGKILL, a crash, or a hang that keeps the
-interpreter locked. Then the guard process acts (`axbridge.robot.safety.guard`): it always limps. Where a port has no
-descriptor to hand on, as on Windows, it sees death alone, no hang.
-
-Signals and the interpreter's end come by way of `EXIT_HANDLERS`. The guard may end only when every servo has said that
-its torque is off, or that it holds. A servo that does not hold is limped. A servo that does not limp is left to the
-guard, which goes on trying.
+interpreter locked. Then the guard process acts (`axbridge.robot.safety.guard`): it always limps. It may end only when
+every servo has said that its torque is off, or that it holds. A servo that does not hold is limped. One that does not
+limp is left to the guard, which goes on trying.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import logging
@@ -28,7 +24,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from axbridge.bus.base import Reply
@@ -37,6 +33,7 @@ from axbridge.bus.line_lock import Turn
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.clock import WallClock
 from axbridge.errors import BusError, UsageError
+from axbridge.robot.safety.exits import Exits
 from axbridge.robot.safety.policies import Policy, disarm, hold, limp, park, torque_reads
 
 _log = logging.getLogger(__name__)
@@ -44,93 +41,54 @@ _STDERR = 2
 _TICK = 0.05  # s between two looks of the watchdog thread, at most
 _PATIENCE = 2.0  # s to wait for the end of another thread's transaction
 _GUARD_PATIENCE = 3.0  # s for the guard to end: it asks the servos for half of that
-_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
-_PARENT_POLL = 0.2  # s
-_HANDLER_PATIENCE = 0.3  # s in which Python's own handler should have begun
 
 
-class _Handler:
-    """In place of a signal's `earlier` handler, which it calls."""
-
-    def __init__(self, earlier: Any) -> None:
-        self.earlier = earlier
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        EXIT_HANDLERS.handle(number, frame, self)
-
-    @property
-    def deadly(self) -> bool:
-        """Whether nobody's handler comes after it, so that the signal ends the process."""
-        return self.earlier.deadly if isinstance(self.earlier, _Handler) else not callable(self.earlier)
-
-
-class ExitHandlers:
-    """Owns the nets that are armed in this process; every way out of it goes through here.
+class Nets:
+    """The nets that are armed in this process.
 
     When the program ends, the lines are kept from the policy on, for good: no thread of it moves a servo any more. The
     guards speak last. A signal that a handler of the program's own takes up ends nothing, or not yet: then only the
     main thread, which knows of it, may command the servos.
-
-    Python runs signal handlers in its main thread, between two steps of the interpreter. While that thread is in a long
-    call into a C library, another one hears of a signal from the operating system, through a pipe.
     """
 
     def __init__(self) -> None:
         self.unconfirmed: list[str] = []  # servos that neither net nor guard could switch off, since one was armed last
-        self._nets: list[Safety] = []
-        self._process = self._watching = self._orphaned = -1
         self.ending = threading.RLock()  # held by the thread that lets the program end: others wait for it
-        self._begun_at = 0.0  # when a signal handler here has begun with the policy
+        self._nets: list[Safety] = []
+        self._process = -1
+        self._exits = Exits(self.leave_for_good, self._interrupt, self._postpone)
 
     @property
-    def nets(self) -> tuple[Safety, ...]:
-        """The armed ones, those that park last; none in a forked child, which inherits them, but not the robots."""
+    def armed(self) -> tuple[Safety, ...]:
+        """Those that park last; none in a forked child, which inherits them, but not the robots."""
         return tuple(sorted(self._nets, key=lambda net: net.policy == "park")) if os.getpid() == self._process else ()
 
     def add(self, net: Safety) -> None:
-        """Take over the interpreter's end, and in the main thread the signals."""
+        """Take over every way out of this process."""
         if self._process != os.getpid():  # what was inherited by forking is the parent's
             self._nets.clear()
             self._process = os.getpid()
             self.ending = threading.RLock()
-        if not self._nets:
-            atexit.register(self.leave_for_good)
         self._nets.append(net)
         self.unconfirmed.clear()
-        if net.turns and self._orphaned != os.getpid():
-            self._orphaned = os.getpid()
-            _watch_parent(self._end_with_parent)
-        if threading.current_thread() is not threading.main_thread():
-            return
-        for number in _SIGNALS:
-            earlier = signal.getsignal(number)
-            if earlier is signal.SIG_DFL or (callable(earlier) and not isinstance(earlier, _Handler)):
-                signal.signal(number, _Handler(earlier))
-        if net.turns and self._watching != os.getpid() and _watch_signals(self._notice):
-            self._watching = os.getpid()
+        self._exits.take(threads=bool(net.turns))
 
     def remove(self, net: Safety) -> None:
         """With the last one, give everything back."""
         if net in self._nets:
             self._nets.remove(net)
-        if self._nets:
-            return
-        atexit.unregister(self.leave_for_good)
-        if threading.current_thread() is threading.main_thread():  # else they only pass signals on from now on
-            for number in _SIGNALS:
-                handler = signal.getsignal(number)
-                if isinstance(handler, _Handler):  # else somebody took over after us, and may call us yet
-                    signal.signal(number, handler.earlier)
+        if not self._nets:
+            self._exits.give_back()
 
     def leave_for_good(self) -> None:
         """The program ends: apply every policy, and keep the lines from then on.
 
         A step that fails, or that one more signal interrupts, does not keep the next from being done.
         """
-        if not self.nets:
+        if not self.armed:
             return
         with self.ending, ExitStack() as steps:  # from the last to the first
-            nets = self.nets
+            nets = self.armed
             for net in nets:
                 steps.callback(self.remove, net)
             for net in nets:
@@ -141,55 +99,20 @@ class ExitHandlers:
                 steps.callback(net.apply_for_good)
             _reserve(nets, threading.get_ident())
 
-    def handle(self, number: int, frame: FrameType | None, handler: _Handler) -> None:
-        """What `handler` does with a signal: as soon as no transaction is under way in this thread."""
-        for turn in (turn for net in self.nets for turn in net.turns):
+    def _postpone(self, handle: Callable[[], None]) -> bool:
+        for turn in (turn for net in self.armed for turn in net.turns):
             if turn.mine:
-                turn.afterwards(lambda: handler(number, frame))
-                return
-        self._begun_at = time.monotonic()
-        if handler.deadly:
-            self.leave_for_good()
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)  # so that our parent sees the signal as the cause
-        else:
-            self._interrupt(number)
-            handler.earlier(number, frame)
+                turn.afterwards(handle)
+                return True
+        return False
 
     def _interrupt(self, number: int) -> None:
         """Apply every policy; from now on the main thread alone may command the servos."""
-        nets, why = self.nets, f"{signal.Signals(number).name} has come, and this is not the main thread"
+        nets, why = self.armed, f"{signal.Signals(number).name} has come, and this is not the main thread"
         _reserve(nets, threading.get_ident(), why)
         for net in nets:
             net.interrupt()
         _reserve(nets, threading.main_thread().ident, why)
-
-    def _end_with_parent(self) -> None:
-        """The process that began this one is gone: end like it, by SIGTERM where the system has it."""
-        if not self.nets:
-            return
-        if os.name == "nt":  # there a signal would end the process before any policy
-            self.leave_for_good()
-            os._exit(1)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    def _notice(self, number: int) -> None:
-        """A signal has come. Handle it here if the main thread does not, because it is in a library's call."""
-        handler = signal.getsignal(number)
-        if not isinstance(handler, _Handler):
-            return
-        came = time.monotonic()
-        time.sleep(_HANDLER_PATIENCE)
-        if self._begun_at > came - _HANDLER_PATIENCE or not self.nets:
-            return
-        if handler.deadly:
-            import ctypes
-
-            self.leave_for_good()
-            ctypes.CDLL(None).signal(number, 0)  # the default action; Python itself sets it in the main thread only
-            os.kill(os.getpid(), number)
-        else:
-            self._interrupt(number)
 
 
 def _reserve(nets: Sequence[Safety], thread: int | None, why: str | None = None) -> None:
@@ -198,81 +121,20 @@ def _reserve(nets: Sequence[Safety], thread: int | None, why: str | None = None)
             turn.reserve(thread, why)
 
 
-def _watch_parent(gone: Callable[[], None]) -> None:
-    """Call `gone`, in a thread, when the parent of a child of `multiprocessing` has ended: nobody else could end it."""
-    multiprocessing = sys.modules.get("multiprocessing")
-    parent = multiprocessing.parent_process() if multiprocessing is not None else None
-    if parent is None:
-        return
-
-    def watch(began_by: int) -> None:
-        # A brother may hold the other end of the parent's pipe open, so who began this process is asked for, too.
-        while parent.is_alive() and os.getppid() == began_by:
-            time.sleep(_PARENT_POLL)
-        gone()
-
-    threading.Thread(target=watch, args=(os.getppid(),), name="axbridge parent", daemon=True).start()
-
-
-def _watch_signals(noticed: Callable[[int], None]) -> bool:
-    """Call `noticed` with the number of each signal that has a handler in Python, each in a thread; for good.
-
-    Does nothing where somebody else hears of signals in this way already, as asyncio is, outside the main thread, or
-    on a system that does not fork; says whether it watches.
-    """
-    if not hasattr(os, "register_at_fork"):
-        return False
-    if threading.current_thread() is not threading.main_thread():
-        return False
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    other = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    if other != -1:
-        signal.set_wakeup_fd(other)
-        os.close(reading)
-        os.close(writing)
-        return False
-    os.register_at_fork(after_in_child=lambda: _forget_signals(writing))  # or a child's signals would be taken for ours
-    threading.Thread(target=_read_signals, args=(reading, noticed), name="axbridge signals", daemon=True).start()
-    return True
-
-
-def _forget_signals(writing: int) -> None:
-    if threading.current_thread() is threading.main_thread():
-        other = signal.set_wakeup_fd(-1)
-        if other not in {-1, writing}:
-            signal.set_wakeup_fd(other)
-
-
-def _read_signals(reading: int, noticed: Callable[[int], None]) -> None:
-    while True:
-        for number in os.read(reading, 64):  # each in a thread: what comes next must not seem to come later
-            try:
-                threading.Thread(target=noticed, args=(number,), name="axbridge signal", daemon=True).start()
-            except RuntimeError:  # no thread is to be had
-                noticed(number)
-
-
-EXIT_HANDLERS = ExitHandlers()
+NETS = Nets()
 
 
 def still_powered() -> tuple[str, ...]:
     """The servos that may still be powered after the last nets were disarmed; empty while a new one watches."""
-    return tuple(EXIT_HANDLERS.unconfirmed)
+    return tuple(NETS.unconfirmed)
 
 
 class Safety:
     """Watches over the servos of some cycles from `arm` to `disarm`.
 
-    Args:
-        cycles: One a bus.
-        policy: What happens on the way out.
-        park_pose: Goal Position counts by servo name; ``park`` needs one.
-        stale_command_ms: Apply the policy when `feed` was not called for so long; None = never. Wall time only.
-        guard: Start the guard process.
-        report: Called with the servos that failed, by name, when the policy was applied outside of `release`'s caller.
-        restore: Called after the policy when the program ends without leaving this: no other code runs after it.
-        tripped: Called, from any thread, with the servos that were switched off because `feed` was not called in time.
+    The policy is applied, too, when `feed` was not called for `stale_command_ms`, in wall time. `tripped` then gets the
+    servos that were switched off, from any thread. `report` gets those that failed, by name, where nobody has called
+    `release`. `restore` is called after the policy when the program ends without leaving this: no other code runs then.
     """
 
     def __init__(
@@ -280,7 +142,7 @@ class Safety:
         cycles: Sequence[Cycle],
         policy: Policy = "limp",
         *,
-        park_pose: Mapping[str, int] | None = None,
+        park_pose: Mapping[str, int] | None = None,  # Goal Position counts by servo name
         stale_command_ms: float | None = None,
         guard: bool = True,
         report: Callable[[Mapping[str, BusError]], None] | None = None,
@@ -327,9 +189,8 @@ class Safety:
         self._leaving = False
         self._fed_at = time.monotonic()
         try:
-            EXIT_HANDLERS.add(self)
-            if self._with_guard:
-                self._start_guard()
+            NETS.add(self)
+            self._start_guard()
             for cycle in self._real:
                 cycle.watchdogs.wanted = True
             fed = any(servo.protocol.watchdog is not None for cycle in self._real for servo in cycle.servos)
@@ -348,13 +209,13 @@ class Safety:
         Servos that did not confirm the last `release` are left to the guard, and reported when it fails, too. A forked
         child changes nothing: the net is its parent's.
         """
-        if self not in EXIT_HANDLERS.nets:
+        if self not in NETS.armed:
             return
         try:
             self.dismiss_guard()
         finally:  # also when one more signal ends the wait for the guard, which knows its task by then
             self._armed = False
-            EXIT_HANDLERS.remove(self)
+            NETS.remove(self)
             self._stop.set()
             if self._watchdog is not None and self._watchdog is not threading.current_thread():
                 self._watchdog.join(timeout=1.0)
@@ -401,8 +262,8 @@ class Safety:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with EXIT_HANDLERS.ending:
-            if self not in EXIT_HANDLERS.nets:
+        with NETS.ending:
+            if self not in NETS.armed:
                 return
         self._leaving = True
         try:
@@ -441,9 +302,11 @@ class Safety:
         for cycle in cycles:
             try:
                 with cycle.bus.turn.held(_PATIENCE):
+                    failed = None  # nothing is known of any
                     if policy == "hold":
                         disarm(cycle)  # one that has expired takes no goals
-                    failed = _hold(cycle) if policy == "hold" else None
+                        with contextlib.suppress(Exception):  # whatever it is: they are limped
+                            failed = list(hold(cycle))
                     if failed is None or failed:  # there is something to limp
                         errors |= (left := limp(cycle, failed))
                         disarm(cycle, left)
@@ -453,7 +316,7 @@ class Safety:
         self._left = errors = {name: error for name, error in errors.items() if name not in self._absent}
         return errors
 
-    # -- what `EXIT_HANDLERS` asks for -----------------------------------------------------------------------------
+    # -- what `NETS` asks for -----------------------------------------------------------------------------------------
 
     def interrupt(self) -> None:
         """Apply the policy; the program may go on: with goals from the present position, unless the servos hold."""
@@ -555,7 +418,7 @@ class Safety:
     def _start_guard(self) -> None:
         lines = self._lines()
         ports = lines or self._names()
-        if self._leaving or not ports:
+        if self._leaving or not (self._armed and self._with_guard and ports):
             return
         command = [sys.executable, str(Path(__file__).with_name("guard.py"))]
         apart: dict[str, Any] = {"start_new_session": True}  # Ctrl-C is for the controller
@@ -591,16 +454,13 @@ class Safety:
             raise BusError(text, f"see that {sys.executable} can be run, or let warnings be warnings") from refused
 
     def _feed_guard(self) -> None:
-        if self._guard is not None:
-            if self._guarded != self._lines():  # the port was lost and found: the guard holds the old one
-                self._end_guard(b"q")
-                self._start_guard()
-            try:
-                self._show_life()
-            except OSError:  # it was killed: a new one takes over
-                self._end_guard(b"q")
-                self._start_guard()
-        elif self._armed and self._with_guard and (self._lines() or self._names()):
+        if self._guard is None or self._guarded != self._lines():  # a port was lost and found: it holds the old one
+            self._end_guard(b"q")
+            self._start_guard()
+        try:
+            self._show_life()
+        except OSError:  # it was killed: a new one takes over
+            self._end_guard(b"q")
             self._start_guard()
 
     def update_guard(self) -> None:
@@ -655,7 +515,7 @@ class Safety:
                 confirmed = self._end_guard(f"!{' '.join(ports)};".encode() if ports else b"q") and bool(ports)
         finally:
             if self._left and not confirmed:
-                EXIT_HANDLERS.unconfirmed.extend(self._left)
+                NETS.unconfirmed.extend(self._left)
                 self._report(self._left)
             self._left = {}
 
@@ -697,14 +557,6 @@ def _frames(protocol: Protocol, port: int | str, id: int, address: int, data: by
     write, question = protocol.write_frame(id, address, data), protocol.read_frame(id, address, len(data))
     answers = [answer.hex() for answer in protocol.answers(id, data)]
     return json.dumps([port, id, write.hex(), question.hex(), answers, *(frame.hex() for frame in others)])
-
-
-def _hold(cycle: Cycle) -> list[str] | None:
-    """The servos that do not hold; None when nothing is known of any."""
-    try:
-        return list(hold(cycle))
-    except Exception:  # noqa: BLE001 - whatever it is: they are limped
-        return None
 
 
 def _limp_ones(cycle: Cycle) -> list[str]:

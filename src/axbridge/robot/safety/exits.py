@@ -1,0 +1,173 @@
+"""Every way out of a process that Python can see: signals, the interpreter's end, the death of its parent.
+
+Python runs signal handlers in its main thread, between two steps of the interpreter. While that thread is in a long
+call into a C library, another one hears of a signal from the operating system, through a pipe.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
+_PARENT_POLL = 0.2  # s
+_HANDLER_PATIENCE = 0.3  # s in which Python's own handler should have begun
+
+
+class _Handler:
+    """In place of a signal's `earlier` handler, which it calls."""
+
+    def __init__(self, earlier: Any, handle: Callable[[int, FrameType | None, _Handler], None]) -> None:
+        self.earlier, self._handle = earlier, handle
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self._handle(number, frame, self)
+
+    @property
+    def deadly(self) -> bool:
+        """Whether nobody's handler comes after it, so that the signal ends the process."""
+        return self.earlier.deadly if isinstance(self.earlier, _Handler) else not callable(self.earlier)
+
+
+class Exits:
+    """Calls `leave` before the process ends, and `interrupt` at a signal that a handler of the program's own takes up.
+
+    `postpone` says whether a signal handler has come in the middle of a transaction; then it lets it come again later.
+    """
+
+    def __init__(
+        self,
+        leave: Callable[[], None],
+        interrupt: Callable[[int], None],
+        postpone: Callable[[Callable[[], None]], bool],
+    ) -> None:
+        self._leave, self._interrupt, self._postpone = leave, interrupt, postpone
+        self._begun_at = 0.0  # when a signal handler here has begun
+        # Processes that were taken over, and whose signals, and parents, are watched: a forked child is another one.
+        self._process = self._watching = self._orphaned = -1
+
+    def take(self, *, threads: bool) -> None:
+        """Take over the interpreter's end, in the main thread the signals, and with `threads` what those can see."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            atexit.register(self._leave)
+        if threads and self._orphaned != os.getpid():
+            self._orphaned = os.getpid()
+            _watch_parent(self._end_with_parent)
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in _SIGNALS:
+            earlier = signal.getsignal(number)
+            if earlier is signal.SIG_DFL or (callable(earlier) and not isinstance(earlier, _Handler)):
+                signal.signal(number, _Handler(earlier, self._handle))
+        if threads and self._watching != os.getpid() and _watch_signals(self._notice):
+            self._watching = os.getpid()
+
+    def give_back(self) -> None:
+        """Let the process end as it did before."""
+        self._process = -1
+        atexit.unregister(self._leave)
+        if threading.current_thread() is threading.main_thread():  # else they only pass signals on from now on
+            for number in _SIGNALS:
+                handler = signal.getsignal(number)
+                if isinstance(handler, _Handler):  # else somebody took over after us, and may call us yet
+                    signal.signal(number, handler.earlier)
+
+    def _handle(self, number: int, frame: FrameType | None, handler: _Handler) -> None:
+        if self._postpone(lambda: handler(number, frame)):
+            return
+        self._begun_at = time.monotonic()
+        if handler.deadly:
+            self._leave()
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)  # so that our parent sees the signal as the cause
+        else:
+            self._interrupt(number)
+            handler.earlier(number, frame)
+
+    def _notice(self, number: int) -> None:
+        """A signal has come. Handle it here if the main thread does not, because it is in a library's call."""
+        handler = signal.getsignal(number)
+        if not isinstance(handler, _Handler):
+            return
+        came = time.monotonic()
+        time.sleep(_HANDLER_PATIENCE)
+        if self._begun_at > came - _HANDLER_PATIENCE or self._process != os.getpid():
+            return
+        if handler.deadly:
+            import ctypes
+
+            self._leave()
+            ctypes.CDLL(None).signal(number, 0)  # the default action; Python itself sets it in the main thread only
+            os.kill(os.getpid(), number)
+        else:
+            self._interrupt(number)
+
+    def _end_with_parent(self) -> None:
+        """The process that began this one is gone: end like it, by SIGTERM where the system has it."""
+        if self._process != os.getpid():
+            return
+        if os.name == "nt":  # there a signal would end the process before anything else
+            self._leave()
+            os._exit(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _watch_parent(gone: Callable[[], None]) -> None:
+    """Call `gone`, in a thread, when the parent of a child of `multiprocessing` has ended: nobody else could end it."""
+    multiprocessing = sys.modules.get("multiprocessing")
+    parent = multiprocessing.parent_process() if multiprocessing is not None else None
+    if parent is None:
+        return
+
+    def watch(began_by: int) -> None:
+        # A brother may hold the other end of the parent's pipe open, so who began this process is asked for, too.
+        while parent.is_alive() and os.getppid() == began_by:
+            time.sleep(_PARENT_POLL)
+        gone()
+
+    threading.Thread(target=watch, args=(os.getppid(),), name="axbridge parent", daemon=True).start()
+
+
+def _watch_signals(noticed: Callable[[int], None]) -> bool:
+    """Call `noticed` with the number of each signal that has a handler in Python, each in a thread; for good.
+
+    Only in the main thread. Says whether it watches: not where somebody else hears of signals in this way already, as
+    asyncio does, or on a system that does not fork.
+    """
+    if not hasattr(os, "register_at_fork"):
+        return False
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    other = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    if other != -1:
+        signal.set_wakeup_fd(other)
+        os.close(reading)
+        os.close(writing)
+        return False
+    os.register_at_fork(after_in_child=lambda: _forget_signals(writing))  # or a child's signals would be taken for ours
+    threading.Thread(target=_read_signals, args=(reading, noticed), name="axbridge signals", daemon=True).start()
+    return True
+
+
+def _forget_signals(writing: int) -> None:
+    if threading.current_thread() is threading.main_thread():
+        other = signal.set_wakeup_fd(-1)
+        if other not in {-1, writing}:
+            signal.set_wakeup_fd(other)
+
+
+def _read_signals(reading: int, noticed: Callable[[int], None]) -> None:
+    while True:
+        for number in os.read(reading, 64):  # each in a thread: what comes next must not seem to come later
+            try:
+                threading.Thread(target=noticed, args=(number,), name="axbridge signal", daemon=True).start()
+            except RuntimeError:  # no thread is to be had
+                noticed(number)
