@@ -12,8 +12,8 @@ from axbridge.config.model import PredictionParams
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
 from axbridge.robot.backend import open_sim
-from axbridge.robot.twin.passive_twin import PassiveTwin
 from axbridge.robot.twin.residuals import REMEDIES, Allowance, Residuals, allowance
+from axbridge.robot.twin.twin import PassiveTwin
 from axbridge.state import ServoState
 from tests.support.hand import led
 from tests.support.warm import serving

@@ -12,7 +12,7 @@ import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.robot.serial_imu import SerialImu, parsed
+from axbridge.robot.sensors import SerialImu, parsed
 from tests.support.waiting import run, until
 from tests.support.warm import serving
 
@@ -99,7 +99,7 @@ def test_the_latest_line_counts_and_an_old_one_does_not(board):
 
 
 def test_a_port_that_says_nothing_or_is_not_there_is_an_error(board, monkeypatch):
-    monkeypatch.setattr("axbridge.robot.serial_imu._START", 0.1)
+    monkeypatch.setattr("axbridge.robot.sensors._START", 0.1)
     board.line = b"hello\n"
     with pytest.raises(axbridge.PortError, match="no line of an IMU"):
         SerialImu(str(board.link), 57_600)

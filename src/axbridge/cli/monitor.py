@@ -26,8 +26,8 @@ from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, RigError, UsageError
 from axbridge.robot.open import with_usual_engine
-from axbridge.robot.twin.passive_twin import PassiveTwin
 from axbridge.robot.twin.residuals import REMEDIES
+from axbridge.robot.twin.twin import PassiveTwin
 
 _PERIOD = 0.02  # s: 50 Hz
 _REDRAW = 0.2  # s

@@ -28,8 +28,7 @@ from axbridge.robot.samples import Sampling
 from axbridge.robot.sensors import ImuSample, Sample
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import Simulation
-from axbridge.robot.stall_watch import StallWatch
-from axbridge.robot.torque_watch import TorqueWatch
+from axbridge.robot.torque_watch import StallWatch, TorqueWatch
 from axbridge.robot.twin.twin import Twin
 from axbridge.servo import checks
 from axbridge.state import Cause, Observer, ServoState, StepReport, StepTable

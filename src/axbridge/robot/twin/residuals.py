@@ -1,9 +1,8 @@
 """What a real servo's difference from its simulated twin means: arithmetic alone.
 
-Both get the same goals, so what they do differently has a cause in the real one, or in its model. A cause is named when
-it has been seen for half a second on end, and again only after it was gone. How much difference is too much depends on
-how well the model predicts. While many steps are late, nothing is compared: goals and samples come at other times than
-the twin's.
+Both get the same goals, so what they do differently has a cause in the real one, or in its model. It is named when it
+has been seen for half a second on end, and again only after it was gone. While many steps are late, nothing is
+compared: goals and samples come at other times than the twin's.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 from axbridge.config.model import ServoModel
@@ -82,9 +82,6 @@ class _Row(NamedTuple):
     twin_voltage: float
 
 
-_PLACES = (_Row._fields.index("goal"), _Row._fields.index("position"), _Row._fields.index("twin"))
-
-
 class _Watched:
     """One servo's last moments."""
 
@@ -149,7 +146,8 @@ class Residuals:
             if twin is None or limp or self._late > _TOO_LATE:
                 watched.restart()  # hands and gravity move what is limp, and no twin knows them
             else:
-                at = _at(twin, state.time)
+                late_by = state.time - twin.time
+                at = twin.position + (late_by * twin.velocity if abs(late_by) < _LATEST else 0.0)
                 load, twin_load = (felt(one.load, watched.allowed.dead) for one in (state, twin))
                 row = _Row(time, goal, state.position, at, load, twin_load, state.voltage, twin.voltage)
                 causes |= _causes(watched, row)
@@ -169,12 +167,6 @@ class Residuals:
         }
 
 
-def _at(twin: ServoState, time: float) -> float:
-    """Where the twin was, or will be, when the real servo took its sample."""
-    late = time - twin.time
-    return twin.position + late * twin.velocity if abs(late) < _LATEST else twin.position
-
-
 def _causes(watched: _Watched, row: _Row) -> set[Cause]:
     rows, allowed = watched.rows, watched.allowed
     if rows and row.time - rows[-1].time > _WINDOW:
@@ -186,15 +178,14 @@ def _causes(watched: _Watched, row: _Row) -> set[Cause]:
     if row.time - rows[0].time < 0.8 * _WINDOW or len(rows) < _FEWEST:
         return set()
     causes: set[Cause] = set()
-    off = sum(one.position - one.twin for one in rows) / len(rows)
+    off = fmean(one.position - one.twin for one in rows)
     moved, twin_moved = _spread(one.position for one in rows), _spread(one.twin for one in rows)
     goal_moved = _spread(one.goal for one in rows)
     far = min(abs(one.position - one.twin) for one in rows) > allowed.off
     short = min(abs(one.goal - one.position) for one in rows) > allowed.off
-    if sum(one.twin_voltage - one.voltage for one in rows) / len(rows) > _WEAK:
+    if fmean(one.twin_voltage - one.voltage for one in rows) > _WEAK:
         causes.add("weak supply")  # a servo makes up for it with more duty: its load says nothing then
-    pushes = abs(sum(one.load for one in rows)) > _PUSHING * len(rows)
-    if far and short and moved < _STILL and pushes:
+    if far and short and moved < _STILL and abs(fmean(one.load for one in rows)) > _PUSHING:
         causes.add("blocked")
     elif goal_moved < _STILL and twin_moved < _STILL and moved > 2 * _STILL:
         if abs(row.position - row.twin) > allowed.off:
@@ -211,11 +202,11 @@ def _causes(watched: _Watched, row: _Row) -> set[Cause]:
 def _of_load(allowed: Allowance, rows: Sequence[_Row]) -> set[Cause]:
     """What the duty says with which both hold still."""
     least = max(_MORE, allowed.step)
-    stand = max(_spread(one[column] for one in rows) for column in _PLACES) < _STILL
+    _, goals, positions, twins, loads, twin_loads, _, _ = zip(*rows, strict=True)
     # On the way to rest a moment's delay would look like another load.
-    if not stand or max(_spread(one.load for one in rows), _spread(one.twin_load for one in rows)) > least:
+    if max(map(_spread, (goals, positions, twins))) >= _STILL or max(_spread(loads), _spread(twin_loads)) > least:
         return set()
-    load, twin_load = sum(one.load for one in rows) / len(rows), sum(one.twin_load for one in rows) / len(rows)
+    load, twin_load = fmean(loads), fmean(twin_loads)
     alike = load * twin_load > 0 or abs(load) < least  # else one rests against friction on the other side
     more = abs(load) - abs(twin_load) if alike else 0.0
     if abs(more) <= max(least, allowed.share * abs(twin_load)):
