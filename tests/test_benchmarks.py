@@ -61,23 +61,25 @@ PATIENCE = 900  # s
 RECORDS = {"first_minute.py"}  # in real time, and says so where the computer is too busy
 
 
+def printed(folder, *command):
+    """What a benchmark prints to its end."""
+    command = [sys.executable, FOLDER / command[0], *command[1:]]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
 @pytest.mark.parametrize(
     "script",
     [pytest.param(script, marks=pytest.mark.alone) if script in RECORDS else script for script in SCRIPTS],
 )
 def test_a_benchmark_runs_to_its_end_and_prints_what_it_found(script, tmp_path):
-    command = [sys.executable, FOLDER / script, *SMALLEST.get(script, ())]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    assert any(character.isdigit() for character in done.stdout)
+    assert any(character.isdigit() for character in printed(tmp_path, script, *SMALLEST.get(script, ())))
 
 
 def test_the_benchmark_of_page_sets_reads_those_of_a_folder(tmp_path):
     (tmp_path / "ready.mtn").write_bytes(page_set(*EVERYTHING))
-    command = [sys.executable, FOLDER / WANTS, tmp_path, "--files"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
-    assert "ready.mtn | 4 |" in done.stdout
+    assert "ready.mtn | 4 |" in printed(tmp_path, WANTS, tmp_path, "--files")
 
 
 def test_the_line_of_the_other_benchmarks_is_served_until_it_is_ended():

@@ -1,6 +1,7 @@
-"""The figures and the data-sheet table of docs/physics.md, and the walk's figure, are what this code gives."""
+"""The figures of docs/physics.md and of the walk, the data sheet's table, and docs/how-real.md are what this code gives."""
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,10 @@ TABLE = PAGE.partition("<!-- table -->\n")[2].partition("\n<!-- end -->")[0]
 
 
 @pytest.fixture(scope="module")
-def tool():
+def tools():
+    """Scripts of the folder `tools` import each other by name."""
     sys.path.insert(0, str(ROOT / "tools"))
-    import make_figures
-
-    yield make_figures
+    yield import_module("make_figures"), import_module("make_how_real")
     sys.path.remove(str(ROOT / "tools"))
 
 
@@ -29,8 +29,8 @@ def rows(table=TABLE):
     return {float(line[0]): [float(cell) if cell else None for cell in line[1:]] for line in lines}
 
 
-def test_the_table_is_what_the_simulated_servo_does(tool):
-    simulated = rows(tool.data_sheet())
+def test_the_table_is_what_the_simulated_servo_does(tools):
+    simulated = rows(tools[0].data_sheet())
     assert sorted(simulated) == sorted(rows()) == [7.0, 9.6, 10.0, 11.1, 12.0]
     for supply, cells in rows().items():
         for written, found in zip(cells, simulated[supply], strict=True):
@@ -49,11 +49,41 @@ def test_the_simulated_servo_is_near_its_data_sheet():
 
 @pytest.mark.ci
 @pytest.mark.bullet
-def test_every_figure_is_drawn(tool, tmp_path, monkeypatch):
-    monkeypatch.setattr(tool, "OUT", tmp_path)
-    for draw in tool.FIGURES:
+def test_every_figure_is_drawn(tools, tmp_path, monkeypatch):
+    monkeypatch.setattr(tools[0], "OUT", tmp_path)
+    for draw in tools[0].FIGURES:
         draw()
     drawn = {path.name for path in tmp_path.iterdir()}
     assert drawn == {path.name for path in (ROOT / "docs" / "figures").iterdir()}
     pages = PAGE + (ROOT / "docs" / "walking.md").read_text()
     assert all(f"figures/{name}" in pages for name in drawn)
+
+
+@pytest.mark.parametrize("names", ["FREE", pytest.param("LOADED", marks=pytest.mark.ci)])
+def test_the_simulator_follows_the_real_servo_to_the_floor_of_its_stamps(tools, names):
+    tool = tools[1]
+    steps = [tool.real(name) for name in getattr(tool, names)]
+    path = tool.simulated("ax12", steps[0].inertia)
+    for step in steps:
+        _, error = tool.shift(step.stamps, step.counts, *path)
+        _, restored = tool.shift(step.times, step.counts, *path)
+        assert error < tool.floor(step, *path) + 0.12
+        assert error < 1.35
+        assert restored < 0.55
+        for found, real in zip(tool.swing(path[1], path[1][-1]), tool.swing(step.counts, step.rest), strict=True):
+            assert found == pytest.approx(real, abs=1.0)
+
+
+def test_the_table_of_real_steps_is_what_the_simulator_does(tools):
+    tool = tools[1]
+    page = (ROOT / "docs" / "how-real.md").read_text()
+    rows = {
+        line.split("|")[1].strip(): line.split("|")[2:-1] for line in page.splitlines() if line.startswith("| AX12A")
+    }
+    assert list(rows) == [*tool.FREE, *tool.LOADED]
+    step = tool.real(tool.LOADED[1])
+    path = tool.simulated("ax12", step.inertia)
+    written = [float(cell.strip().rstrip("°")) for cell in rows[step.name]]
+    assert written[0] == pytest.approx(tool.swing(step.counts, step.rest)[0], abs=0.06)
+    assert written[1] == pytest.approx(tool.swing(path[1], path[1][-1])[0], abs=0.35)  # a count of noise
+    assert written[7] == pytest.approx(tool.shift(step.stamps, step.counts, *path)[1], abs=0.05)

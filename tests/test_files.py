@@ -1,11 +1,241 @@
-"""Output files that are whole or not there."""
+"""Files: read with one error that names them, of a format that is known, and written whole or not at all."""
 
+import json
+import os
+import re
+import shutil
+import socket
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from axbridge.errors import UsageError
+import axbridge
+from axbridge.cli import app
+from axbridge.cli import move as move_verb  # noqa: F401 - registers it
+from axbridge.config import toml_tables
+from axbridge.config.model import ServoModel
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.rig import Rig, filled
+from axbridge.config.rig_schema import rig_schema
+from axbridge.config.urdf import read_mesh, read_tree
+from axbridge.errors import (
+    AxBridgeError,
+    MoveError,
+    ProfileError,
+    RecordingError,
+    RigError,
+    RigWarning,
+    UsageError,
+)
+from axbridge.export.bam import from_bam
+from axbridge.file_reading import check_format, controls, printable, reading
 from axbridge.files import claim, claimed, release, write_whole
+from axbridge.fit.lima2009 import ks_line
+from axbridge.learn.randomise import Parameters
+from axbridge.motion.files import load_move
+from axbridge.motion.moves import Move
+from axbridge.recording.import_lerobot import import_dataset
+from axbridge.recording.import_logs import import_log
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.step_format import EVENTS, packed_event
+from axbridge.recording.stored import Message, MessageWriter, open_recording
+from tests.support.lerobot_dataset import write_dataset
+
+
+def nested():
+    return nested()
+
+
+def failing(failure):
+    raise failure
+
+
+@pytest.mark.parametrize(
+    ("raises", "said"),
+    [
+        (b"\xff".decode, "is no text: "),
+        (nested, "is nested too deeply"),
+        (lambda: int("9" * 5000), "has a number that is too large"),
+        (lambda: float(10**400), "has a number that is too large"),
+        (lambda: {}["mass"], "has no 'mass'"),
+        (lambda: failing(MemoryError()), "needs more memory than there is"),
+        (lambda: failing(TypeError("no \x1b[31m\nsecond line")), r"makes no sense: no \x1b[31m"),
+        (lambda: failing(StopIteration()), "makes no sense: StopIteration"),
+        (lambda: failing(ValueError("x" * 5000)), "makes no sense: " + "x" * 200),
+        (lambda: failing(OSError("page header failed\nat byte 9")), "makes no sense: page header failed"),
+        (lambda: failing(FileNotFoundError(2, "No such file", "inner")), "No such file"),
+    ],
+)
+def test_whatever_a_library_raises_becomes_one_error_that_names_the_file(raises, said):
+    with pytest.raises(RecordingError) as caught, reading(partial(RecordingError, "run.mcap"), "record it again"):
+        raises()
+    first, hint = str(caught.value).splitlines()
+    assert first == f"run.mcap: {said}" or (said.endswith(": ") and first.startswith(f"run.mcap: {said}"))
+    assert hint
+    assert caught.value.__cause__ is not None  # for --debug
+
+
+@pytest.mark.parametrize(
+    "known", [UsageError("two", "lines"), RigWarning("odd"), KeyboardInterrupt(), NameError("x"), AttributeError("y")]
+)
+def test_what_a_reader_says_itself_and_what_is_no_mistake_of_the_file_passes(known):
+    with pytest.raises(type(known)) as caught, reading(AxBridgeError, ""):
+        raise known
+    assert caught.value is known
+
+
+def test_control_characters_are_shown_as_what_they_are():
+    text = "a\x1b[31mred\x07 \x9b \u202e é ° 名\tb\nc\ud800"
+    assert controls(text)
+    assert printable(text) == r"a\x1b[31mred\x07 \x9b \u202e é ° 名\tb\nc\ud800"
+    assert printable(text, lines=True).endswith("\tb\nc\\ud800")
+    assert not controls(printable(text))
+    assert not controls("two\nlines\tof text")
+
+
+def read_dataset(path):
+    """A LeRobot dataset in which the file of that name is what lies at the path."""
+    folder = path.parent / "dataset"
+    write_dataset(folder, [(np.zeros((2, 3)), np.zeros((2, 3)))])
+    if path.suffix == ".parquet":
+        (samples,) = folder.glob("data/*/*.parquet")
+        samples.unlink()
+        samples.symlink_to(path)
+        import_dataset(folder, unit="deg")
+    else:
+        import_dataset(folder, unit="normalised", calibration=path)
+
+
+READERS = {
+    ".mcap": open_recording,
+    ".csv": import_log,
+    "points.csv": ks_line,
+    ".json": load_move,
+    ".mtn": load_move,
+    ".motion": load_move,
+    "bam.json": from_bam,
+    "parameters.json": Parameters.load,
+    ".toml": lambda path: toml_tables.read_toml(path, ProfileError),
+    ".stl": read_mesh,
+    ".urdf": partial(read_tree, fixed_base=True),
+    "parameters.urdf": lambda path: filled(path, {}, path),
+    "calibration.json": read_dataset,
+    ".parquet": read_dataset,
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in folders here")
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device", "folder"])
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path, monkeypatch, kind, name):
+    path = tmp_path / (f"odd{name}" if name.startswith(".") else name)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        monkeypatch.chdir(tmp_path)  # names of sockets are short
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(path.name)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")  # of which there is no end
+    else:
+        path.mkdir()
+    with pytest.raises(AxBridgeError, match=r"is a (folder|pipe, a socket or a device), and no file\n"):
+        READERS[name](path)
+
+
+# ---- formats: docs/formats.md
+
+ROOT = Path(__file__).parents[1]
+BOW = ROOT / "examples" / "bow.json"
+PAN_TILT = "hil_rigs/pan_tilt/pan_tilt.toml"
+NEWER = "is of format 2, and axbridge .* reads formats up to 1\n.*newer axbridge"
+
+
+def load_model(path):
+    return ServoModel.load(path, FirmwareProfile.load("ax-12a"))
+
+
+def test_a_newer_recording_is_refused_by_name_whole_or_cut_off(tmp_path):
+    path = tmp_path / "new.mcap"
+    for ends in (True, False):
+        with path.open("wb") as stream:
+            writer = MessageWriter(stream, {"recording_format": 2}, chunked=ends)
+            writer.write(Message(EVENTS, packed_event({"time": 0.0, "name": "hello"}), 0))
+            if ends:
+                writer.finish()
+        with pytest.raises(RecordingError, match=f"new.mcap: {NEWER}"):
+            open_recording(path)
+
+
+@pytest.mark.parametrize(
+    ("file", "load", "error"),
+    [
+        (PAN_TILT, Rig.load, RigError),
+        ("firmware_profiles/ax-12a.toml", FirmwareProfile.load, ProfileError),
+        ("firmware_profiles/models/ax12.toml", load_model, ProfileError),
+    ],
+)
+def test_a_toml_file_of_format_1_is_read_and_a_newer_one_refused_by_name(tmp_path, file, load, error):
+    shutil.copytree((ROOT / file).parent, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "ours.toml").write_text("format = 1\n" + (ROOT / file).read_text())
+    load(tmp_path / "ours.toml")
+    (tmp_path / "newer.toml").write_text("format = 2\n" + (ROOT / file).read_text())
+    with pytest.raises(error, match=f"newer.toml: format: {NEWER}"):
+        load(tmp_path / "newer.toml")
+    assert rig_schema()["properties"]["format"]["const"] == 1
+
+
+def test_a_rig_on_top_of_a_newer_one_is_refused_with_the_name_of_that_one(tmp_path):
+    (tmp_path / "base.toml").write_text("format = 2\n")
+    (tmp_path / "mine.toml").write_text('format = 1\nbase = "base.toml"\n')
+    with pytest.raises(RigError, match=f"base.toml: format: {NEWER}"):
+        Rig.load(tmp_path / "mine.toml")
+
+
+def test_a_newer_move_is_refused_by_name_and_ends_a_command_with_two_lines(tmp_path, capsys):
+    newer = tmp_path / "bow.json"
+    newer.write_text(BOW.read_text().replace("axbridge-move-1", "axbridge-move-2"))
+    with pytest.raises(MoveError, match=f"bow.json: format: {NEWER}"):
+        Move.load(newer)
+    assert app.run(["move", "info", str(newer)]) == app.MISUSE
+    said = capsys.readouterr()
+    assert (said.out, len(said.err.splitlines())) == ("", 2)
+
+
+@pytest.mark.parametrize("number", [0, -1, True, "2", 1.0, None, [1]])
+def test_what_is_no_number_of_a_format_is_refused(number):
+    with pytest.raises(AxBridgeError, match="no number of a format"):
+        check_format(number, AxBridgeError)
+
+
+def test_a_recording_says_its_format_in_the_file_and_not_among_its_facts(tmp_path):
+    with Recorder(tmp_path / "new.mcap", {"backend": "sim"}) as recorder:
+        recorder.event(0.0, "hello")
+    assert b"recording_format" in (tmp_path / "new.mcap").read_bytes()
+    assert open_recording(tmp_path / "new.mcap").metadata == {"backend": "sim"}
+
+
+def test_json_that_a_verb_prints_says_its_form_first(capsys):
+    assert app.run(["move", "info", str(BOW), "--json"]) == app.DONE
+    document = json.loads(capsys.readouterr().out)
+    assert next(iter(document.items())) == ("format", "axbridge-move-info-1")
+
+
+def test_every_form_of_json_is_on_its_page():
+    source = Path(axbridge.__file__).parent
+    text = "".join(path.read_text() for path in (source / "cli").glob("*.py"))
+    forms = set(re.findall(r'\b(?:emit_json|report)\(\s*"([^"]+-1)"', text))
+    verbs = re.findall(r"@_verb\(.*\)\s*def (\w+)", text)
+    forms |= {f"servo-{verb.replace('_', '-')}-1" for verb in verbs}
+    assert len(forms) > 30
+    page = (ROOT / "docs" / "formats.md").read_text()
+    assert {form for form in forms if f"`axbridge-{form}`" not in page} == set()
+
+
+# ---- writing
 
 
 def test_a_file_that_cannot_be_finished_leaves_what_was_there(tmp_path):

@@ -53,6 +53,7 @@ from axbridge.state import SERVO_ROW
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.world import initial_registers
 from tests.support.lerobot_dataset import write_dataset
+from tests.support.page_set import EVERYTHING, page_set
 
 # -- files as nobody should write them: whole ones with a few edits, by seeds that hypothesis draws
 
@@ -104,14 +105,7 @@ def quiet():
 
 
 def survives(path, content, use, files=FILES):
-    """Give files that were edited to their reader: it may refuse, in two lines.
-
-    Args:
-        path: Where they lie.
-        content: Before the edits, bytes; or what makes the bytes of a seed.
-        use: What reads the path.
-        files: How many.
-    """
+    """Give so many files to their reader: `content` (bytes) edited, or what it makes of a seed. It may refuse, in two lines."""
 
     @settings(max_examples=max(1, files // AT_ONCE), deadline=None, database=None)
     @given(SEEDS)
@@ -122,8 +116,7 @@ def survives(path, content, use, files=FILES):
             try:
                 use(path)
             except AxBridgeError as refused:
-                two_lines = len(str(refused).splitlines()) <= 2
-                assert two_lines
+                assert len(str(refused).splitlines()) <= 2  # noqa: PT017
 
     each()
 
@@ -195,12 +188,6 @@ URDF = b"""<?xml version="1.0"?>
 OBJ = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\no part\nf 1 2 3\nf 1/1/1 2 4\nf -1 -2 -3\n"
 
 
-def written(folder, **files):
-    for name, content in files.items():
-        (folder / name.replace("_", ".")).write_bytes(content)
-    return folder
-
-
 @pytest.fixture
 def tmp_path(tmp_path):
     """Memory, where the system lends some: ten thousand files are written."""
@@ -212,12 +199,13 @@ def tmp_path(tmp_path):
 
 
 def test_rigs(tmp_path):
-    written(tmp_path, arm_urdf=URDF, box_obj=OBJ)
+    (tmp_path / "arm.urdf").write_bytes(URDF)
+    (tmp_path / "box.obj").write_bytes(OBJ)
     survives(tmp_path / "arm.toml", RIG, use_rig)
 
 
 def test_urdfs(tmp_path):
-    written(tmp_path, box_obj=OBJ)
+    (tmp_path / "box.obj").write_bytes(OBJ)
 
     def use(path):
         text = filled(path, {"mass": Parameter(value=0.2)}, path)
@@ -408,23 +396,9 @@ def use_move(path):
 
 KEYS = [{"positions": {"a": 0.1 * k, "b": -0.1}, "time": 0.5, "pause": 0.1, "name": "up"} for k in range(3)]
 PAGE = {"keys": KEYS, "name": "wave", "rate": 1.5, "repeat": 2, "next": "2", "speed": {"a": 1.0}, "slope": {"a": 32}}
-MOVE = {
-    "format": "axbridge-move-1",
-    "start": "1",
-    "pages": {"1": PAGE, "2": {"keys": KEYS[:1], "interpolation": "linear"}},
-}
-
-
+PAGES = {"1": PAGE, "2": {"keys": KEYS[:1], "interpolation": "linear"}}
+MOVE = {"format": "axbridge-move-1", "start": "1", "pages": PAGES}
 MOTION = b"#WEBOTS_MOTION,V1.0,a,b\n00:00:000,Pose1,0.1,0.2\n00:01:500,Pose2,*,-0.2\n01:02:000,Pose3,1,1e-3\n"
-STEP = " ".join(["512"] * 26)
-PAGES = "".join(
-    f"page_begin\nname=p{n}\ncompliance={' '.join(['5'] * 26)}\nplay_param={n + 1} 0 1 1.0 32\n"
-    f"step={STEP} 0.0 0.504\nstep={STEP} 0.1 1.0\npage_end\n"
-    for n in (1, 2)
-)
-MTN = f"type=motion\nversion=1.01\nenable={' '.join(['1'] * 26)}\nmotor_type={' '.join(['0'] * 26)}\n{PAGES}".encode()
-
-
 BAM = json.dumps(
     {
         "model": "m6", "actuator": "xl330", "kt": 0.36, "R": 3.0, "armature": 0.003, "friction_base": 0.02,
@@ -434,8 +408,6 @@ BAM = json.dumps(
     },
     indent=1,
 ).encode()  # fmt: skip
-
-
 FIT = {
     "parameters": {f"motor.{name}": {"value": 1.0, "low": 0.5, "high": 1.5} for name in "ab"},
     "correlations": {f"motor.{name}": {"motor.a": 0.1, "motor.b": 1.0} for name in "ab"},
@@ -451,7 +423,7 @@ FIT = {
         ("model.toml", MODEL, lambda path: ServoModel.load(path, AX12)),
         ("wave.json", json.dumps(MOVE, indent=1).encode(), use_move),
         ("wave.motion", MOTION, use_move),
-        ("wave.mtn", MTN, use_move),
+        ("wave.mtn", page_set(*EVERYTHING[:2], fill=False), use_move),
         ("m6.json", BAM, from_bam),
         ("fit.json", json.dumps(FIT, indent=1).encode(), lambda p: Parameters.load(p).drawn(np.random.default_rng(0))),
     ],

@@ -1,4 +1,4 @@
-"""Systems that lack what Linux has: no pseudo-terminals, no fork, no SIGHUP, no poll, no engine."""
+"""Systems that lack what Linux has: no pseudo-terminals, no fork, no SIGHUP, no poll, no engine; and little memory."""
 
 import os
 import signal
@@ -15,6 +15,8 @@ from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).parents[1]
+
 # What Windows has not. dynamixel-sdk and pyserial are there first, because they look for Linux's own modules here.
 WITHOUT = """
 import os, select, signal, subprocess, sys, dynamixel_sdk, serial.urlhandler.protocol_socket
@@ -28,6 +30,7 @@ for module, names in {
     for name in names:
         delattr(module, name)
 """
+VERB = "from axbridge.cli import main\nsys.argv = ['axbridge', *sys.argv[1:]]\nmain()"
 NO_ENGINE = "import sys\nfor name in ('pybullet', 'mujoco'):\n    sys.modules[name] = None\n"
 
 
@@ -41,7 +44,7 @@ def run(code, *arguments):
 
 
 def axbridge(before, *arguments):
-    return run(before + "from axbridge.cli import main\nsys.argv = ['axbridge', *sys.argv[1:]]\nmain()", *arguments)
+    return run(before + VERB, *arguments)
 
 
 @pytest.mark.ci
@@ -55,9 +58,6 @@ def test_every_module_can_be_imported_without_what_linux_alone_has():
     assert run(code, *modules) == (0, "", "")
 
 
-ROOT = Path(__file__).parents[1]
-
-
 @pytest.mark.ci
 def test_serving_without_pseudo_terminals_names_them_and_what_serves_instead():
     code, out, err = axbridge(WITHOUT, "serve", "bare_horn")
@@ -68,8 +68,7 @@ def test_serving_without_pseudo_terminals_names_them_and_what_serves_instead():
 
 
 def test_a_bus_is_served_and_scanned_over_tcp_without_pseudo_terminals():
-    code = WITHOUT + "from axbridge.cli import main\nsys.argv = ['axbridge', *sys.argv[1:]]\nmain()"
-    with start(code, "serve", "bare_horn", "--tcp", "127.0.0.1:0", stdout=subprocess.PIPE) as server:
+    with start(WITHOUT + VERB, "serve", "bare_horn", "--tcp", "127.0.0.1:0", stdout=subprocess.PIPE) as server:
         try:
             ready = server.stdout.readline().split()
             assert ready[0] == "ready:"
@@ -145,3 +144,17 @@ def test_a_real_bus_needs_no_engine(tmp_path):
         code, out, err = axbridge(NO_ENGINE, "scan", "--port", port)
     assert (code, err) == (0, "")
     assert "id   1  ax-12a" in out
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ulimit -v is Linux's")
+@pytest.mark.parametrize("memory", [512_000, 350_000, 250_000])  # KB: numba's threads cannot begin in it
+def test_a_recording_with_little_memory_is_made_or_refused(tmp_path, memory):
+    verb = [sys.executable, "-m", "axbridge", "record", "step", "--rig", "bench_arm", "--out", "x.mcap"]
+    limited = ["sh", "-c", f'ulimit -v {memory}; exec "$@"', "sh", *verb]
+    done = subprocess.run(limited, cwd=tmp_path, capture_output=True, text=True, timeout=90)
+    assert "Traceback" not in done.stderr
+    if done.returncode:
+        assert "memory" in done.stderr
+        assert not (tmp_path / "x.mcap").exists()
+    else:
+        assert (tmp_path / "x.mcap").stat().st_size > 1000

@@ -1,11 +1,13 @@
 """The package as a whole: what it exports, what importing it costs, and which way its imports point."""
 
 import ast
+import doctest
 import pickle
 import subprocess
 import sys
 from collections import defaultdict
 from functools import cache
+from importlib import import_module
 
 import pytest
 
@@ -13,31 +15,23 @@ import axbridge
 from axbridge.cli import app
 from axbridge.cli import run as run_verb  # noqa: F401 - registers it
 from tools import import_graph
-from tools.import_graph import SOURCE, circles, room_of, rooms
+from tools.import_graph import SOURCE, circles, modules, room_of, rooms
 
 graph = cache(import_graph.graph)  # it reads every file
 
 # In import order: a room imports only rooms before it. What all rest on is one room, "base".
-ROOMS = (
-    *(
-        "base",
-        "config",
-        "servo",
-        "bus",
-        "recording",
-        "sim",
-        "virtual",
-        "robot",
-        "motion",
-        "comparison",
-        "fit",
-    ),
+ROOMS = [
+    *("base", "config", "servo", "bus", "recording", "sim", "virtual", "robot", "motion", "comparison", "fit"),
     *("webots", "view", "export", "learn", "testing", "cli", "__main__"),
-)
+]
+MOST = 10  # arguments that a reader can keep in order
 
 
-def test_every_room_has_its_place_in_the_order():
-    assert set(rooms(graph())) <= set(ROOMS)
+@cache
+def nodes():
+    """Every node of every file, with the file."""
+    files = ((path, ast.parse(path.read_text(encoding="utf-8"))) for path in sorted(SOURCE.rglob("*.py")))
+    return [(path.relative_to(SOURCE).as_posix(), node) for path, tree in files for node in ast.walk(tree)]
 
 
 def test_rooms_import_only_rooms_before_them():
@@ -79,30 +73,20 @@ def test_an_import_by_a_string_or_by_a_public_name_is_an_import(tmp_path):
         "made": 'import_module(f"axbridge.view.{name}")\n',
         "asking": "import axbridge\naxbridge.look(1)\n",
         "naming": "from axbridge import look\n",
-        "high": "",
-        "view/__init__": "",
-        "view/page": "",
-        "cli/__init__": "",
+        **dict.fromkeys(("high", "view/__init__", "view/page", "cli/__init__"), ""),
     }.items():
         path = tmp_path / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     found = import_graph.graph(tmp_path)
-    assert {name: found[name] for name in ("low", "script", "made", "asking", "naming")} == {
-        "low": {"view.page"},
-        "script": {"cli"},
-        "made": {"view"},
-        "asking": {"view.page"},
-        "naming": {"view.page"},
-    }
+    assert (found["script"], found["made"]) == ({"cli"}, {"view"})
+    assert found["low"] == found["asking"] == found["naming"] == {"view.page"}
     assert import_graph.hidden_imports(tmp_path) == {"low", "made"}
 
 
 def test_every_public_name_is_there_and_sorted():
     assert axbridge.__all__ == sorted(set(axbridge.__all__)) == sorted(axbridge._HOME)
-    for name in axbridge.__all__:
-        assert getattr(axbridge, name) is not None
-    assert set(axbridge.__all__) == set(axbridge._HOME)
+    assert all(getattr(axbridge, name) is not None for name in axbridge.__all__)
 
 
 @pytest.mark.parametrize(
@@ -145,11 +129,24 @@ def test_the_program_tells_its_version_and_refuses_a_backend_before_it_starts_a_
 def test_no_other_class_has_the_name_of_a_public_one():
     """Webots' names are Webots' business."""
     homes = defaultdict(set)
-    for path in sorted(SOURCE.rglob("*.py")):
-        if path.parent.name == "webots":
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef) and node.name in axbridge.__all__:
-                homes[node.name].add(path.relative_to(SOURCE).as_posix())
+    for path, node in nodes():
+        if isinstance(node, ast.ClassDef) and node.name in axbridge.__all__ and not path.startswith("webots/"):
+            homes[node.name].add(path)
     assert len(homes) > 20
     assert {name: sorted(files) for name, files in homes.items() if len(files) > 1} == {}
+
+
+def test_no_function_has_more_positional_arguments_than_a_reader_can_keep_in_order():
+    functions = [(path, node) for path, node in nodes() if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert len(functions) > 1000
+    for path, function in functions:
+        names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+        assert len(names) - (names[:1] in (["self"], ["cls"])) <= MOST, f"{path}: {function.name}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(name for name, path in modules().items() if ">>>" in path.read_text("utf-8")))
+def test_the_examples_of_a_module_do_what_they_say(name):
+    tried = doctest.testmod(import_module(f"axbridge.{name}".rstrip(".")), verbose=False)
+    assert tried.attempted > 0
+    assert tried.failed == 0

@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,21 @@ import pytest
 from axbridge.errors import AxBridgeError, UsageError
 from axbridge.pool import results, workers
 from tests.support.killed_once import kill_always, kill_once, mark
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
+OURS = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+
+
+@pytest.fixture
+def address():
+    """Of a dask scheduler that may begin there."""
+    pytest.importorskip("distributed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
 
 
 def test_a_killed_worker_costs_time_alone(tmp_path):
@@ -36,9 +46,7 @@ def test_workers_end_with_the_program_that_is_killed(tmp_path):
     code = f"from axbridge.pool import results\nfrom tests.support.killed_once import last\nif __name__ == '__main__':\n    {work}\n"
     script = tmp_path / "work.py"
     script.write_text(code)
-    with subprocess.Popen(
-        [sys.executable, script], env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
-    ) as program:
+    with subprocess.Popen([sys.executable, script], env=OURS) as program:
         until(lambda: all(mark.exists() and mark.read_text() for mark in marks))
         workers_ = [int(mark.read_text()) for mark in marks]
         program.kill()
@@ -56,13 +64,6 @@ def test_a_script_that_drives_a_robot_first_is_not_run_again_by_the_processes_of
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")
     assert mark.read_text() == "robot moved "
-
-
-def until(condition):
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_what_nobody_asks_for_any_more_is_not_begun(tmp_path):
@@ -100,31 +101,21 @@ if __name__ == "__main__":
 """
 
 
-def test_a_scheduler_that_is_killed_is_named_in_time_and_nothing_else_is_said(tmp_path):
-    pytest.importorskip("distributed")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def test_a_scheduler_that_is_killed_is_named_in_time_and_nothing_else_is_said(tmp_path, address):
     script = tmp_path / "lost.py"
     script.write_text(LOST)
     (tmp_path / "marks").mkdir()
-    done = subprocess.run(
-        [sys.executable, script, tmp_path / "marks", str(port)], capture_output=True, text=True, timeout=90,
-        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
-    )  # fmt: skip
+    command = [sys.executable, script, tmp_path / "marks", address.partition(":")[2]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, env=OURS)
     cause, remedy, in_time = done.stdout.splitlines()
-    assert cause.startswith(f"the dask scheduler at 127.0.0.1:{port} was lost")
+    assert cause.startswith(f"the dask scheduler at {address} was lost")
     assert remedy.startswith("start it and its workers again")
     assert in_time == "in time"
     assert done.stderr == ""
 
 
-def test_a_scheduler_without_workers_is_not_waited_for_for_ever(monkeypatch):
-    pytest.importorskip("distributed")
+def test_a_scheduler_without_workers_is_not_waited_for_for_ever(monkeypatch, address):
     monkeypatch.setattr("axbridge.pool._WORKERLESS", 1.0)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
     module = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--no-dashboard"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen([*module, "--port", address.partition(":")[2]], **quiet) as scheduler:

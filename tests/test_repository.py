@@ -9,22 +9,18 @@ import pytest
 from axbridge import __version__
 
 ROOT = Path(__file__).parents[1]
+TARGETS = set(re.findall(r"(?m)^([\w]+):", (ROOT / "Makefile").read_text()))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_workflows_may_only_read_unless_a_job_says_more(path):
-    assert re.search(r"(?m)^permissions:\n  contents: read$", path.read_text())
-
-
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_workflows_name_tests_and_targets_that_there_are(path):
+def test_workflows_may_only_read_unless_a_job_says_more_and_name_tests_and_targets_that_there_are(path):
     text = path.read_text()
+    assert re.search(r"(?m)^permissions:\n  contents: read$", text)
     for test in re.findall(r"tests/[\w./]+", text):
         assert (ROOT / test).exists(), test
-    targets = re.findall(r"(?m)^([\w]+):", (ROOT / "Makefile").read_text())
     for words in re.findall(r"make PYTHON=python ([\w ]+)", text):
-        assert set(words.split()) <= set(targets)
+        assert set(words.split()) <= TARGETS
 
 
 def test_the_citation_is_of_this_version():
@@ -45,7 +41,6 @@ def test_the_readme_begins_with_two_commands_that_there_are():
     commands = [line.split("#")[0].strip() for line in re.findall(r"(?m)^\$ (.*)$", text)]
     assert commands == ["make demo", "make test"]
     assert text.index("$ make demo") < text.index("\n## ")
-    targets = re.findall(r"(?m)^([\w]+):", (ROOT / "Makefile").read_text())
-    assert {command.removeprefix("make ") for command in commands} <= set(targets)
+    assert {command.removeprefix("make ") for command in commands} <= TARGETS
     assert "\nmake test\n" in (ROOT / ".ci" / "run").read_text()
     assert len(text.splitlines()) <= 45

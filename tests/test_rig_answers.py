@@ -18,10 +18,8 @@ from axbridge.sim.body.inverse_dynamics import Body
 EYE = """<robot name="eye">
   <link name="base"/>
   <link name="arm">
-    <inertial>
-      <origin xyz="0 0 -0.05"/><mass value="0.1"/>
-      <inertia ixx="0.0001" iyy="0.0001" izz="0.0001" ixy="0" ixz="0" iyz="0"/>
-    </inertial>
+    <inertial><mass value="0.1"/>
+    <inertia ixx="0.0001" iyy="0.0001" izz="0.0001" ixy="0" ixz="0" iyz="0"/></inertial>
     <visual><geometry><box size="0.02 0.02 0.1"/></geometry></visual>
   </link>
   <link name="eye"><visual><geometry><sphere radius="0.01"/></geometry></visual></link>
@@ -44,12 +42,9 @@ def heavy(tmp_path):
 def seeing(tmp_path):
     """An arm with an eye that weighs nothing, on an ideal joint."""
     (tmp_path / "eye.urdf").write_text(EYE)
-    path = tmp_path / "eye.toml"
-    path.write_text(
-        'name = "eye"\nworld.urdf = "eye.urdf"\n[[servo]]\nname = "shoulder"\njoint = "shoulder"\nid = 1\n'
-        '[[servo]]\nname = "pan"\njoint = "pan"\ndrive = "ideal"\n'
-    )
-    return Rig.load(path)
+    servos = 'name = "shoulder"\njoint = "shoulder"\nid = 1\n[[servo]]\nname = "pan"\njoint = "pan"\ndrive = "ideal"'
+    (tmp_path / "eye.toml").write_text(f'name = "eye"\nworld.urdf = "eye.urdf"\n[[servo]]\n{servos}\n')
+    return Rig.load(tmp_path / "eye.toml")
 
 
 def test_a_robot_walks_with_a_torso_whose_mass_is_a_parameter(heavy):
@@ -59,26 +54,18 @@ def test_a_robot_walks_with_a_torso_whose_mass_is_a_parameter(heavy):
     assert heavy.overridden({"parameters": {"torso_mass": 1.5}}).tree().mass[0] == 1.5
 
 
-def asked(rig):
-    """What is asked of the links of any rig."""
+@pytest.mark.parametrize("which", ["heavy", "seeing"])
+def test_everything_that_is_asked_of_the_links_knows_parameters_and_bears_a_link_without_mass(which, request):
+    rig = request.getfixturevalue(which)
+    start = {servo.name: servo.position for servo in rig.servos}
     check_rig(rig)
     positive_ways(rig)
     signs(rig)
     suited(rig)
     Body.of(rig, {servo.joint: servo.position for servo in rig.servos})
     rig.stops_of(rig.servos[0])
-    impossible(
-        rig, {servo.name: servo.position for servo in rig.servos}, {servo.name: (-9.0, 9.0) for servo in rig.servos}
-    )
+    impossible(rig, start, dict.fromkeys(start, (-9.0, 9.0)))
     rig.shapes("visual")
-
-
-def test_everything_that_is_asked_of_the_links_knows_parameters(heavy):
-    asked(heavy)
-
-
-def test_everything_that_is_asked_of_the_links_bears_a_link_without_mass_on_an_ideal_joint(seeing):
-    asked(seeing)
 
 
 @pytest.mark.slow
@@ -119,8 +106,6 @@ def test_the_rig_of_a_recording_answers_from_what_was_recorded(heavy, tmp_path):
 def test_a_rig_changes_what_is_said_of_each_servo_and_of_all_buses():
     rig = Rig.load("bioloid")
     changed = rig.with_servos(lambda servo: {"position": 0.1} if servo.id == 3 else {}).with_buses(bus_timing="none")
-    assert [servo.name for servo in changed.servos if servo not in rig.servos] == [
-        servo.name for servo in rig.servos if servo.id == 3
-    ]
+    assert [servo.id for servo in changed.servos if servo not in rig.servos] == [3]
     assert {bus.bus_timing for bus in changed.buses} == {"none"}
     assert changed.buses[0].model_copy(update={"bus_timing": "wire"}) == rig.buses[0]

@@ -1,4 +1,4 @@
-"""The pages of the site that are made from the code hold what the code has."""
+"""The pages that are made from the code hold what the code has: of the reference, and of the site."""
 
 import re
 from types import SimpleNamespace
@@ -10,8 +10,12 @@ from axbridge.cli.app import app
 from axbridge.cli.help import EXAMPLES
 from axbridge.config.toml_tables import shipped_names
 from tools import site_pages
+from tools.reference_pages import DOCS, PAGES
 
-pytestmark = pytest.mark.slow
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_of_the_reference_is_what_the_code_says(name):
+    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), "run python -m tools.reference_pages"
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +23,7 @@ def pages():
     return site_pages._pages()
 
 
+@pytest.mark.slow
 def test_the_command_line_page_has_every_verb_with_its_example_and_its_options(pages):
     page = pages["cli.md"]
     for verb, example in EXAMPLES.items():
@@ -30,12 +35,14 @@ def test_the_command_line_page_has_every_verb_with_its_example_and_its_options(p
     assert "| `--seed` | Seed of all random numbers. | `0` |" in record
 
 
+@pytest.mark.slow
 def test_every_rig_is_drawn(pages):
     for name in shipped_names("hil_rigs"):
         assert pages[f"rigs/{name}.png"].startswith(b"\x89PNG")
         assert f"![{name}](rigs/{name}.png)" in pages["rigs-gallery.md"]
 
 
+@pytest.mark.slow
 def test_every_example_is_shown(pages):
     programs = [path.name for path in (site_pages.ROOT / "examples").glob("*.py")]
     assert programs
@@ -43,6 +50,7 @@ def test_every_example_is_shown(pages):
     assert "\n## Move a servo: the smallest program\n\n`wave.py`:\n" in pages["examples.md"]
 
 
+@pytest.mark.slow
 def test_the_navigation_says_what_a_page_and_a_module_are_about(pages):
     for page in ("api.md", "api-inside.md"):
         headings = re.findall(
@@ -55,19 +63,15 @@ def test_the_navigation_says_what_a_page_and_a_module_are_about(pages):
             assert not title or f"toc_label: {title}\n" in options
 
 
-def shown(name, text):
-    return site_pages.on_page_markdown(text, SimpleNamespace(file=SimpleNamespace(src_uri=name)))
-
-
-def test_links_out_of_docs_lead_to_the_pages_of_the_site(pages):
-    assert (
-        shown("design.md", "[this](../CONTRIBUTING.md#a), [that](rigs.md)")
-        == "[this](contributing.md#a), [that](rigs.md)"
-    )
-    assert shown("index.md", "[a](examples/README.md)") == "[a](examples.md)"
-    assert shown("examples.md", "[a](../docs/motion.md#play)") == "[a](motion.md#play)"
-    assert shown("index.md", "[a](docs/rigs.md) ![b](docs/images/demo.png)") == "[a](rigs.md) ![b](images/demo.png)"
-
-
-def test_a_bar_in_the_code_of_a_table_is_shown_without_the_backslash_that_github_needs():
-    assert shown("view.md", r"| `--model NAME\|FILE` | a \| b |") == r"| `--model NAME|FILE` | a \| b |"
+@pytest.mark.parametrize(
+    ("page", "text", "wanted"),
+    [
+        ("design.md", "[this](../CONTRIBUTING.md#a), [that](rigs.md)", "[this](contributing.md#a), [that](rigs.md)"),
+        ("index.md", "[a](examples/README.md)", "[a](examples.md)"),
+        ("examples.md", "[a](../docs/motion.md#play)", "[a](motion.md#play)"),
+        ("index.md", "[a](docs/rigs.md) ![b](docs/images/demo.png)", "[a](rigs.md) ![b](images/demo.png)"),
+        ("view.md", r"| `--model NAME\|FILE` | a \| b |", r"| `--model NAME|FILE` | a \| b |"),  # no backslash there
+    ],
+)
+def test_links_and_bars_are_shown_as_the_site_wants_them(page, text, wanted):
+    assert site_pages.on_page_markdown(text, SimpleNamespace(file=SimpleNamespace(src_uri=page))) == wanted

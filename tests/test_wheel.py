@@ -12,9 +12,13 @@ from tests.support.installed import ROOT, installed, settings
 pytestmark = pytest.mark.slow
 
 
-def test_wheel_holds_profiles_models_rigs_and_urdfs(tmp_path_factory):
-    wheel, _ = installed(tmp_path_factory)
-    names = zipfile.ZipFile(wheel).namelist()
+@pytest.fixture
+def archive(tmp_path_factory):
+    return zipfile.ZipFile(installed(tmp_path_factory)[0])
+
+
+def test_wheel_holds_profiles_models_rigs_and_urdfs(archive):
+    names = archive.namelist()
     for kind in (
         "firmware_profiles/ax-12a.toml",
         "firmware_profiles/models/ax12.toml",
@@ -26,9 +30,8 @@ def test_wheel_holds_profiles_models_rigs_and_urdfs(tmp_path_factory):
         assert f"axbridge/_data/{kind}" in names
 
 
-def test_wheel_holds_the_package_its_data_and_nothing_else(tmp_path_factory):
-    wheel, _ = installed(tmp_path_factory)
-    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+def test_wheel_holds_the_package_its_data_and_nothing_else(archive):
+    names = {name for name in archive.namelist() if ".dist-info/" not in name}
     data = {name for name in names if name.startswith("axbridge/_data/")}
     source = ROOT / "src"
     package = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
@@ -36,9 +39,7 @@ def test_wheel_holds_the_package_its_data_and_nothing_else(tmp_path_factory):
     assert [name for name in data if not (ROOT / name.removeprefix("axbridge/_data/")).is_file()] == []
 
 
-def test_the_front_page_on_an_index_links_to_the_repository(tmp_path_factory):
-    wheel, _ = installed(tmp_path_factory)
-    archive = zipfile.ZipFile(wheel)
+def test_the_front_page_on_an_index_links_to_the_repository(archive):
     facts, page = archive.read(f"axbridge-{__version__}.dist-info/METADATA").decode().split("\n\n", 1)
     repository = re.search(r"(?m)^Project-URL: Repository, https://[^/]+/(\S+)$", facts)[1]
     links = re.findall(r"\]\(([^)]+)\)", page)
