@@ -37,11 +37,8 @@ def test_mass_height_and_balance_are_the_real_robots(robot):
 
 
 def test_the_rigs_are_what_the_generator_writes():
-    before = {
-        path: path.read_bytes()
-        for name in ("bioloid", "bioloid_head", "leg")
-        for path in (ROOT / "hil_rigs" / name).iterdir()
-    }
+    folders = (ROOT / "hil_rigs" / name for name in ("bioloid", "bioloid_head", "leg"))
+    before = {path: path.read_bytes() for folder in folders for path in folder.iterdir()}
     subprocess.run([sys.executable, ROOT / "tools" / "make_bioloid.py"], check=True)
     assert {path: path.read_bytes() for path in before} == before
 

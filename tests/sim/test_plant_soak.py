@@ -32,27 +32,18 @@ def held():
 
 def session(seconds, seed):
     """One robot from open to close, `seconds` of simulated time; returns how many contacts it was seen in."""
-    dice = random.Random(seed)
-    contacts = 0
+    dice, contacts = random.Random(seed), 0
     with axbridge.open("bioloid", seed=seed) as robot, axbridge.open("bench_arm", seed=seed) as other:
         world = robot.simulation.engine
-        arm = other["shoulder"]
-        for one in (robot, other):
-            for servo in one.values():
-                servo.torque_on()
         for tick in range(round(seconds * 1000 / TICK)):
             if tick % 10 == 0:
-                for servo in robot.values():
+                for servo in (*robot.values(), *other.values()):
                     servo.set_position(servo.config.position + dice.uniform(-0.3, 0.3))
-                arm.set_position(dice.uniform(-1, 1))
             if tick % 100 == 60:
                 world.place_base(((0, 0, 0.5), tuple(dice.gauss(0, 1) for _ in range(4))))
-            if tick % 100 == 90:
+            if tick % 100 == 89:
                 for servo in robot.values():
                     servo.torque_off()
-            if tick % 100 == 95:
-                for servo in robot.values():
-                    servo.torque_on()
                     servo.recover()
             robot.step(TICK)
             other.step(TICK)

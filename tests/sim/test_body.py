@@ -1,4 +1,4 @@
-"""What the joints of a robot give along a motion, beside the kernel of Bullet's engine; and when it stands."""
+"""Where a robot's links are, what its joints give along a motion, and when it stands: beside MuJoCo, and Bullet's kernel."""
 
 import sys
 
@@ -13,11 +13,15 @@ from axbridge.jit import as_tuple
 from axbridge.motion.gait import JOINTS
 from axbridge.rotations import about, matrix
 from axbridge.sim.body.inverse_dynamics import BaseMotion, Body, Carrier, carried, wrenches
-from axbridge.sim.body.kinematics import posed
+from axbridge.sim.body.kinematics import inside, posed, rooted_at
 from axbridge.sim.engines.bullet.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
 
 AS_WRITTEN = '<mujoco><compiler discardvisual="true" fusestatic="false" balanceinertia="false"/></mujoco><link'
 GRAVITY = np.array([0.0, 0.0, -9.81])
+BIOLOID = Rig.load("bioloid")
+TREE = read_tree(BIOLOID.urdf_path(), fixed_base=False)
+NAMES = TREE.names
+COLUMNS = {side: [NAMES.index(f"{side}_{joint}") for joint in ("hip_twist", *JOINTS)] for side in ("left", "right")}
 LINK = """<link name="{}"><inertial><origin xyz="0.01 0.1 -0.02"/><mass value="0.3"/>
 <inertia ixx="0.002" iyy="0.003" izz="0.004" ixy="0.0005" ixz="0" iyz="0"/></inertial></link>"""
 JOINT = """<joint name="{}" type="{}"><parent link="{}"/><child link="{}"/><origin xyz="0.1 0 0.05" rpy="0.3 -0.2 1"/>
@@ -32,6 +36,13 @@ CRANE = "\n".join(
         "</robot>",
     )
 )
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    """The Bioloid as MuJoCo reads its URDF itself."""
+    text = BIOLOID.urdf_path().read_text()
+    return mujoco.MjSpec.from_string(AS_WRITTEN.join(text.split("<link", 1)))
 
 
 def tree_of(name):
@@ -67,12 +78,9 @@ def test_efforts_along_a_motion_are_those_of_the_kernel_that_bullets_engine_runs
         np.testing.assert_allclose(found.torque[sample], wanted, rtol=1e-9, atol=1e-12)
 
 
-def test_the_kernel_agrees_with_mujoco_about_a_robot_whose_base_floats():
+def test_the_kernel_agrees_with_mujoco_about_a_robot_whose_base_floats(theirs):
     """Inertia and load as the joints feel them: MuJoCo's own mass matrix and bias, the base's six equations solved."""
-    rig = Rig.load("bioloid")
-    tree = read_tree(rig.urdf_path(), fixed_base=False)
-    n = len(tree.joints)
-    spec = mujoco.MjSpec.from_string(AS_WRITTEN.join(rig.urdf_path().read_text().split("<link", 1)))
+    tree, n, spec = TREE, len(TREE.joints), theirs.copy()
     spec.worldbody.bodies[0].add_freejoint()
     model = spec.compile()
     data = mujoco.MjData(model)
@@ -144,12 +152,6 @@ def test_without_mujoco_a_line_says_which_command_installs_it(monkeypatch):
         wrenches(tree_of("bench_arm"), still, still, still, GRAVITY)
 
 
-BIOLOID = Rig.load("bioloid")
-TREE = read_tree(BIOLOID.urdf_path(), fixed_base=False)
-NAMES = TREE.names
-COLUMNS = {side: [NAMES.index(f"{side}_{joint}") for joint in ("hip_twist", *JOINTS)] for side in ("left", "right")}
-
-
 def at_rest(angles, feet, aside=0.0):
     """Torques of the Bioloid in a pose, N·m by joint, with feet at these y, m, and its centre of mass so far aside."""
     pose = TREE.pose(angles)[None]
@@ -159,11 +161,8 @@ def at_rest(angles, feet, aside=0.0):
     base = BaseMotion(np.eye(3)[None], place, still, still, still)
     legs = tuple(Carrier(COLUMNS[side], np.array([[0.0, y]])) for side, y in feet.items())
     zero = np.zeros_like(pose)
-    taken = wrenches(TREE, pose, zero, zero, np.array((0.0, 0.0, -9.81)), base)
+    taken = wrenches(TREE, pose, zero, zero, GRAVITY, base)
     return dict(zip(NAMES, carried(TREE, taken, place, legs).torque[0].tolist(), strict=True))
-
-
-STANDING = BIOLOID.start
 
 
 def test_on_one_foot_its_hip_carries_the_body_and_the_other_one_its_leg_alone():
@@ -174,18 +173,72 @@ def test_on_one_foot_its_hip_carries_the_body_and_the_other_one_its_leg_alone():
 
 
 def test_at_rest_the_zero_moment_point_is_below_the_centre_of_mass_and_both_legs_carry_alike():
-    body = Body.of(BIOLOID, STANDING)
+    body = Body.of(BIOLOID, BIOLOID.start)
     names = body.tree.names
-    rest = body.tree.pose(STANDING)[None]
+    rest = body.tree.pose(BIOLOID.start)[None]
     found = body.effort(rest, np.zeros_like(rest), np.zeros_like(rest))
     soles = (body.soles[0].low + body.soles[0].high) / 2
     ahead = posed(body.tree, rest).centre[0, 0] - soles[0]
     assert found.zmp[0] == pytest.approx([ahead, 0.0], abs=1e-6)
     assert found.slip == pytest.approx(0.0, abs=1e-9)
-    carried_by = at_rest(STANDING, {"left": 0.0385, "right": -0.0385})
+    carried_by = at_rest(BIOLOID.start, {"left": 0.0385, "right": -0.0385})
     for joint in ("hip_swing", "knee", "ankle_swing"):
         left, right = (found.torque[0, names.index(f"{side}_{joint}")] for side in ("left", "right"))
         assert left == pytest.approx(right, abs=1e-6)
         assert carried_by[f"left_{joint}"] == pytest.approx(left, abs=5e-3)
         assert carried_by[f"left_{joint}"] == pytest.approx(carried_by[f"right_{joint}"], abs=1e-6)
     assert abs(found.torque[0, names.index("left_knee")]) > 0.05
+
+
+def test_every_link_is_where_mujoco_has_it(theirs):
+    tree, model = read_tree(BIOLOID.urdf_path(), fixed_base=True), theirs.copy().compile()
+    data = mujoco.MjData(model)
+    poses = np.random.default_rng(3).uniform(-1.5, 1.5, (5, len(tree.joints)))
+    here = posed(tree, poses)
+    for number, pose in enumerate(poses):
+        for joint, angle in zip(tree.joints, pose, strict=True):
+            data.joint(joint.name).qpos = angle
+        mujoco.mj_kinematics(model, data)
+        for link, name in enumerate(tree.links[1:], 1):  # the base is part of MuJoCo's world
+            there = data.body(name)
+            np.testing.assert_allclose(here.place[link, number], there.xpos, atol=1e-9)
+            np.testing.assert_allclose(here.turn[link, number], there.xmat.reshape(3, 3), atol=1e-9)
+            np.testing.assert_allclose(here.centres[link, number], there.xipos, atol=1e-9)
+
+
+def test_links_of_a_robot_that_stands_elsewhere_are_moved_and_turned_with_its_base():
+    tree = tree_of("leg")
+    positions = np.random.default_rng(2).uniform(-1, 1, (3, len(tree.joints)))
+    turn, place = matrix((0.1, 0.7, -0.1, 0.7)), np.array([1.0, 2.0, 3.0])
+    here = posed(tree, positions)
+    there = posed(tree, positions, (np.tile(place, (3, 1)), np.tile(turn, (3, 1, 1))))
+    for one, other in ((here.place, there.place), (here.centres, there.centres), (here.centre, there.centre)):
+        np.testing.assert_allclose(other, place + one @ turn.T, atol=1e-12)
+    np.testing.assert_allclose(there.axis, here.axis @ turn.T, atol=1e-12)
+
+
+def test_a_robot_looked_at_from_its_foot_is_the_same_robot():
+    tree = TREE
+    turned = rooted_at(tree, tree.links.index("right_ankle_lateral_link"))
+    order = [NAMES.index(joint.name) for joint in turned.joints]
+    poses = np.random.default_rng(1).uniform(-0.5, 0.5, (5, len(tree.joints)))
+
+    def apart(one, positions, names):
+        place = posed(one, positions).place
+        return np.linalg.norm(place[one.links.index(names[0])] - place[one.links.index(names[1])], axis=1)
+
+    for names in (("left_ankle_lateral_link", "left_elbow_link"), ("head_link", "left_knee_link")):
+        np.testing.assert_allclose(apart(turned, poses[:, order], names), apart(tree, poses, names), atol=1e-12)
+    assert turned.mass.sum() == pytest.approx(tree.mass.sum())
+
+
+SQUARE = np.array([(0, 0), (0.1, 0), (0.1, 0.06), (0, 0.06)])
+
+
+@pytest.mark.parametrize(("point", "margin"), [((0.05, 0.03), 0.03), ((0.01, 0.03), 0.01), ((0.05, 0.08), -0.02)])
+def test_the_margin_is_the_way_to_the_nearest_edge(point, margin):
+    assert inside(point, SQUARE) == pytest.approx(margin, abs=1e-6)
+
+
+def test_a_sole_on_its_edge_leaves_no_margin():
+    assert inside((0.05, 0.0), SQUARE * (1, 0)) == pytest.approx(0.0, abs=1e-6)
