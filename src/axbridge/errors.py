@@ -25,7 +25,8 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import IntFlag
 from pathlib import Path
 
@@ -267,3 +268,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """A question for the hint of an error about an unknown name: "did you mean 'step'? ", or nothing."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {close[0]!r}? " if close else ""
+
+
+@contextmanager
+def needing(package: str, what: str, otherwise: str = "") -> Iterator[None]:
+    """Say of a package that is imported inside, and not installed, what needs it and how to get it."""
+    try:
+        yield
+    except ImportError as failure:
+        why = f"{what} needs {package}, which is not installed"
+        raise UnsupportedOperation(why, f"python -m pip install {package}{otherwise}") from failure

@@ -15,11 +15,11 @@ from axbridge.comparison.lag import baselines
 from axbridge.comparison.metrics import Deviation, parse_condition
 from axbridge.comparison.recorded_runs import goals_hint
 from axbridge.comparison.side_by_side import HOLE, Pair, Sides, pair_of
-from axbridge.errors import RecordingError
+from axbridge.errors import RecordingError, needing
 from axbridge.recording.recording import Recording
 from axbridge.recording.sample_quality import findings
 from axbridge.recording.stored import opened
-from axbridge.recording.tables import wide_table, with_pandas
+from axbridge.recording.tables import wide_table
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,15 @@ class Comparison:
         Raises:
             UnsupportedOperation: pandas is not installed.
         """
-        pandas = with_pandas()
+        with needing("pandas", "a DataFrame"):
+            import pandas as pd
         sides = {}
         for pair in self.pairs:
             motions = pair.motions._asdict()
             sides[pair.name] = {key: motions[key] for key in ("time", "command", "reference", "other")}
         time, columns = wide_table(sides)
         named = {f"{name}.{key}_rad": values for (name, key), values in columns.items()}
-        return pandas.DataFrame(named, index=pandas.Index(time, name="time_s"))
+        return pd.DataFrame(named, index=pd.Index(time, name="time_s"))
 
 
 def compare(

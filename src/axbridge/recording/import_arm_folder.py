@@ -1,12 +1,8 @@
 """A folder with goals and states of an arm, as SAGE's collector for the SO-101 writes it, into a recording.
 
-``control.csv`` has a column of goals, ``state_motor.csv`` one of positions; each cell is a list with a number a joint:
-rad, and for a gripper 0 to 1 of its range. A row has one time stamp, in µs, taken before anything was sent (SAGE's
-``so101_lerobot_collector.py``). Then the program writes one goal after the other, each acknowledged, and reads
-position, velocity and current of one servo after the other. So each joint has times of its own.
-
-Velocities and currents are left out: the first are differences of positions, in steps of 50 counts/s, and nothing says
-in which unit either is.
+``control.csv`` has goals, ``state_motor.csv`` positions: a list in each cell, rad, and for a gripper 0 to 1 of its
+range. The program stamps a row, µs, writes one goal after the other, each acknowledged, and then reads one servo after
+the other (``so101_lerobot_collector.py``): each joint has times of its own. Speeds and currents have no unit.
 """
 
 from __future__ import annotations

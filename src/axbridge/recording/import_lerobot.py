@@ -1,9 +1,8 @@
 """An episode of a LeRobot dataset as a recording: layouts v2.0 to v3.0, states and actions of joints.
 
-A dataset does not say in which unit its joints are: the person who recorded it chose that. LeRobot normalises
-angles by the calibration of the arm (`lerobot/motors/motors_bus.py`): degrees from the middle of the calibrated range
-(360 / 4095 a count), -100 to 100 from end to end, and for a gripper 0 to 100. The calibration file is what turns these
-back into counts.
+A dataset does not say in which unit its joints are. LeRobot normalises angles by the arm's calibration file
+(`lerobot/motors/motors_bus.py`): degrees from the middle of the calibrated range (360 / 4095 a count), or -100 to 100
+from end to end; a gripper's from 0 to 100.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 from pydantic import BaseModel, Field, RootModel
 
 from axbridge.arrays import FloatArray
-from axbridge.errors import RecordingError, UnsupportedOperation, UsageError
+from axbridge.errors import RecordingError, UsageError, needing
 from axbridge.file_reading import printable, reading, regular
 from axbridge.recording.imported import Columns, Warned, recording_of
 from axbridge.recording.provenance import validated
@@ -154,9 +153,8 @@ def _scales(
             "--unit deg or rad; LeRobot's -100 to 100: --unit normalised --calibration FILE.json",
         )
     if unit == "normalised" and measured is None:
-        raise UsageError(
-            "-100 to 100 means something only with the arm's range", "add --calibration FILE.json, LeRobot's file"
-        )
+        why = "-100 to 100 means something only with the arm's range"
+        raise UsageError(why, "add --calibration FILE.json, LeRobot's file")
     scales: dict[str, _Scale] = {}
     notes = []
     for name in dict.fromkeys(names):
@@ -198,12 +196,8 @@ def _rows(
     folder: Path, episode: int, info: _Info, named: Mapping[str, Sequence[str]]
 ) -> tuple[Path, FloatArray, dict[str, FloatArray]]:
     """The file that holds the episode, its times, s, (n,), and what it has of each feature, (n, joints)."""
-    try:
+    with needing("pyarrow", "reading a dataset"):
         import pyarrow.parquet as pq
-    except ImportError as failure:
-        raise UnsupportedOperation(
-            "reading a dataset needs pyarrow, which is not installed", "python -m pip install pyarrow"
-        ) from failure
     keys = [key for key in (_STATE, _ACTION) if named[key]]
     files = sorted(folder.glob("data/*/*.parquet"))
     for path in files:

@@ -130,10 +130,11 @@ def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = 
             of = unit or "rad"
         if of == COUNTS and not angle:
             raise UsageError(f"{name} is not counted as angles are", f"units: {', '.join(filter(None, UNIT_FACTORS))}")
-        units = FirmwareProfile.load(profile).units if of == COUNTS else None
-        columns[name] = (
-            Column(header, _factor(of) or 1.0) if units is None else Column(header, units.position, units.middle)
-        )
+        if of == COUNTS:
+            units = FirmwareProfile.load(profile).units
+            columns[name] = Column(header, units.position, units.middle)
+        else:
+            columns[name] = Column(header, _factor(of) or 1.0)
     for needed in ("time", "position"):
         if needed not in columns:
             raise UsageError(f"the column map has no {needed}", f"add --column {needed}=HEADER")
@@ -211,9 +212,8 @@ def _pendulum_json(path: Path, text: str, servo: str, warned: Warned) -> Recordi
 def _earlier(stamps: FloatArray) -> float:
     """How long before each stamp of a pendulum log its goal went out, s; 0 where the log does not tell.
 
-    A turn of BAM's recording loop writes the goal, reads the servo, and stamps both with the middle of the reading. The
-    clock starts with the first turn, so the first stamp is that time. A log that was cut, or put on an even grid, does
-    not begin within its first turn.
+    BAM's loop writes the goal, reads the servo, and stamps both with the middle of the reading. The clock starts with
+    the first turn, so the first stamp is that time, unless the log was cut or put on an even grid.
     """
     whole = len(stamps) > 1 and 0.0 < stamps[0] < stamps[1] - stamps[0]
     return float(stamps[0]) if whole else 0.0
@@ -225,9 +225,8 @@ def _json_column(path: Path, entries: list[Any], key: str) -> FloatArray:
             why = f"entries[{index}]: field {key!r} is missing or no number"
             raise RecordingError(path, why, "correct or remove that entry")
     column = np.array([float(entry[key]) for entry in entries])
-    wrong = np.flatnonzero(~np.isfinite(column))
-    if len(wrong):
-        why = f"{key} of sample {wrong[0]} is not a finite number"
+    for wrong in np.flatnonzero(~np.isfinite(column)):
+        why = f"{key} of sample {wrong} is not a finite number"
         raise RecordingError(path, why, "correct or remove that sample")
     return column
 
@@ -256,9 +255,8 @@ def _numbers(path: Path, rows: Sequence[Mapping[str, str]], column: Column, *, b
         try:
             values[index] = (float(text) - column.zero) * column.factor
         except ValueError as failure:
-            raise RecordingError(
-                path, f"line {row[_LINE]}: {column.header} = {text!r} is no number", "correct or remove that line"
-            ) from failure
+            why = f"line {row[_LINE]}: {column.header} = {text!r} is no number"
+            raise RecordingError(path, why, "correct or remove that line") from failure
     return values
 
 
@@ -267,9 +265,8 @@ def _mapped(
 ) -> Columns:
     for name, column in columns.items():
         if column.header not in headers:
-            raise RecordingError(
-                path, f"has no column {column.header!r} (for {name})", f"its columns are {', '.join(headers)}"
-            )
+            why = f"has no column {column.header!r} (for {name})"
+            raise RecordingError(path, why, f"its columns are {', '.join(headers)}")
     values = {name: _numbers(path, rows, column, blank=name != "time") for name, column in columns.items()}
     return Columns(values, [f"line {row[_LINE]}" for row in rows])
 

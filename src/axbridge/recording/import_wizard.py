@@ -1,10 +1,8 @@
 """Graph exports of ROBOTIS' Dynamixel Wizard 2 into recordings.
 
-An export is text: ``DYNAMIXEL Graph,2``, the servo's name and model number, ``ItemCount``, a line for each item of the
-graph (name, colour, and numbers of which one is the scale it was drawn by), a header, and a row of register values for
-each sample, with the host's clock in ms. Three things are wrong with it, and each is said in the recording's notes: now
-and then a row is garbled, the clock moves in steps of 16 ms, and unless Goal Position was in the graph, nobody wrote
-down the servo's goal.
+An export is text: ``DYNAMIXEL Graph,2``, the servo's name and model number, ``ItemCount``, a line for each item (name,
+colour, numbers), a header, and rows of register values with the host's clock in ms. The recording's notes say what is
+wrong with it: garbled rows, a clock in steps of 16 ms, and mostly no goal.
 """
 
 from __future__ import annotations
@@ -34,6 +32,7 @@ _RESTING = 4  # counts: a servo that strays less rests
 _STILL = 0.25  # s: it does so for this long between two motions
 _STARTS = 0.030  # s from a command to the motion: 17 to 50 ms on real AX-12s
 _UNSURE = 0.030  # s: how far off that may be, with what the stamps add
+_DAMAGED, _CUT = "the file is damaged; export it again", "the file is cut off; export it again"
 
 
 class GivenGoal(NamedTuple):
@@ -72,11 +71,7 @@ def parse_goal(text: str) -> GivenGoal:
 def wizard_recording(
     path: Path, text: str, servo: str, goal: GivenGoal | None = None, warned: Warned = lambda _finding: None
 ) -> Recording:
-    """An export as a recording of one servo; 0 rad is the middle of its range, as in a rig that says nothing else.
-
-    The metadata has ``registers`` known, ``goal`` (what was estimated of it), ``stamps`` (what the clock is worth) and
-    ``notes`` in words.
-    """
+    """An export as a recording of one servo; 0 rad is the middle of its range, as in a rig that says nothing else."""
     export = _read(path, text)
     columns, notes = _in_si(export)
     facts: dict[str, Any] = {}
@@ -96,14 +91,12 @@ def wizard_recording(
         asked = coarse_clock.restored(export.time).poll
         poll = None if math.isnan(asked) else asked
         facts["stamps"] = {"grid_s": coarse_clock.GRID, "poll_s": poll}
-        note = f"the stamps lie on a {coarse_clock.GRID * 1e3:.0f} ms grid"
-        if poll is None:
-            note += ": each is up to that much too early"
-        else:
-            note += (
-                f" and are kept; they fit samples every {poll * 1e3:.0f} ms, by which fits know when those were taken"
-            )
-        notes.append(note)
+        worth = (
+            ": each is up to that much too early"
+            if poll is None
+            else f" and are kept; they fit samples every {poll * 1e3:.0f} ms, by which fits know when those were taken"
+        )
+        notes.append(f"the stamps lie on a {coarse_clock.GRID * 1e3:.0f} ms grid{worth}")
     samples = Columns({"time": export.time, **columns}, [f"sample {index}" for index in range(len(export.time))])
     return recording_of(
         path, {servo: samples}, "step" if events else "log", warned, events,
@@ -115,9 +108,8 @@ def _read(path: Path, text: str) -> _Export:
     lines = [line.strip() for line in text.lstrip().splitlines()]
     version = lines[0].partition(",")[2].strip()
     if version != _VERSION:
-        raise RecordingError(
-            path, f"is a graph export of version {version or '?'}", f"version {_VERSION} is known: that of Wizard 2"
-        )
+        why = f"is a graph export of version {version or '?'}"
+        raise RecordingError(path, why, f"version {_VERSION} is known: that of Wizard 2")
     name, _, number = _line(path, lines, 1, "the servo's name and model number").rpartition(",")
     if not name or not number.strip().isdigit():
         raise RecordingError(path, f"line 2: {lines[1]!r} is no servo", "it should say, for instance, AX-12A,12")
@@ -129,14 +121,12 @@ def _read(path: Path, text: str) -> _Export:
     profile = profiles[int(number)]
     key, _, count = _line(path, lines, 2, "ItemCount").partition(",")
     if key != "ItemCount" or not count.strip().isdigit() or int(count) < 1:
-        raise RecordingError(path, f"line 3: {lines[2]!r} is no ItemCount", "the file is damaged; export it again")
+        raise RecordingError(path, f"line 3: {lines[2]!r} is no ItemCount", _DAMAGED)
     items = [_item(path, k, _line(path, lines, k, "an item")) for k in range(3, 3 + int(count))]
     headers = [cell.strip() for cell in _line(path, lines, 3 + int(count), "the header").split(",")]
     if headers[0] != "Time[ms]" or headers[1:] != items or len(set(items)) < len(items):
-        raise RecordingError(
-            path, f"line {4 + int(count)}: the columns are {', '.join(headers)}; the items are {', '.join(items)}",
-            "the file is damaged; export it again",
-        )  # fmt: skip
+        why = f"line {4 + int(count)}: the columns are {', '.join(headers)}; the items are {', '.join(items)}"
+        raise RecordingError(path, why, _DAMAGED)
     time, values, notes = _rows(path, lines[4 + int(count) :], 5 + int(count), items)
     registers = tuple(_ALIASES.get(item, item) for item in (item.lower().replace(" ", "_") for item in items))
     return _Export(path, profile, name.strip(), registers, time, values, notes)
@@ -144,7 +134,7 @@ def _read(path: Path, text: str) -> _Export:
 
 def _line(path: Path, lines: Sequence[str], index: int, what: str) -> str:
     if index >= len(lines) or not lines[index]:
-        raise RecordingError(path, f"line {index + 1}: {what} is missing", "the file is cut off; export it again")
+        raise RecordingError(path, f"line {index + 1}: {what} is missing", _CUT)
     return lines[index]
 
 
@@ -154,16 +144,11 @@ def _item(path: Path, index: int, line: str) -> str:
     try:
         _, _, scale, offset = rest[0], *(float(number) for number in rest[1:4])
     except (IndexError, ValueError) as failure:
-        raise RecordingError(
-            path, f"line {index + 1}: {line!r} is no item", "the file is damaged; export it again"
-        ) from failure
+        raise RecordingError(path, f"line {index + 1}: {line!r} is no item", _DAMAGED) from failure
     if scale != 1.0 or offset != 0.0:
-        raise RecordingError(
-            path,
-            f"line {index + 1}: {name} was drawn with scale {scale:g} and offset {offset:g}, and no file says whether "
-            "that is in the numbers, too",
-            "set scale 1 and offset 0 in the Wizard's graph and export it again",
-        )
+        drawn = f"line {index + 1}: {name} was drawn with scale {scale:g} and offset {offset:g}"
+        why = f"{drawn}, and no file says whether that is in the numbers, too"
+        raise RecordingError(path, why, "set scale 1 and offset 0 in the Wizard's graph and export it again")
     return name
 
 
@@ -179,9 +164,7 @@ def _rows(
     others = set(range(len(lines))).difference(kept)
     dropped = [f"line {first + k}: {lines[k]!r}" for k in sorted(others) if lines[k]]
     if len(dropped) > len(kept):
-        raise RecordingError(
-            path, f"has {len(dropped)} garbled rows and {len(kept)} good ones", "the file is damaged; export it again"
-        )
+        raise RecordingError(path, f"has {len(dropped)} garbled rows and {len(kept)} good ones", _DAMAGED)
     table = np.array([good[k] for k in kept])
     noun, more = "row" if len(dropped) == 1 else "rows", ", ..." if len(dropped) > 5 else ""
     notes = [f"dropped {len(dropped)} garbled {noun}: {', '.join(dropped[:5])}{more}"] if dropped else []
@@ -237,18 +220,16 @@ def _in_si(export: _Export) -> tuple[dict[str, FloatArray], list[str]]:
         "torque_limit": ("torque_limit", lambda raw: raw / units.full_scale),
     }
     if "present_position" not in export.registers:
-        raise RecordingError(
-            export.path, f"has no Present Position, only {', '.join(export.registers)}", "add it to the Wizard's graph"
-        )
-    found = {
-        meaning[register][0]: np.array(
-            [math.nan if math.isnan(value) else meaning[register][1](value) for value in raw]
-        )
-        for register, raw in zip(export.registers, export.values.T, strict=True)
-        if register in meaning
-    }
-    left = ", ".join(register.replace("_", " ") for register in export.registers if register not in meaning)
-    return found, [f"left out, as a recording has no place for it: {left}"] if left else []
+        why = f"has no Present Position, only {', '.join(export.registers)}"
+        raise RecordingError(export.path, why, "add it to the Wizard's graph")
+    found, others = {}, []
+    for register, raw in zip(export.registers, export.values.T, strict=True):
+        if register in meaning:
+            column, value_of = meaning[register]
+            found[column] = np.array([math.nan if math.isnan(value) else value_of(value) for value in raw])
+        else:
+            others.append(register.replace("_", " "))
+    return found, [f"left out, as a recording has no place for it: {', '.join(others)}"] if others else []
 
 
 def _commands(
@@ -272,9 +253,8 @@ def _commands(
     moves = _moves(time, position)
     if when is None:
         if len(moves) != 1:
-            raise UsageError(
-                f"the export has {len(moves)} motions, so the moment of the goal cannot be estimated", _SAY
-            )
+            why = f"the export has {len(moves)} motions, so the moment of the goal cannot be estimated"
+            raise UsageError(why, _SAY)
         when = moves[0] - _STARTS
         notes.append(
             f"the goal's moment is estimated as {when:.3f} s, {_STARTS * 1e3:.0f} ms before the first motion: it may "

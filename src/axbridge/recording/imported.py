@@ -1,7 +1,4 @@
-"""Columns of somebody else's log into a recording: checked, put in order of time, and described.
-
-Then its parts: cut out, named, and given a kind that other verbs know.
-"""
+"""Columns of somebody else's log into a recording: checked, in order of time; and its parts, cut out and named."""
 
 from __future__ import annotations
 

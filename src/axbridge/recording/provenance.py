@@ -81,10 +81,7 @@ def origin_of(path: Path) -> dict[str, Any]:
 
 
 def revision_of(path: Path) -> dict[str, Any] | None:
-    """Git revision of the folder of a file, and whether anything in that folder differs from it.
-
-    None where git does not keep the file, or is not installed.
-    """
+    """Git revision of a file's folder, and whether anything there differs from it; None where git does not keep it."""
     if not path.is_file():
         return None
     folder = path.resolve().parent
@@ -129,19 +126,17 @@ _Schema = TypeVar("_Schema", bound=BaseModel)
 
 
 class _Said(BaseModel):
-    """A table of which some keys are known; the others may be anything."""
-
-    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)  # keys that nobody reads may be anything
 
 
-class _RecordedJoint(_Said):
+class _Joint(_Said):
     name: str
     joint: str
 
 
-class _RecordedRig(_Said):
+class _Rig(_Said):
     name: str = ""
-    servo: list[_RecordedJoint] = []
+    servo: list[_Joint] = []
 
 
 class _Pendulum(_Said):
@@ -172,7 +167,7 @@ class _Metadata(_Said):
     recorded: str | None = None
     source: str | None = None
     urdf: str | None = None
-    rig: _RecordedRig | None = None
+    rig: _Rig | None = None
     models: dict[str, dict[str, Any]] | None = None
     profiles: dict[str, str] | None = None
     versions: dict[str, str] | None = None

@@ -1,8 +1,7 @@
-"""Recording while a robot runs: the control loop hands samples over and never waits for the disk.
+"""Recording while a robot runs: the control loop hands samples over, a thread of its own writes them.
 
-A thread of its own writes. While it records, the file is not chunked and is flushed at least every 50 ms, so that what
-was there 50 ms before a crash or a power cut of the process can be read; a clean close compresses it. Memory does not
-grow with the recording: what waits to be written is bounded, and closing copies the file piece by piece.
+The file is not chunked, and flushed at least every 50 ms, so that what was there 50 ms before a crash can be read; a
+clean close compresses it, piece by piece.
 """
 
 from __future__ import annotations

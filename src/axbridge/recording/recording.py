@@ -1,8 +1,4 @@
-"""Recordings: what every servo was to do and did, on one clock, whether it was real or simulated.
-
-`axbridge.recording.recorder.Recorder` makes one while a robot runs; `axbridge.recording.stored` opens one, also when it
-was cut off by a crash, and writes one of data that is already there (imports, simulations).
-"""
+"""Recordings: what every servo was to do and did, on one clock, whether it was real or simulated."""
 
 from __future__ import annotations
 
@@ -17,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray, IntArray
+from axbridge.errors import needing
 from axbridge.recording.sample_quality import LAST, SampleFacts, sample_facts
 from axbridge.recording.step_format import Table
-from axbridge.recording.tables import HEADERS, wide_table, with_pandas
+from axbridge.recording.tables import HEADERS, wide_table
 from axbridge.state import SERVO_COLUMNS
 
 SERVO_FIELDS = tuple(name for name in SERVO_COLUMNS if name != "time")
@@ -101,10 +98,9 @@ class Track:
 
 
 def in_order(time: FloatArray, columns: Mapping[str, FloatArray]) -> tuple[FloatArray, dict[str, FloatArray]]:
-    """Put samples into strictly increasing time.
+    """Samples in strictly increasing time: of those of one time, the last known value of each column.
 
-    Of samples of one time the last known value of each column stays, so that a goal given with the second of them is
-    still there; `commanded` is when the goal that stays was first sent.
+    `commanded` is when the goal that stays was first sent.
     """
     if (time[1:] > time[:-1]).all():  # as nearly always: compared, not subtracted, so nothing overflows
         return time, dict(columns)
@@ -268,10 +264,11 @@ class Recording(Mapping[str, Track]):
             UnsupportedOperation: pandas is not installed.
             UsageError: a rate that is not positive.
         """
-        pandas = with_pandas()
+        with needing("pandas", "a DataFrame"):
+            import pandas as pd
         time, columns = wide_table({name: track.known for name, track in self.items()}, rate)
         named = {f"{servo}.{HEADERS[key]}": values for (servo, key), values in columns.items()}
-        return pandas.DataFrame(named, index=pandas.Index(time, name=HEADERS["time"]))
+        return pd.DataFrame(named, index=pd.Index(time, name=HEADERS["time"]))
 
     def spans(self) -> list[tuple[float, float]]:
         """First and last time of every servo that has samples, s."""

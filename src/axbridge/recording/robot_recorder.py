@@ -1,8 +1,7 @@
 """What a robot does, written down step by step by an observer: the one way from a robot into a recording.
 
-A row belongs to a sample. Beside what the servo reported stands the goal that acts from that sample on, and when it was
-sent; so a row is written one step later, or at the end. Times are those that really passed: a step that came late stops
-the robot's clock, but neither the servos nor the recording.
+Beside what a servo reported stands the goal that acts from that sample on, and when it was sent; so a row is written
+one step later. Times are those that really passed: a late step stops the robot's clock, but not the recording's.
 """
 
 from __future__ import annotations
@@ -80,27 +79,15 @@ class RobotRecorder:
         return self._robot.time + self.slipped
 
     def event(self, name: str, /, **data: Any) -> None:
-        """Record that something happens now; `data` must be JSON.
-
-        Raises:
-            RecordingError, TypeError: as `Recorder.event`.
-        """
+        """Record that something happens now; `data` must be JSON. Raises what `Recorder.event` does."""
         self._recorder.event(self.time, name, **data)
 
     def mark(self, name: str, **facts: Any) -> None:
-        """Record that a part, a segment, begins now.
-
-        Raises:
-            RecordingError, TypeError: as `Recorder.event`.
-        """
+        """Record that a part, a segment, begins now. Raises what `Recorder.event` does."""
         self.event("segment", name=name, **facts)
 
     def finish(self) -> None:
-        """Record the last samples and look no more; may be called twice.
-
-        Raises:
-            RecordingError: they cannot be written.
-        """
+        """Record the last samples and look no more; may be called twice. Raises RecordingError."""
         if self._leave is not None:
             self._leave()
             self._leave = None

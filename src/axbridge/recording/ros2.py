@@ -1,15 +1,14 @@
 """A recording as a bag of ROS 2, written without ROS: a folder with an MCAP file of CDR messages and ``metadata.yaml``.
 
-Topics: ``/joint_states`` and ``/joint_commands`` (sensor_msgs/JointState: what the servos did, and their goals), and
-where they are known ``/robot_description`` (the URDF, once, for late subscribers, too), ``/tf`` (where the base
-of a walking robot is) and ``/events`` (each as JSON). The library rosbags writes the file and knows the messages.
+``/joint_states``, ``/joint_commands``, ``/events`` (JSON), and where they are known ``/robot_description`` (once, for
+late subscribers, too) and ``/tf`` (the base of a walking robot).
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from heapq import merge
 from pathlib import Path
@@ -18,7 +17,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 
-from axbridge.errors import RecordingError, UnsupportedOperation, UsageError
+from axbridge.errors import RecordingError, UsageError, needing
 from axbridge.file_reading import printable, reading
 from axbridge.files import make_folder, writing
 from axbridge.recording.recording import Recording
@@ -43,19 +42,14 @@ _NOTHING = np.empty(0)
 
 def check_bag(folder: Path, *, force: bool) -> None:
     """Refuse a folder that no bag can be written to."""
-    try:
+    with needing("rosbags", "writing a bag of ROS 2"):
         import rosbags.rosbag2  # noqa: F401
-    except ImportError as failure:
-        raise UnsupportedOperation(
-            "writing a bag of ROS 2 needs rosbags, which is not installed", "python -m pip install rosbags"
-        ) from failure
     if folder.suffix in _OTHER_FILES:
         raise UsageError(f"{folder}: a bag of ROS 2 is a folder", f"name it {folder.with_suffix('')}")
-    if not folder.exists() and not folder.is_symlink():
-        return
-    if not _is_bag(folder):
+    there = folder.exists() or folder.is_symlink()
+    if there and not _is_bag(folder):
         raise UsageError(f"{folder} is already there, and is no bag", "give another name")
-    if not force:
+    if there and not force:
         raise UsageError(f"{folder} is already there", "give another name, or replace it with --force")
 
 
@@ -86,15 +80,16 @@ def write_ros2(recording: Recording, folder: Path | str, *, force: bool = False)
 
 def _write(folder: Path, recording: Recording) -> dict[str, int]:
     from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
+    from rosbags.typesys import Stores, get_typestore
 
-    store, origin = _store(), log_origin(recording)
+    store, origin = get_typestore(Stores.ROS2_HUMBLE), log_origin(recording)
     writer = Writer(folder, version=_VERSION, storage_plugin=StoragePlugin.MCAP)
     writer.set_compression(CompressionMode.STORAGE, CompressionFormat.ZSTD)
     with writer:
         writer.set_custom_data("recording", printable(recording.path.name))
         channels: dict[str, Any] = {}
         counts: dict[str, int] = {}
-        for time, topic, message in _messages(recording):
+        for time, topic, message in _messages(recording, store.types):
             if topic not in channels:
                 channels[topic] = writer.add_connection(
                     topic, _TYPES[topic], typestore=store, offered_qos_profiles=[_kept()] if topic == ROBOT else []
@@ -102,12 +97,6 @@ def _write(folder: Path, recording: Recording) -> dict[str, int]:
             writer.write(channels[topic], _logged(origin, time), store.serialize_cdr(message, _TYPES[topic]))
             counts[topic] = counts.get(topic, 0) + 1
     return counts
-
-
-def _store() -> Any:
-    from rosbags.typesys import Stores, get_typestore
-
-    return get_typestore(Stores.ROS2_HUMBLE)
 
 
 def _kept() -> Any:
@@ -123,11 +112,11 @@ def _logged(origin: int, time: float) -> int:
     return max(origin + round(time * 1e9), 0)
 
 
-def _messages(recording: Recording) -> Iterator[tuple[float, str, Any]]:
+def _messages(recording: Recording, types: Mapping[str, Any]) -> Iterator[tuple[float, str, Any]]:
     """Messages with their times, s, and topics, in order of time."""
     urdf = str(recording.metadata.get("urdf", ""))
     joints = {servo["name"]: servo["joint"] for servo in recording.metadata.get("rig", {}).get("servo", [])}
-    types, origin = _store().types, log_origin(recording)
+    origin = log_origin(recording)
 
     def header(time: float, frame: str = "") -> Any:
         logged = _logged(origin, time)
@@ -140,14 +129,10 @@ def _messages(recording: Recording) -> Iterator[tuple[float, str, Any]]:
         tables = {key: np.stack([getattr(recording[servo], key) for servo in servos], axis=1) for key in columns}
         known, times = np.isfinite(tables[columns[0]]), recording[servos[0]].time
         for row in np.flatnonzero(known.any(axis=1)):
-            here = {
-                key: table[row, known[row]]
-                for key, table in tables.items()
-                if np.isfinite(table[row, known[row]]).any()
-            }
-            rest = [here.get(key, _NOTHING) for key in ("velocity", "torque")]
-            time = float(times[row])
-            yield time, topic, types[_TYPES[topic]](header(time), names[known[row]].tolist(), here[columns[0]], *rest)
+            here = {key: table[row, known[row]] for key, table in tables.items()}
+            values = [here.get(key, _NOTHING) for key in (columns[0], "velocity", "torque")]
+            time, told = float(times[row]), (value if np.isfinite(value).any() else _NOTHING for value in values)
+            yield time, topic, types[_TYPES[topic]](header(time), names[known[row]].tolist(), *told)
 
     def events() -> Iterator[tuple[float, str, Any]]:
         for event in recording.events:

@@ -1,9 +1,8 @@
 """What a recording's messages are, byte by byte: the table of a step, the timing of a cycle, an event.
 
-All are CDR, ROS 2's encoding, and each channel carries its ``ros2msg`` schema, so that Foxglove, PlotJuggler, rosbags
-and `mcap` read them as they are. ``/step`` holds a `SERVO_ROW` of every servo, one after the other; its schema has a
-field a servo, its channel's metadata the servos' own names. Servos that are not sampled together have ``/step2``, ….
-``/cycle`` holds `CYCLE_FIELDS`, ``/events`` a std_msgs/String with JSON.
+All are CDR, ROS 2's encoding, and each channel carries its ``ros2msg`` schema. ``/step`` holds a `SERVO_ROW` of every
+servo; its schema has a field a servo, its channel's metadata their own names. Servos that are not sampled together have
+``/step2``, …. ``/cycle`` holds `CYCLE_FIELDS`, ``/events`` a std_msgs/String with JSON.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Recordings in MCAP files: written while a robot runs, compressed, and read, however they were cut.
 
-`open_recording` reads one; `write_recording` makes one of what is there. While it is recorded, a file is not chunked:
-what has been flushed can be read after a crash. `compressed` copies it into chunks. A file is read once, some megabytes
-at a time; a chunk that is damaged loses itself alone. Log time is UTC in ns, so that a recording lines up with cameras
-and ROS bags. Metadata is one record, ``axbridge``, whose values are JSON. `axbridge.recording.step_format` says what
-messages are.
+What has been flushed can be read after a crash; a chunk that is damaged loses itself alone. Log time is UTC in ns, so
+that a recording lines up with cameras and ROS bags. Metadata is one record, ``axbridge``, whose values are JSON.
 """
 
 from __future__ import annotations
@@ -40,19 +37,7 @@ from axbridge.recording import step_format
 from axbridge.recording.provenance import FORMAT_KEY, check_number, checked, checked_event
 from axbridge.recording.recording import Event, Recording, StoredTracks, Track
 from axbridge.recording.sample_quality import LAST
-from axbridge.recording.step_format import (
-    CYCLE,
-    CYCLE_FIELDS,
-    CYCLE_ROW,
-    CYCLE_TYPE,
-    EVENT_TYPE,
-    EVENTS,
-    STEP,
-    STEP_TYPE,
-    Table,
-    packed,
-    packed_event,
-)
+from axbridge.recording.step_format import CYCLE, CYCLE_FIELDS, CYCLE_ROW, EVENTS, STEP, Table, packed, packed_event
 from axbridge.state import SERVO_COLUMNS, SERVO_ROW
 
 _DAMAGE = (  # what damaged bytes make of the libraries
@@ -87,19 +72,18 @@ def open_recording(path: Path | str) -> Recording:
     """
     path = Path(path)
     found = _Found(path)
-    tracks = found.tracks
     with reading(partial(RecordingError, path), _OURS):
         with regular(path).open("rb") as stream:
             _read(stream, found)
         if found.metadata is None:
             why = "it was cut off at its start, or another program made it"
             raise RecordingError(path, "holds nothing of axbridge's", why)
-        check_number(path, len(tracks))
+        check_number(path, len(found.tracks))
         metadata = checked(path, found.metadata)
         events = [checked_event(path, event) for event in found.events]
         events += [
             Event(after, "clock jumped back", {"servo": servo, "from": before})
-            for servo, (before, after) in tracks.backwards.items()
+            for servo, (before, after) in found.tracks.backwards.items()
         ]
         cycles = np.concatenate([np.empty(0, CYCLE_ROW), *found.cycles])
         cycles = cycles[np.abs(cycles["time"]) <= LAST]
@@ -107,7 +91,7 @@ def open_recording(path: Path | str) -> Recording:
     known = {name: column for name, column in columns.items() if not np.isnan(column).all()}
     lost = (f"{found.lost} of {found.chunks} parts",) if found.lost else ()
     events.sort(key=lambda event: event.time)
-    return Recording(path, tracks, tuple(events), known, metadata, found.whole and not lost, lost)
+    return Recording(path, found.tracks, tuple(events), known, metadata, found.whole and not lost, lost)
 
 
 def write_recording(
@@ -115,7 +99,7 @@ def write_recording(
 ) -> Recording:
     """Write a whole, compressed file; what was at `path` stays if that fails. Returns it as it lies there.
 
-    Its folder is made. Log times count from when it was recorded (``recorded`` in its metadata, else now).
+    Log times count from when it was recorded (``recorded`` in its metadata, else now).
     """
     path = Path(path)
     check_number(path, len(recording))
@@ -210,13 +194,13 @@ class MessageWriter:
     def _register(self, topic: str, servos: tuple[str, ...]) -> int:
         name, more = topic, {}
         if topic == EVENTS:
-            kind, text = EVENT_TYPE, step_format.EVENT_SCHEMA
+            kind, text = step_format.EVENT_TYPE, step_format.EVENT_SCHEMA
         elif topic == CYCLE:
-            kind, text = CYCLE_TYPE, step_format.definition(CYCLE_FIELDS)
+            kind, text = step_format.CYCLE_TYPE, step_format.definition(CYCLE_FIELDS)
         else:
             others = sum(other == STEP for other, _ in self._channels)
             number = str(others + 1) if others else ""
-            name, kind, text = topic + number, STEP_TYPE + number, step_format.step_schema(servos)
+            name, kind, text = topic + number, step_format.STEP_TYPE + number, step_format.step_schema(servos)
             more = {step_format.SERVOS: json.dumps(servos)}
         schema = self._writer.register_schema(kind, "ros2msg", text.encode())
         self._channels[topic, servos] = int(self._writer.register_channel(name, "cdr", schema, more))

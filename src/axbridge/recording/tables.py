@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from types import ModuleType
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.errors import UnsupportedOperation, UsageError
+from axbridge.errors import UsageError
 
 _COLUMNS = {
     # by field: its header, and the digits behind the point that carry something: a microsecond, and a hundredth or less
@@ -130,15 +129,3 @@ def _with_every_bit(time: FloatArray, values: FloatArray, at: FloatArray, held: 
     bits = np.nan_to_num(held).astype(np.int64)
     np.bitwise_or.at(bits, row[seen], values[seen].astype(np.int64))
     return np.where(np.isnan(held), np.nan, bits)
-
-
-def with_pandas() -> ModuleType:
-    """pandas, which axbridge does not install."""
-    try:
-        import pandas as pd
-    except ImportError as failure:
-        raise UnsupportedOperation(
-            "a DataFrame needs pandas, which is not installed", "python -m pip install pandas"
-        ) from failure
-    found: ModuleType = pd
-    return found
