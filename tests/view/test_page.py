@@ -2,9 +2,7 @@
 
 import json
 import math
-import signal
 import socket
-import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +29,6 @@ from tests.support.page_client import page_client
 from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_comb
 from tests.support.waiting import until
-from tests.support.warm import Warm
 
 pytest.importorskip("websockets")
 
@@ -54,6 +51,20 @@ def real(tmp_path, monkeypatch):
         yield line, robot, page
 
 
+@pytest.fixture
+def page(arm, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with arm.view(port=0, open=False) as page:
+        yield page
+
+
+@pytest.fixture
+def client(page):
+    """One of somebody's own."""
+    with page_client(page) as client:
+        yield client
+
+
 def step_until(robot, true, seconds=20):
     """Step the robot until this is true: pages and their clients live by the wall clock."""
     until = time.monotonic() + seconds
@@ -62,11 +73,10 @@ def step_until(robot, true, seconds=20):
         robot.step()
 
 
-def run(robot, job, most=500):
-    for _ in job:
+def finish(robot, job):
+    for count, _ in enumerate(job):
         robot.step()
-        most -= 1
-        assert most
+        assert count < 500
     robot.step()
 
 
@@ -132,24 +142,24 @@ def test_what_goes_wrong_is_told_and_never_raised_into_the_step(arm):
 def test_a_way_ends_at_the_goal_within_the_limits_and_a_hand_on_the_slider_ends_it(arm):
     actions, servo = Actions(arm), arm["shoulder"]
     actions.limit_speed(0.1)
-    run(arm, actions.way({"shoulder": 0.6}, 0.1))
+    finish(arm, actions.way({"shoulder": 0.6}, 0.1))
     assert arm.time > 1.5 * 0.6 / (0.1 * servo.max_velocity)  # as long as that asks for
     actions.limit_speed(1.0)
-    run(arm, actions.way({"shoulder": 9.0, "stranger": 1.0}, 0.5))
+    finish(arm, actions.way({"shoulder": 9.0, "stranger": 1.0}, 0.5))
     assert servo.target_position == pytest.approx(servo.max_position)
     job = actions.way({"shoulder": 0.0}, 1.0)
     for _ in range(5):
         next(job)
         arm.step()
     actions.move("shoulder", 0.3)
-    run(arm, job)
+    finish(arm, job)
     assert servo.target_position == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize("register", ["goal_position", "torque_limit", "id", "cw_angle_limit", "torque_enable"])
-def test_registers_that_would_go_around_the_limits_of_the_rig_are_not_written(arm, register):
-    with pytest.raises(UsageError, match="is not written here"):
-        Actions(arm).write("shoulder", register, 1)
+def test_registers_that_would_go_around_the_limits_of_the_rig_are_not_written(arm):
+    for register in ("goal_position", "torque_limit", "id", "cw_angle_limit", "torque_enable"):
+        with pytest.raises(UsageError, match="is not written here"):
+            Actions(arm).write("shoulder", register, 1)
     with pytest.raises(UsageError, match="takes 0..254, not 400"):  # the checks of `servo write`
         Actions(arm).write("shoulder", "cw_compliance_margin", 400)
 
@@ -170,30 +180,15 @@ def test_a_joint_is_sent_nowhere_beyond_its_limits_and_to_nothing_that_is_no_num
     assert servo.target_position == servo.max_position
 
 
-@pytest.mark.parametrize(
-    ("register", "harmless", "doubtful"),
-    [
-        ("temperature_limit", 70, 71),
-        ("max_voltage_limit", 140, 141),
-        ("min_voltage_limit", 60, 59),
-        ("shutdown", 36, 4),
-        ("cw_compliance_slope", 254, None),
-    ],
-)
-def test_what_protects_a_servo_less_than_its_factory_thought_good_is_asked_about(arm, register, harmless, doubtful):
-    actions = Actions(arm)
-    assert not actions.doubt("shoulder", register, harmless)
-    if doubtful is not None:
-        assert f"{register} {doubtful} protects the servo less" in actions.doubt("shoulder", register, doubtful)
+def test_what_protects_a_servo_less_than_its_factory_thought_good_is_asked_about(arm):
+    doubt, limits = Actions(arm).doubt, ("temperature_limit", "max_voltage_limit", "min_voltage_limit", "shutdown")
+    assert not doubt("shoulder", "cw_compliance_slope", 254)
+    for register, harmless, doubtful in zip(limits, (70, 140, 60, 36), (71, 141, 59, 4), strict=True):
+        assert not doubt("shoulder", register, harmless)
+        assert f"{register} {doubtful} protects the servo less" in doubt("shoulder", register, doubtful)
 
 
 # ---- a client of somebody's own
-
-
-@pytest.fixture
-def client(page):
-    with page_client(page) as client:
-        yield client
 
 
 def test_nothing_that_a_client_sends_turns_a_real_servo_into_a_wheel(real):
@@ -317,9 +312,7 @@ def test_the_page_says_once_that_all_motors_are_off_and_no_more_when_one_is_on_a
 def test_the_button_works_although_the_program_makes_no_step_and_is_told_again_to_who_did_not_hear_it(real):
     line, robot, page = real
     robot["s1"].torque_on()
-    button = threading.Thread(target=page.all_off)
-    button.start()
-    button.join()
+    page.all_off()
     assert line.tables[1][24] == 0
     for command in (lambda: robot["s1"].set_position(0.0), robot["s1"].torque_on):
         with pytest.raises(RobotStopped, match="stays off"):
@@ -335,13 +328,6 @@ def test_the_button_works_although_the_program_makes_no_step_and_is_told_again_t
 
 
 # ---- who may come in
-
-
-@pytest.fixture
-def page(arm, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with arm.view(port=0, open=False) as page:
-        yield page
 
 
 def refused(request):
@@ -467,9 +453,7 @@ def test_the_page_goes_with_the_robot_and_the_robot_goes_on_without_the_page(pag
 def test_buttons_save_the_pose_of_now_go_back_to_it_and_record_meanwhile(arm, page, client, tmp_path):
     servo = arm["shoulder"]
     servo.set_position(0.5)
-    step_until(
-        arm, lambda: page.picture is not None and page.picture.states["shoulder"].position > 0.4
-    )  # the pose is that of its picture
+    step_until(arm, lambda: page.picture and page.picture.states["shoulder"].position > 0.4)  # whose pose it is
     client.ask("save", name="up")
     step_until(arm, lambda: "saved up in" in client.text and "up" in client.news["poses"])
     client.ask("record", name="../way.mcap")  # in the folder where one started, and nowhere else
@@ -522,7 +506,7 @@ def test_what_happened_stays_on_the_list_with_its_times_however_often_something_
 def test_a_servo_that_has_shut_itself_down_stays_red_when_it_was_away_for_a_moment(real):
     line, robot, page = real
     line.errors[1] = ErrorFlag.OVERLOAD
-    step_until(robot, lambda: page.picture is not None and page.picture.lost == {"s1": "overload"})
+    step_until(robot, lambda: page.picture and page.picture.lost == {"s1": "overload"})
     line.deaf = {1}
     step_until(robot, lambda: page.picture.lost == {"s1": "missing, overload"})
     line.deaf = set()
@@ -544,14 +528,10 @@ def test_the_page_says_when_steps_are_late(tmp_path, monkeypatch):
 
 
 def test_a_standing_humanoid_shows_where_the_floor_pushes_its_feet():
-    with axbridge.open("bioloid") as robot:
-        page = robot.view(port=0, open=False)
+    with axbridge.open("bioloid") as robot, robot.view(port=0, open=False) as page:
         for servo in robot.values():
             servo.torque_on()
-        until = time.monotonic() + 30
-        while robot.time < 2.0 or page.picture.time < robot.time - 1.0:  # pictures come by the wall clock
-            robot.step()
-            assert time.monotonic() < until
+        step_until(robot, lambda: robot.time > 2.0 and page.picture.time > robot.time - 1.0, 30)
         pushed = page.picture.contacts
         assert {one.link for one in pushed} == {"left_ankle_lateral_link", "right_ankle_lateral_link"}
         weight = 9.81 * float(robot.rig.tree().mass.sum())
@@ -560,7 +540,6 @@ def test_a_standing_humanoid_shows_where_the_floor_pushes_its_feet():
         drawn = numbers[7 + 7 * len(robot) :].reshape(-1, 6)  # behind the base and the columns
         strongest = sorted(pushed, key=lambda one: -float(np.linalg.norm(one.force)))
         np.testing.assert_allclose(drawn, [(*one.point, *one.force) for one in strongest], rtol=1e-5)
-        page.close()
 
 
 def test_a_page_that_is_opened_gets_what_was_before_and_a_frame_only_where_something_moves(arm, page):
@@ -578,36 +557,3 @@ def test_a_page_that_is_opened_gets_what_was_before_and_a_frame_only_where_somet
         before, begun = len(client.frames), time.monotonic()
         step_until(arm, lambda: client.hear() or time.monotonic() > begun + 2.0)
         assert 2 <= len(client.frames) - before <= 8  # of 50 that could come
-
-
-# ---- a closed lid
-
-WATCHED = """
-import sys, axbridge
-with axbridge.open(sys.argv[1], backend="real", port=sys.argv[2]) as robot:
-    page = robot.view(port=0, open=False)
-    page.desk.ask("test", lambda: robot["s1"].set_position(0.2))  # in the first step: before that nobody feeds the watch
-    page.run()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs SIGSTOP")
-@pytest.mark.parametrize(("policy", "on"), [("[safety]\nstale_command_ms = 200", 0), ("", 1)])
-def test_a_closed_lid_leaves_the_motors_as_the_rig_says_and_opening_it_switches_none_on(tmp_path, policy, on):
-    rig = write_comb(tmp_path, 1, extra=policy)
-    with (
-        PtyLine((1,)) as line,
-        Warm("-c", WATCHED, rig, line.port, stderr=subprocess.DEVNULL) as viewed,
-    ):
-        try:
-            until(lambda: line.tables[1][24] and len(line.heard) >= 100)
-            viewed.send_signal(signal.SIGSTOP)
-            time.sleep(0.5)  # twice the silence allowed, and a tenth
-            until(lambda: line.tables[1][24] == on)
-            heard = len(line.heard)
-            viewed.send_signal(signal.SIGCONT)
-            until(lambda: len(line.heard) > heard + 50)  # it goes on
-            assert line.tables[1][24] == on
-        finally:
-            viewed.kill()

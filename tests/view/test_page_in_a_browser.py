@@ -20,6 +20,7 @@ from axbridge.recording.provenance import describe
 from tests.support.browser import CHROMIUM, browsing
 from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_comb
+from tests.support.waiting import until as wait_until
 from tests.support.warm import serving
 
 pytest.importorskip("websockets")
@@ -100,13 +101,6 @@ def tab(comb, shared_tab):
     wait_until(lambda: not robot.stopped and not any(table[24] for table in line.tables.values()))
     shared_tab.wait_for(f"{TEXT}.includes('all motors are limp') || {TEXT}.includes('all motors are off')")
     return shared_tab
-
-
-def wait_until(true, seconds=30.0):
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.001)
 
 
 def heard(read):
@@ -213,9 +207,8 @@ def test_all_off_switches_every_motor_off_within_50_ms(comb, tab, press):
 def test_all_off_works_while_the_page_is_too_busy_to_draw_and_what_it_shows_is_old(comb, tab):
     line, robot, page = comb
     switch_on(line, page)
-    tab.run(
-        "window.busy = setInterval(() => { const end = performance.now() + 400; while (performance.now() < end); }, 410)"
-    )
+    busy = "const end = performance.now() + 400; while (performance.now() < end);"
+    tab.run(f"window.busy = setInterval(() => {{ {busy} }}, 410)")
     try:
         tab.key("Escape", "Escape", 27)
         wait_until(lambda: robot.stopped and not any(table[24] for table in line.tables.values()), 5)
@@ -500,35 +493,3 @@ def test_a_link_opens_a_moment_with_the_figures_of_the_recording_and_it_plays_fr
     tab.wait_for(f"axbridge.held !== {before}")  # it plays
     assert page.stat().st_size < 200_000
     tab.call("Page.close")
-
-
-@pytest.mark.slow
-def test_eighteen_servos_at_50_steps_a_second_are_shown_while_both_cores_are_busy(opened, desk):
-    burn = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
-    try:
-        with (
-            axbridge.open("bioloid", realtime=True) as robot,
-            robot.view(port=0, open=False) as page,
-            stepping(robot),
-        ):
-            tab = opened(page.url)
-            tab.call("Emulation.setDeviceMetricsOverride", width=1024, height=768, deviceScaleFactor=1, mobile=False)
-            tab.wait_for("window.axbridge?.body?.drawn && axbridge.source.times.length > 3", 60)
-            before = robot.time
-            wait_until(lambda: robot.time > before + 3.0, 60)
-            tab.wait_for(f"window.axbridge?.source.times.at(-1) > {before + 2.0}", 30)
-            for servo in robot.values():
-                page.desk.ask(None, servo.torque_on)
-            wait_until(lambda: all(servo.torque_enabled for servo in robot.values()))
-            begun = time.monotonic()
-            tab.key(" ", "Space", 32)
-            wait_until(lambda: robot.stopped, 10)
-            assert time.monotonic() - begun < 3.0
-            assert tab.run("document.querySelectorAll('#servos tbody tr').length") == 18
-            fits = "[...document.querySelectorAll('#servos tbody tr')].at(-1).getBoundingClientRect().bottom"
-            assert tab.run(fits) <= tab.run("document.getElementById('servos').getBoundingClientRect().bottom")
-            tab.call("Page.close")
-    finally:
-        for one in burn:
-            one.kill()
-            one.wait()
