@@ -57,10 +57,7 @@ def answers_reads(bus: Bus, id: int) -> bool:
 
 
 def read_start(bus: Bus, id: int, length: int, address: int = 0) -> bytes | None:
-    """The first `length` bytes of a servo's table; None when it answers PING and no READ: status return level 0.
-
-    That is said only after some rests, in which late replies pass.
-    """
+    """The first bytes of a servo's table; None when it answers PING and no READ, also after rests."""
     for look in range(_LOOKS):
         if look:
             bus.clock.sleep_until(bus.clock.now() + _REST)
@@ -140,8 +137,7 @@ def _unsure(id: int, name: str, value: int) -> BusTimeout:
 def write_blindly(bus: Bus, id: int, profile: FirmwareProfile, name: str, value: int) -> None:
     """Send one register to a servo that answers PING alone; of the write nothing is verified."""
     register = _writable(profile, name, value)
-    data = register.encode(value)
-    bus.write(id, register.address, data, answered=False)
+    bus.write(id, register.address, register.encode(value), answered=False)
     bus.ping(id)  # it has heard all that was sent before this
 
 

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from axbridge.bus.base import Reply
 from axbridge.bus.commission import read_register
 from axbridge.bus.cycle import Cycle, CycleServo
-from axbridge.bus.handshake import (
-    Expected,
-    Finding,
-    inspect,
-    measure_latency,
-    name_of,
-    profile_for,
-)
+from axbridge.bus.handshake import Expected, Finding, inspect, measure_latency, name_of, profile_for
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import BAUDS, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
@@ -268,10 +262,5 @@ def grouped(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
 
 def ranges(ids: Sequence[int]) -> str:
     """Ids in ascending order, as in ``1-18, 20``."""
-    ends: list[list[int]] = []
-    for id_ in ids:
-        if ends and ends[-1][1] == id_ - 1:
-            ends[-1][1] = id_
-        else:
-            ends.append([id_, id_])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ends)
+    runs = [[id_ for _, id_ in run] for _, run in groupby(enumerate(ids), lambda one: one[1] - one[0])]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -28,19 +28,12 @@ START = FeetechAddress.ID + 1  # bytes that tell the families with packets of Pr
 
 @dataclass(frozen=True)
 class Expected:
-    """A servo that should be there.
+    """A servo that should be there."""
 
-    Attributes:
-        name: What a person calls it.
-        id: Its number on the line.
-        profile: What it is.
-        registers: Those that the rig writes when it is opened; None where there is no rig.
-    """
-
-    name: str
+    name: str  # what a person calls it
     id: int
     profile: FirmwareProfile
-    registers: Mapping[str, int] | None = None
+    registers: Mapping[str, int] | None = None  # those that the rig writes when it is opened; None: there is no rig
 
     @property
     def protocol(self) -> Protocol:
@@ -66,23 +59,14 @@ class ExpectedBus:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong, and what repairs it.
-
-    Attributes:
-        subject: Servo or port.
-        id: Bus id of the servo; None when it is about the port.
-        problem: What is wrong.
-        fix: The command or action that repairs it.
-        fatal: Whether a robot must not start with it.
-        kind: Sorts findings in programs: missing, model, firmware, collision, return_delay, status_level, …
-    """
+    """Something that is wrong with a servo or a port, and what repairs it."""
 
     subject: str
     problem: str
-    fix: str
-    fatal: bool
-    kind: str
-    id: int | None = None
+    fix: str  # command or action
+    fatal: bool  # a robot must not start with it
+    kind: str  # for programs: missing, model, firmware, collision, return_delay, status_level, …
+    id: int | None = None  # of the servo; None: it is about the port
 
 
 def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[Finding]:
@@ -192,10 +176,9 @@ def _collision(servo: Expected, where: str) -> Finding:
 
 
 def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> float:
-    """Set the bus's time-out from what the adapter and the host really need; returns it, s.
+    """Set the bus's time-out from what adapter and host need; returns it, s. The bus adds the slowest return delay.
 
-    It is three times the 95th percentile, and at least 3 ms. It is at most what the kind of adapter suggests, or twice
-    the slowest reply where that is more. The bus adds the slowest return delay.
+    Three times the 95th percentile, at least 3 ms, at most what the adapter suggests or twice the slowest reply.
     """
     overhead = []
     for turn in range(rounds):

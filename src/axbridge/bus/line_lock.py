@@ -1,9 +1,7 @@
 """Whose turn it is on a line: a lock that a signal handler can ask, and that calls it back when the line is free.
 
-A signal handler runs in the middle of whatever the main thread does. When that is a transaction, talking on the same
-line would break it, and waiting for it would wait for ever. So the handler leaves a call for the transaction's end.
-
-A program that ends must not be overtaken by its own threads. So a line can be reserved: then one thread alone writes.
+A handler runs in the middle of whatever the main thread does: it can neither talk on the line nor wait for it. A line
+can be reserved, so that a program that ends is not overtaken by its own threads: then one thread alone writes.
 """
 
 from __future__ import annotations
@@ -20,15 +18,12 @@ _LOOK = 0.05  # s between two looks of a thread that waits until it may write
 class Turn:
     """Wrap each transaction in ``with turn, turn.lock:``.
 
-    Two context managers, because the lock's own is one step for the interpreter: no exception from a signal handler can
-    come between its `release` and its record of it.
-
-    Attributes:
-        lock: Held by the thread whose turn it is; may be taken several times by the same thread.
+    Two, because the lock's own is one step for the interpreter: no exception from a signal handler can come between its
+    `release` and its record of it.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = threading.RLock()  # of the thread whose turn it is
         self._free = threading.Condition(self.lock)
         self._calls: list[Callable[[], None]] = []
         self._only: int | None = None  # the thread that alone may write

@@ -12,9 +12,10 @@ import select
 import socket
 import textwrap
 import time
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import serial
 from dynamixel_sdk import PortHandler
@@ -24,6 +25,7 @@ from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.errors import PortError
 from axbridge.files import fill_streams
 
+_T = TypeVar("_T")
 REPLY_DELAY = 0.0012  # s: return delay 254 at 3.16 µs a unit, and an interrupt that holds the reply up
 OLDEST_SDK = (4, 0, 5)
 _WRITE_PATIENCE = 0.5  # s: a port that takes no byte for so long is lost
@@ -46,15 +48,7 @@ def check_sdk(port: str) -> None:
 
 
 class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
-    """An open port.
-
-    Args:
-        name: Device path or pyserial URL.
-        baud: Bits per second; any rate the driver can make, not only the SDK's list.
-
-    Attributes:
-        fd: File descriptor, for a process that must outlive this one, too; None when the port has none.
-        poller: A `select.poll` that watches it for bytes.
+    """An open port: a device path or pyserial URL, at any rate that the driver can make, not only at the SDK's.
 
     Raises:
         PortError: no such port, no serial line, no permission, in use, or dynamixel-sdk unusable.
@@ -67,8 +61,8 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         self.low_latency = False
         self.latency = self.adapter.latency
         self._behind: frozenset[str] = frozenset()
-        self.fd: int | None = None
-        self.poller: Any = None
+        self.fd: int | None = None  # for a process that must outlive this one, too; None: the port has none
+        self.poller: Any = None  # a `select.poll` that watches it for bytes
         self.ser: Any = None
         self.baudrate = baud
         self.setupPort(baud)
@@ -78,7 +72,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
     def send(self, frame: bytes) -> None:
         """Hand `frame` to the driver; never flushes what was sent before."""
         if self.fd is None:
-            self._send_slowly(frame)
+            self._slowly(lambda port: port.write(frame))
             return
         sent = 0
         while sent < len(frame):
@@ -93,7 +87,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
     def receive(self, deadline: float) -> bytes:
         """Wait for bytes until `deadline` (`time.monotonic`); return what there is, or nothing when it passed."""
         if self.fd is None:
-            return self._receive_slowly(deadline)
+            return self._slowly(lambda port: _read_by(port, deadline))
         left = deadline - time.monotonic()
         try:
             if not self._ready(max(left, 0.0)):
@@ -142,22 +136,13 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
                 connection.close()
             self.ser = None
 
-    def _send_slowly(self, frame: bytes) -> None:
+    def _slowly(self, use: Callable[[Any], _T]) -> _T:
+        """Let pyserial do what needs a descriptor elsewhere."""
         if self.ser is None:
             raise PortError(self.port_name, "the port is closed")
         try:
-            self.ser.write(frame)
-        except (OSError, serial.SerialException) as failure:
-            raise self._lost(failure) from failure
-
-    def _receive_slowly(self, deadline: float) -> bytes:
-        if self.ser is None:
-            raise PortError(self.port_name, "the port is closed")
-        try:
-            self.ser.timeout = max(deadline - time.monotonic(), 0)
-            first = self.ser.read(1)
-            return bytes(first + self.ser.read(self.ser.in_waiting)) if first else b""
-        except (OSError, serial.SerialException) as failure:
+            return use(self.ser)
+        except OSError as failure:
             raise self._lost(failure) from failure
 
     def _lost(self, why: OSError | str) -> PortError:
@@ -200,7 +185,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
             if self.port_name.startswith("socket://"):
                 with socket.socket(fileno=os.dup(self.fd)) as line:
                     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # each frame at once
-        with contextlib.suppress(OSError, serial.SerialException):
+        with contextlib.suppress(OSError):
             self.ser.reset_input_buffer()
         return True
 
@@ -217,6 +202,12 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         return True
 
     closePort = close  # noqa: N815
+
+
+def _read_by(port: Any, deadline: float) -> bytes:
+    port.timeout = max(deadline - time.monotonic(), 0)
+    first = port.read(1)
+    return bytes(first + port.read(port.in_waiting)) if first else b""
 
 
 def _in_use(port: str) -> tuple[str, str]:

@@ -1,8 +1,6 @@
 """What is behind the name of a port: which kind of adapter, what that means for time-outs, and whether it is the same.
 
-Names go to other devices, and a lost port is opened again by its name. The next USB adapter gets the first free
-``/dev/ttyUSB``, the next pseudo-terminal the first free number. What was a virtual bus may then be another robot, or
-somebody's terminal. There is no I/O on the port itself here.
+There is no I/O on the port itself here.
 """
 
 from __future__ import annotations
@@ -30,28 +28,19 @@ _START_TIME = 19  # field of /proc/PID/stat behind the name of the program
 
 @dataclass(frozen=True)
 class Adapter:
-    """Facts about a port.
-
-    Attributes:
-        port: Device path or URL.
-        kind: ``ftdi`` (USB2Dynamixel, U2D2), ``cdc`` (USB2AX and other ttyACM), ``pty`` (virtual bus), ``uart``,
-            ``remote`` (a pyserial URL), or ``unknown``.
-        latency_timer: Milliseconds an FTDI chip collects bytes before it hands them over; None: no such timer.
-        latency_file: Where that timer can be set; None likewise.
-    """
+    """Facts about a port, a device path or URL."""
 
     port: str
-    kind: Kind
-    latency_timer: int | None = None
-    latency_file: Path | None = None
+    kind: Kind  # ftdi: USB2Dynamixel, U2D2; cdc: USB2AX and other ttyACM; pty: a virtual bus; remote: a pyserial URL
+    latency_timer: int | None = None  # ms for which an FTDI chip collects bytes; None: no such timer
+    latency_file: Path | None = None  # where that can be set
 
     @property
     def latency(self) -> float:
         """Time to allow for the way through adapter and host, s, before any measurement."""
         if self.kind == "remote":
             return _REMOTE_MARGIN
-        timer = self.latency_timer if self.latency_timer is not None else 0
-        return timer * 1e-3 + _LOCAL_MARGIN
+        return (self.latency_timer or 0) * 1e-3 + _LOCAL_MARGIN
 
 
 def is_remote(port: str) -> bool:
@@ -90,15 +79,12 @@ def connected() -> list[str]:
 def find_port() -> str:
     """The port meant by ``auto``: the only USB serial adapter there is, or the only one of a kind known for servos."""
     found = connected()
-    if len(found) == 1:
-        return found[0]
     if not found:
-        raise PortError(
-            "auto",
-            "no USB serial adapter is connected",
-            "plug the adapter in, name the port with --port, or start a virtual bus with `axbridge serve RIG`",
-        )
-    raise PortError("auto", f"several adapters are connected: {', '.join(found)}", "choose one with --port")
+        hint = "plug the adapter in, name the port with --port, or start a virtual bus with `axbridge serve RIG`"
+        raise PortError("auto", "no USB serial adapter is connected", hint)
+    if len(found) > 1:
+        raise PortError("auto", f"several adapters are connected: {', '.join(found)}", "choose one with --port")
+    return found[0]
 
 
 def lock_of(link: Path) -> Path:
@@ -119,13 +105,10 @@ def line_behind(name: str) -> frozenset[str]:
         if not path.is_symlink():
             break
         kept = _is_kept(path)
-        if kept is not None:
-            if not kept:
-                raise PortError(
-                    name,
-                    "this link was left by an `axbridge serve` that has ended",
-                    f"start it again, or remove what is left: rm {path}",
-                )
+        if kept is False:
+            problem = "this link was left by an `axbridge serve` that has ended"
+            raise PortError(name, problem, f"start it again, or remove what is left: rm {path}")
+        if kept:
             return frozenset({f"link {path.absolute()}"})
         path = Path(os.path.normpath(path.parent / path.readlink()))
     if path.parent == Path("/dev/pts"):

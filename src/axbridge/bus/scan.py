@@ -28,20 +28,12 @@ _ANSWER = 6  # bytes
 
 @dataclass(frozen=True)
 class FoundServo:
-    """A servo that answered.
-
-    Attributes:
-        id: Bus id.
-        model: Model number; None when its answers were damaged (two servos with one id?), or it answers no READ.
-        firmware: Firmware version; None likewise.
-        mute: Whether it answers PING and no READ: status return level 0.
-        protocol: Version of the protocol it speaks.
-    """
+    """A servo that answered."""
 
     id: int
-    model: int | None
+    model: int | None  # None: its answers were damaged (two servos with one id?), or it answers no READ
     firmware: int | None
-    mute: bool = False
+    mute: bool = False  # it answers PING and no READ: status return level 0
     protocol: Version = 1
 
 
@@ -146,11 +138,9 @@ def _identify(bus: SerialBus, id: int) -> FoundServo:
     except PortError:
         raise
     except BusError:
-        return FoundServo(id, None, None)
-    if data is None:
-        return FoundServo(id, None, None, mute=True)
-    if len(data) < START:
-        return FoundServo(id, None, None)
+        data = b""
+    if data is None or len(data) < START:
+        return FoundServo(id, None, None, mute=data is None)
     protocol, model, firmware = who(id, data)
     bus.speak(id, protocol)
     return FoundServo(id, model, firmware, protocol=protocol.name)

@@ -17,19 +17,12 @@ _KEPT_CYCLES = 2000
 
 @dataclass
 class ServoStats:
-    """Counters of one id since the bus was opened.
+    """Counters of one id since the bus was opened."""
 
-    Attributes:
-        asked: Instruction packets that wanted an answer.
-        timeouts: Answers that did not come in time.
-        corrupt: Answers that came damaged.
-        late: Answers that came after their time, or once more, and were thrown away.
-    """
-
-    asked: int = 0
-    timeouts: int = 0
-    corrupt: int = 0
-    late: int = 0
+    asked: int = 0  # instruction packets that wanted an answer
+    timeouts: int = 0  # answers that did not come in time
+    corrupt: int = 0  # answers that came damaged
+    late: int = 0  # answers that came after their time, or once more, and were thrown away
 
     @property
     def loss(self) -> float:
@@ -39,15 +32,10 @@ class ServoStats:
 
 @dataclass
 class LineStats:
-    """Counters of a bus.
+    """Counters of a bus."""
 
-    Attributes:
-        servos: Per id.
-        junk: Bytes that belonged to no packet.
-    """
-
-    servos: dict[int, ServoStats] = field(default_factory=dict)
-    junk: int = 0
+    servos: dict[int, ServoStats] = field(default_factory=dict)  # by id
+    junk: int = 0  # bytes that belonged to no packet
     unasked = False  # no counter: whether a whole reply has ever come that nobody waited for
 
     def of(self, id: int) -> ServoStats:

@@ -1,7 +1,6 @@
 """Bus Watchdogs: servos that have one stop by themselves when no packet has come for a while.
 
-By the manual its torque stays on: in a position mode it holds where it stopped, in the others its motor gets nothing.
-It then refuses goals until 0 is written to the register. An AX-12 has nothing of the kind.
+By the manual torque stays on: they hold, or their motors get nothing, and take no goals until 0 is written to it.
 """
 
 from __future__ import annotations
@@ -16,21 +15,12 @@ _OFF, _EXPIRED = b"\0", b"\xff"
 
 
 class Watchdogs:
-    """Those of the servos of one bus.
-
-    Args:
-        bus: Where they are.
-
-    Attributes:
-        wanted: Whether servos that get goals are to be armed.
-        armed: Ids of those that are, as far as is known.
-        touched: Ids of those that may be.
-    """
+    """Those of the servos of one bus."""
 
     def __init__(self, bus: Bus) -> None:
-        self.wanted = False
-        self.armed: frozenset[int] = frozenset()
-        self.touched: frozenset[int] = frozenset()
+        self.wanted = False  # whether servos that get goals are to be armed
+        self.armed: frozenset[int] = frozenset()  # ids, as far as is known
+        self.touched: frozenset[int] = frozenset()  # ids of those that may be
         self._bus = bus
         self._reset: set[int] = set()  # found off although they were armed
         self._spoken_at = 0.0

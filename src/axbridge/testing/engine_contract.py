@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from axbridge.config.model import ControllerParams, FrictionParams, MotorParams, ServoModel
-from axbridge.config.urdf import JointFacts
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import SimulationDiverged, UsageError
 from axbridge.rotations import LinkPose
 from axbridge.servo.columns import Command, Mode, Passive, State
 from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Engine, Scene
+from axbridge.sim.engines.ideal_joints import IdealJoint
 from axbridge.testing.promises import kept
 
 _G = 9.81
@@ -55,20 +56,16 @@ class _Workshop:
         return closing(self._make(Scene(urdf, time_step=_STEP, **scene)))
 
 
-class _CheckMotor:
-    """An ideal joint that a check commands."""
+class _CheckMotor(IdealJoint):
+    """An ideal joint on the shaft that a check commands, by a speed and a most torque."""
 
-    def __init__(self, joint: str, speed: float, limit: float, stiffness: float = 0.0, damping: float = 0.0) -> None:
-        self.joint, self.row, self.stiffness, self.damping = joint, (speed, limit), stiffness, damping
-        self.user_torque = 0.0
-        self.stops, self.kinematic = (-math.inf, math.inf), False
-        self.position = self.speed = self.torque = self.time = 0.0
+    def __init__(self, *row: float, **config: Any) -> None:
+        super().__init__(ServoConfig(name="motor", joint="shaft", drive="ideal", **config))
+        self._row = row[0], row[1]
 
-    def attach(self, facts: JointFacts, *, weightless: bool) -> None:
-        self.stops, self.kinematic = (facts.low, facts.high), weightless
-
-    def sense(self, position: float, speed: float, torque: float, time: float) -> None:
-        self.position, self.speed, self.torque, self.time = position, speed, torque, time
+    @property
+    def row(self) -> tuple[float, float]:
+        return self._row
 
 
 def _link(name: str, mass: float, inertia: float, drop: float = 0.0, box: float = 0.0) -> str:
@@ -329,7 +326,7 @@ def _the_floor_carries_what_stands_on_it_by_weight_and_friction(shop: _Workshop)
 
 
 def _ideal_motors_hold_speeds_and_springs_pull_or_are_refused(shop: _Workshop) -> None:
-    fast = _CheckMotor("shaft", 2.0, 1.0)
+    fast = _CheckMotor(2.0, 1.0)
     try:
         made = shop.build(*_ARM, ideal=[fast])
     except UsageError:
@@ -340,11 +337,11 @@ def _ideal_motors_hold_speeds_and_springs_pull_or_are_refused(shop: _Workshop) -
         _near(fast.speed, 2.0, 1e-3, "the speed of the motor")
         _near(fast.position, 0.5, 0.02, "its angle")
         _near(fast.torque, _WEIGHT * math.sin(fast.position), 0.05 * _WEIGHT, "its torque")
-    weak = _CheckMotor("shaft", 2.0, 0.01)
+    weak = _CheckMotor(2.0, 0.01)
     with shop.build(*_ARM, ideal=[weak], gravity=_NOTHING) as engine:
         _ahead(engine, 0.1)
         _near(weak.speed, 0.1 * 0.01 / _ABOUT_SHAFT, 0.02, "the speed of a motor at its limit")
-    spring = _CheckMotor("shaft", 0.0, 0.0, stiffness=0.5, damping=0.05)
+    spring = _CheckMotor(0.0, 0.0, spring_constant=0.5, damping_constant=0.05)
     with shop.build(*_ARM, ideal=[spring], start={"shaft": 1.0}, gravity=_NOTHING) as engine:
         _ahead(engine, 3.0)
         _near(spring.position, 0.0, 1e-3, "the angle that a damped spring comes to")

@@ -10,15 +10,9 @@ from axbridge.errors import AxBridgeError
 
 
 def kept(module: Mapping[str, Any], takes: tuple[str, ...], run: Callable[[Callable[..., None]], None]) -> list[str]:
-    """The names of the promises, when all are kept.
+    """The names of the promises, all kept: functions of a module that take these arguments, each named after it.
 
-    Args:
-        module: Its functions that take these arguments are promises, in their order, each named after it.
-        takes: Names of the arguments.
-        run: Makes what is checked, and calls a promise with it.
-
-    Raises:
-        AssertionError: one was broken; the message is its name and what was seen.
+    `run` makes what is checked, and calls a promise with it. An AssertionError says which one was broken.
     """
     names = []
     for check in [one for one in module.values() if inspect.isfunction(one)]:

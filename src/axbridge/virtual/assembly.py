@@ -19,10 +19,7 @@ _PENDULUM_STEP = 1 / 240  # s
 
 
 def build_bank(rig: Rig, *, seed: int = 0, ideal: Iterable[IdealJoint] | None = None) -> ServoBank:
-    """The bank of a rig's Dynamixels in its world; `ideal` are the joints that have none.
-
-    Without a world every Dynamixel swings a pendulum of its own.
-    """
+    """The bank of a rig's Dynamixels in its world; `ideal` are the joints that have none."""
     names = [bus.name for bus in rig.buses]
     configs = rig.dynamixels
     regulated = [config.name for config in configs if config.supply_voltage is not None]
@@ -80,14 +77,12 @@ def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: Sequence[ServoConfig], 
 
 
 def _engine(rig: Rig, configs: Sequence[ServoConfig], ideal: list[IdealJoint]) -> Engine:
-    if rig.world is None and not ideal:
-        from axbridge.sim.engines.pendulums import Pendulums
-
-        return Pendulums(
-            [config.joint for config in configs],
-            time_step=_PENDULUM_STEP,
-            start=[config.position for config in configs],
-        )
-    if rig.world is None:
+    """That of its world; without one every Dynamixel swings a pendulum of its own."""
+    if rig.world is not None:
+        return build_engine(rig.world.engine, Scene.of(rig, ideal))
+    if ideal:
         raise RigError(rig.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
-    return build_engine(rig.world.engine, Scene.of(rig, ideal))
+    from axbridge.sim.engines.pendulums import Pendulums
+
+    start = [config.position for config in configs]
+    return Pendulums([config.joint for config in configs], time_step=_PENDULUM_STEP, start=start)

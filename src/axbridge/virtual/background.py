@@ -15,10 +15,7 @@ _PATIENCE = 10.0  # s to wait for the server to end before it is killed
 
 @contextmanager
 def serving(rig: str | Path, *options: str) -> Iterator[str]:
-    """Run ``axbridge serve RIG OPTIONS``; yield the port (of the first bus) once clients may connect.
-
-    What the server warns of at its end goes to standard error.
-    """
+    """Run ``axbridge serve RIG OPTIONS``; yield the port (of the first bus). Its warnings go to standard error."""
     command = [sys.executable, "-m", "axbridge", "serve", str(rig), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         try:
@@ -26,9 +23,8 @@ def serving(rig: str | Path, *options: str) -> Iterator[str]:
             line = server.stdout.readline()
             if not line.startswith("ready: "):
                 _, said = server.communicate()
-                raise PortError(
-                    "virtual bus", (said or line).strip() or "ended before it was ready", "run " + " ".join(command[1:])
-                )
+                problem = (said or line).strip() or "ended before it was ready"
+                raise PortError("virtual bus", problem, "run " + " ".join(command[1:]))
             yield line.split()[1]
         finally:
             server.terminate()

@@ -1,8 +1,7 @@
 """Faults of lines, adapters, supplies and servos, one entry each in one table: its words, what it does, how it heals.
 
 ``drop=0.01,late=0.01:40ms,echo,brownout@2s,overload:3@4s``: shares of packets, switches, and events with their time
-after the spec was set. The same seed gives the same mishaps. A new fault is an entry of `FAULTS`; the table in
-docs/virtual-bus.md is made of it (`table`).
+after the spec was set. The same seed gives the same mishaps. A new fault is an entry of `FAULTS`.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ Act = Callable[[Scene, Fault], None]
 class FaultKind:
     """What one word of a spec means."""
 
-    form: Literal["rate", "switch", "event"]  # a share of packets; on or off; at a time, perhaps for a while
     example: str  # the word in a spec
     says: str  # what happens, for the docs
     start: Act  # begins it; also a rate or switch that is turned off (its share is 0)
     end: Act  # heals an event; a fault without an id means every servo
+    form: Literal["rate", "switch", "event"] = "event"  # a share of packets; on or off; at a time, perhaps for a while
     of_servo: bool = False  # an event that needs an id
     lasts: bool = False  # an event whose length, or a rate whose delay, may be given
     usually: float | None = None  # how long it lasts when no length is given, s; None = for good
@@ -78,7 +77,7 @@ def _set_share(scene: Scene, fault: Fault) -> None:
 
 
 def _rate(example: str, says: str, *, lasts: bool = False) -> FaultKind:
-    return FaultKind("rate", example, says, _set_share, _set_share, lasts=lasts)
+    return FaultKind(example, says, _set_share, _set_share, "rate", lasts=lasts)
 
 
 def _set_deaf(scene: Scene, fault: Fault) -> None:
@@ -86,14 +85,12 @@ def _set_deaf(scene: Scene, fault: Fault) -> None:
         servo.burns_all = fault.share > 0
 
 
-def _unplug(scene: Scene, fault: Fault) -> None:
-    for line in scene.lines:
-        line.unplug()
+def _each_line(act: Callable[[Line], None]) -> Act:
+    def strike(scene: Scene, fault: Fault) -> None:
+        for line in scene.lines:
+            act(line)
 
-
-def _plug(scene: Scene, fault: Fault) -> None:
-    for line in scene.lines:
-        line.plug()
+    return strike
 
 
 def _brown_out(scene: Scene, fault: Fault) -> None:
@@ -109,8 +106,6 @@ def _struck(scene: Scene, fault: Fault) -> Iterator[VirtualServo]:
 
 
 def _each(act: Callable[[VirtualServo, float], None]) -> Act:
-    """Do this to each servo that is struck, at this time."""
-
     def strike(scene: Scene, fault: Fault) -> None:
         for servo in _struck(scene, fault):
             act(servo, scene.now())
@@ -129,6 +124,7 @@ def _remove_twins(scene: Scene, fault: Fault) -> None:
             line.remove(twin)
 
 
+_PLUG = _each_line(Line.plug)
 FAULTS: Mapping[str, FaultKind] = {
     "drop": _rate("drop=0.01", "packets are lost"),
     "corrupt": _rate("corrupt=0.01", "one bit is turned over"),
@@ -136,60 +132,37 @@ FAULTS: Mapping[str, FaultKind] = {
     "noise": _rate("noise=0.01", "one to three junk bytes come first"),
     "late": _rate("late=0.01:40ms", "the adapter delivers a reply late", lasts=True),
     "duplicate": _rate("duplicate=0.01", "the adapter delivers a reply twice"),
-    "echo": FaultKind("switch", "echo", "the adapter returns what the host sends", _set_share, _set_share),
+    "echo": FaultKind("echo", "the adapter returns what the host sends", _set_share, _set_share, "switch"),
     "deaf": FaultKind(
+        "deaf", "servos burn EEPROM bytes that keep their value, too, and hear nothing meanwhile", _set_deaf, _set_deaf,
         "switch",
-        "deaf",
-        "servos burn EEPROM bytes that keep their value, too, and hear nothing meanwhile",
-        _set_deaf,
-        _set_deaf,
     ),
     "unplug": FaultKind(
-        "event", "unplug:2s@5s", "the adapter is pulled; without a time it stays so", _unplug, _plug, lasts=True
+        "unplug:2s@5s", "the adapter is pulled; without a time it stays so", _each_line(Line.unplug), _PLUG, lasts=True
     ),
-    "replug": FaultKind("event", "replug@7s", "the adapter comes back under the same link", _plug, _nothing),
+    "replug": FaultKind("replug@7s", "the adapter comes back under the same link", _PLUG, _nothing),
     "brownout": FaultKind(
-        "event",
-        "brownout:1s@2s",
-        "the supply drops to 4 V, for 0.2 s without a time: servos reset",
-        _brown_out,
-        _restore_supply,
-        lasts=True,
-        usually=0.2,
+        "brownout:1s@2s", "the supply drops to 4 V, for 0.2 s without a time: servos reset", _brown_out,
+        _restore_supply, lasts=True, usually=0.2,
     ),
-    "dead": FaultKind(
-        "event", "dead:3@4s", "servo 3 dies", _each(VirtualServo.die), _each(VirtualServo.revive), of_servo=True
-    ),
+    "dead": FaultKind("dead:3@4s", "servo 3 dies", _each(VirtualServo.die), _each(VirtualServo.revive), of_servo=True),
     "overload": FaultKind(
-        "event",
         "overload:3@4s",
         "servo 3 shuts down by overload, until its torque limit is written again; of Protocol 2.0, until a reboot",
-        _each(VirtualServo.overload),
-        _nothing,
-        of_servo=True,
+        _each(VirtualServo.overload), _nothing, of_servo=True,
     ),
     "overheat": FaultKind(
-        "event",
-        "overheat:3:10s",
-        "servo 3 reads 10 °C above its limit",
-        _each(VirtualServo.overheat),
-        _each(VirtualServo.cool),
-        of_servo=True,
-        lasts=True,
+        "overheat:3:10s", "servo 3 reads 10 °C above its limit", _each(VirtualServo.overheat), _each(VirtualServo.cool),
+        of_servo=True, lasts=True,
     ),
     "stuck": FaultKind(
-        "event",
-        "stuck:3:1s",
-        "servo 3's position reading stands still",
-        _each(VirtualServo.stick),
-        _each(VirtualServo.unstick),
-        of_servo=True,
-        lasts=True,
+        "stuck:3:1s", "servo 3's position reading stands still", _each(VirtualServo.stick), _each(VirtualServo.unstick),
+        of_servo=True, lasts=True,
     ),
     "collision": FaultKind(
-        "event", "collision:3", "a second servo with id 3 is on the bus", _add_twin, _remove_twins, of_servo=True
+        "collision:3", "a second servo with id 3 is on the bus", _add_twin, _remove_twins, of_servo=True
     ),
-}
+}  # fmt: skip
 
 
 def table() -> str:

@@ -25,19 +25,11 @@ def _invert_bit(data: bytes, dice: random.Random) -> bytes:
     return data[:place] + bytes((data[place] ^ 1 << dice.randrange(8),)) + data[place + 1 :]
 
 
-def _cut(data: bytes, dice: random.Random) -> bytes:
-    return data[: dice.randrange(len(data))]
-
-
-def _add_junk(data: bytes, dice: random.Random) -> bytes:
-    return dice.randbytes(dice.randint(1, 3)) + data
-
-
 DAMAGE: Mapping[str, Callable[[bytes, random.Random], bytes]] = {  # they strike a packet in this order
     "drop": lambda _data, _dice: b"",
     "corrupt": _invert_bit,
-    "truncate": _cut,
-    "noise": _add_junk,
+    "truncate": lambda data, dice: data[: dice.randrange(len(data))],
+    "noise": lambda data, dice: dice.randbytes(dice.randint(1, 3)) + data,
 }
 
 

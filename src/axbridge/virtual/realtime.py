@@ -23,11 +23,10 @@ def wake_on_time() -> None:
 
 
 class Awake:
-    """Keeps the machine's idle cores from sleeping, between `hold` and `release`; does nothing without the right to.
+    """Keeps idle cores from sleeping, between `hold` and `release`; does nothing without the right to.
 
-    A core that sleeps takes some 40 µs to wake, in a virtual machine and on a laptop alike; a packet on a
-    pseudo-terminal wakes three of them, which makes a 240 µs transaction half as long again. (Linux: PM quality of
-    service, for root and for users who may write to `/dev/cpu_dma_latency`.)
+    A core takes some 40 µs to wake, and a packet on a pseudo-terminal wakes three: a 240 µs transaction is half as long
+    again. (Linux: PM quality of service, for root and who may write to `/dev/cpu_dma_latency`.)
     """
 
     def __init__(self) -> None:

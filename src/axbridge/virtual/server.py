@@ -80,11 +80,7 @@ def serve(
     ready: Callable[[], None],
     console: Console | None = None,
 ) -> Lateness:
-    """Serve until `stopping()`; it is asked at least every 20 ms.
-
-    The world's time becomes wall time from now on. `ready` is called once clients may connect to the channels, by bus
-    name. A person may set faults at the console meanwhile.
-    """
+    """Serve in wall time until `stopping()`, asked every 20 ms; `ready` is called once clients may connect."""
     wake_on_time()
     gc.collect()
     gc.freeze()  # what exists now stays: a collection of all of it takes tens of milliseconds
