@@ -1,13 +1,11 @@
-"""Experiments: drive a servo through a motion and record everything, the same on real servos and in simulation.
-
-`axbridge.record` opens a robot, does one of them, and everything is in a file.
-"""
+"""Experiments: drive a servo through a motion and record everything, the same on real servos and in simulation."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -101,8 +99,8 @@ class Driven:
             return
         self.let_go()
         self._run.log.event("cooling", temperature=self.servo.state.temperature)
-        until = self._run.time + PATIENCE
-        while self.servo.state.temperature > COOL and self._run.time < until:
+        until = self._run.log.time + PATIENCE
+        while self.servo.state.temperature > COOL and self._run.log.time < until:
             self._run.step(500.0)
             self._run.progress(f"cooling, {self.servo.state.temperature:.0f} °C", 0.0)
 
@@ -116,11 +114,6 @@ class ExperimentRun:
         self.robot, self.log, self.tick_ms, self.progress = robot, log, tick_ms, progress
         self.servos = {name: Driven(self, name) for name in names}
 
-    @property
-    def time(self) -> float:
-        """Time that has really passed, s."""
-        return self.log.time
-
     def approach(self, places: Mapping[str, float]) -> None:
         """Go softly to where servos begin, rad by name, without recording it: a limp servo may be anywhere."""
         ways = {name: place - self.robot[name].state.position for name, place in places.items()}
@@ -128,11 +121,8 @@ class ExperimentRun:
             return
         self.progress("going to the start", 0.0)
         duration = max(minimum_jerk.gentle(way, self.robot[name].max_velocity) for name, way in ways.items())
-        self.log.paused = True
-        try:
+        with self._unrecorded():
             there = self.robot.goto(places, duration)
-        finally:
-            self.log.paused = False
         if not there:
             self.step(self.tick_ms)  # ends the experiment where that is why
         for name in places:
@@ -141,13 +131,12 @@ class ExperimentRun:
     def segment(self, name: str, duration: float, motion: Callable[[float], None] | None = None, **facts: Any) -> None:
         """Run for `duration` s, calling `motion(t)` before each step where one is given; record every period."""
         self.mark(name, **facts)
-        began, half = self.time, self.tick_ms * 0.5e-3
+        began, half = self.log.time, self.tick_ms * 0.5e-3
         while True:
-            passed = self.time - began
             if motion is not None:
-                motion(passed)
+                motion(self.log.time - began)
             self.advance()
-            passed = self.time - began
+            passed = self.log.time - began
             self.progress(name, min(1.0, passed / duration) if duration > 0 else 1.0)
             if passed >= duration - half:
                 return
@@ -158,17 +147,21 @@ class ExperimentRun:
             facts = {"servo": next(iter(self.servos)), **facts}
         self.log.mark(name, **facts)
 
-    def advance(self) -> None:
-        """One control period."""
-        if self.robot.step(self.tick_ms) == -1:
+    def advance(self, ms: float | None = None) -> None:
+        """One control period, or so many ms."""
+        if self.robot.step(ms or self.tick_ms) == -1:
             raise ExperimentEnded
 
     def step(self, ms: float) -> None:
         """Let time pass without recording it."""
+        with self._unrecorded():
+            self.advance(ms)
+
+    @contextmanager
+    def _unrecorded(self) -> Iterator[None]:
         self.log.paused = True
         try:
-            if self.robot.step(ms) == -1:
-                raise ExperimentEnded
+            yield
         finally:
             self.log.paused = False
 
@@ -179,34 +172,18 @@ def unseen(_what: str, _share: float) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """What may be chosen about an experiment; each takes what it needs. Angles in rad, times in s.
+    """What may be chosen about an experiment; each takes what it needs. Angles in rad, times in s."""
 
-    Attributes:
-        angles: Of steps, falls, lifts and stalls; none = the experiment's own: 90°, of falls 45, 90 and 135°.
-        amplitude: Of periodic motions, around 0 rad; None = 60°, or less where the servo's limits leave less.
-        speed: Limit of the approach in steps, rad/s; 0 = none.
-        period: Of a sine.
-        low: Lowest frequency of a chirp, Hz.
-        high: Highest.
-        duration: Of a periodic motion, or of each part of the others.
-        slope: Compliance slope register of both directions for steps; 0 = as it is.
-        duties: Of wheel mode and stall, 0..1.
-        source: Recording whose commands `replay` repeats.
-
-    Raises:
-        UsageError: a number that cannot be.
-    """
-
-    angles: tuple[float, ...] = ()
-    amplitude: float | None = None
-    speed: float = 0.0
-    period: float = 4.0
-    low: float = 0.1
+    angles: tuple[float, ...] = ()  # of steps, falls, lifts and stalls; none = its own: 90°, of falls 45, 90 and 135°
+    amplitude: float | None = None  # of periodic motions; None = 60°, or less where the servo's limits leave less
+    speed: float = 0.0  # limit of the approach in steps, rad/s; 0 = none
+    period: float = 4.0  # of a sine
+    low: float = 0.1  # frequencies of a chirp, Hz
     high: float = 3.0
-    duration: float = 1.5
-    slope: int = 0
-    duties: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
-    source: Recording | None = None
+    duration: float = 1.5  # of a periodic motion, or of each part of the others
+    slope: int = 0  # compliance slope register of both directions for steps; 0 = as it is
+    duties: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)  # of wheel mode and stall, 0..1
+    source: Recording | None = None  # whose commands `replay` repeats
 
     def __post_init__(self) -> None:
         if not all(0 < value < math.inf for value in (self.duration, self.period, self.low, self.high)):
@@ -466,8 +443,8 @@ def _replay(run: ExperimentRun, tracks: Mapping[str, Track], options: Options) -
     parts = deque(_parts(options.source, {track.name: name for name, track in tracks.items()}))
     if not parts or parts[0].start > start + half:
         parts.appendleft(Segment("replay", start, end, {"kind": "replay"}))
-    offset = run.time - start
-    while (now := run.time - offset) < end - half:
+    offset = run.log.time - start
+    while (now := run.log.time - offset) < end - half:
         while parts and parts[0].start <= now + half:
             part = parts.popleft()
             run.mark(part.name, **part.data)
@@ -628,7 +605,9 @@ def recorded(
     progress: Progress = unseen,
 ) -> Conducted:
     """Check, then record one experiment; what came of it. Arguments and errors as of `record`."""
-    period = period_of(rig, tick_ms)
+    if tick_ms is not None and not 0 < tick_ms < math.inf:
+        raise UsageError("tick, duration, period and frequencies must be positive", "correct the option")
+    period = rig.robot.basic_time_step_ms if tick_ms is None else tick_ms
     with open_robot(rig, backend, port=port, seed=seed) as robot:
         check(experiment, robot, servo, options)
         _check_tick(robot, period)
@@ -637,13 +616,6 @@ def recorded(
             done = conduct(experiment, robot, servo, recorder, options, tick_ms=period, progress=progress)
             recorder.event(robot.time + done.slipped, "bus statistics", **robot.bus_statistics)
     return done
-
-
-def period_of(rig: Rig, tick_ms: float | None) -> float:
-    """The control period, ms: by default the rig's."""
-    if tick_ms is not None and not 0 < tick_ms < math.inf:
-        raise UsageError("tick, duration, period and frequencies must be positive", "correct the option")
-    return rig.robot.basic_time_step_ms if tick_ms is None else tick_ms
 
 
 def _check_tick(robot: Robot, tick: float) -> None:

@@ -1,10 +1,6 @@
-"""Poses and moves as data: what people teach, file, change and share.
+"""Poses and moves as data: what people teach, file, change and share. Angles are rad, times s.
 
-A pose is an angle by joint. A move is pages of key poses with times; most moves have one page, a RoboPlus set has many,
-which say where to go on (`next`), where to end when somebody asks for the end (`exit`), and how often they repeat.
-Joints are called by the names of the rig's servos. Angles are rad, times s.
-
-On disk a move is JSON; `schema` is its JSON schema.
+A move is pages of key poses with times; most moves have one page, a RoboPlus set has many. On disk it is JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +9,7 @@ import json
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -39,10 +35,7 @@ _SCHEMA = "see `axbridge move schema`"
 MOST = 1_000_000  # poses of a page: five hours at 20 ms
 
 
-# ---- the way between key poses
-#
-# What a joint does between the times at which its position is given.
-# Four laws; all but ``ramps`` stay in the range between two neighbouring knots.
+# ---- the way between key poses: four laws; all but ``ramps`` stay in the range between two neighbouring knots
 #
 # * ``linear``: a straight line, as Webots plays motions and as dense samples want it.
 # * ``minimum-jerk``: every knot is a rest, and the way between two of them the smoothest.
@@ -57,14 +50,9 @@ Law = Literal["linear", "minimum-jerk", "cubic", "ramps"]
 
 
 class JointPath:
-    """One joint's way through its knots.
+    """One joint's way through its knots: their times, s, rising, and positions, rad, (n,) each.
 
-    Args:
-        law: How it goes from knot to knot.
-        times: Of the knots, (n,), s, rising.
-        positions: There, (n,), rad.
-        ramps: ``ramps`` alone: how long the speed changes in each interval, (n - 1,) or one for all, s; at most half of
-            the interval.
+    With ``ramps`` the speed changes so long in each interval, (n - 1,) or one for all, s; at most half of the interval.
     """
 
     def __init__(
@@ -164,59 +152,34 @@ def _slopes(times: FloatArray, positions: FloatArray) -> FloatArray:
 
 
 class Key(TomlTable):
-    """A key pose and the way to it.
+    """A key pose and the way to it."""
 
-    Attributes:
-        positions: rad by joint; a joint that is absent goes on to the next pose that names it.
-        time: What the way from the key before takes, s.
-        pause: What the robot waits here, s.
-        name: For people.
-    """
-
+    # by joint, as the rig's servos are called; one that is absent goes on to the next pose that names it
     positions: dict[str, Annotated[float, Field(ge=-FARTHEST, le=FARTHEST)]] = Field(min_length=1)
-    time: float = Field(ge=0, le=LONGEST)
-    pause: float = Field(default=0.0, ge=0, le=LONGEST)
-    name: str = ""
+    time: float = Field(ge=0, le=LONGEST)  # what the way from the key before takes
+    pause: float = Field(default=0.0, ge=0, le=LONGEST)  # what the robot waits here
+    name: str = ""  # for people
 
 
 class Page(TomlTable):
-    """Key poses in their order, and how they are played.
-
-    Attributes:
-        keys: The poses.
-        name: For people.
-        interpolation: The way between two keys, see above.
-        rate: Times and pauses are divided by it.
-        repeat: How often the page is played before `next`.
-        next: Page that follows; None = the end.
-        exit: Page that follows when somebody asks for the end, then that page's own exit; None = the end.
-        speed: Highest speed, rad/s, by joint; a joint that is absent may do what its servo can.
-        torque: Highest torque, N·m, by joint; likewise.
-        slope: Compliance slope register by joint; absent = left as it is.
-        inertia: Where the interpolation is ``ramps``: how long a joint speeds up and slows down, in 1/128 s.
-    """
+    """Key poses in their order, and how they are played."""
 
     keys: tuple[Key, ...] = ()
-    name: str = ""
+    name: str = ""  # for people
     interpolation: Law = "minimum-jerk"
-    rate: float = Field(default=1.0, ge=1e-6, le=1e6)
-    repeat: int = Field(default=1, ge=1, le=1_000_000)
-    next: str | None = None
-    exit: str | None = None
-    speed: dict[str, float] = {}
-    torque: dict[str, float] = {}
-    slope: dict[str, int] = {}
-    inertia: int = Field(default=32, ge=0)
+    rate: float = Field(default=1.0, ge=1e-6, le=1e6)  # times and pauses are divided by it
+    repeat: int = Field(default=1, ge=1, le=1_000_000)  # how often the page is played before `next`
+    next: str | None = None  # page that follows; None = the end
+    exit: str | None = None  # page that follows when somebody asks for the end, then that page's own exit
+    speed: dict[str, float] = {}  # highest speed, rad/s, by joint; one that is absent may do what its servo can
+    torque: dict[str, float] = {}  # highest torque, N·m, by joint; likewise
+    slope: dict[str, int] = {}  # compliance slope register by joint; absent = left as it is
+    inertia: int = Field(default=32, ge=0)  # of ``ramps``: how long a joint speeds up and slows down, in 1/128 s
 
     @model_validator(mode="after")
     def _check_settings(self) -> Page:
-        settings: tuple[tuple[str, Mapping[str, float], float, float], ...] = (
-            ("speed", self.speed, 1e-6, math.inf),
-            ("torque", self.torque, 0.0, math.inf),
-            ("slope", self.slope, 1, 254),
-        )
-        for kind, values, low, high in settings:
-            for joint, value in values.items():
+        for kind, low, high in (("speed", 1e-6, math.inf), ("torque", 0.0, math.inf), ("slope", 1, 254)):
+            for joint, value in getattr(self, kind).items():
                 if not low <= value <= high:
                     hint = "write 1 to 254" if kind == "slope" else "write a positive number"
                     raise Misfit(f"{kind}.{joint}", f"{value} is no {kind}", hint)
@@ -239,17 +202,11 @@ class Page(TomlTable):
 
 
 class Move(TomlTable):
-    """Pages, and where to start.
-
-    Attributes:
-        format: Of the file.
-        start: Page played first.
-        pages: By name; RoboPlus' names are the numbers 1 to 255.
-    """
+    """Pages, and where to start."""
 
     format: Literal["axbridge-move-1"] = "axbridge-move-1"
     start: str = "1"
-    pages: dict[str, Page] = Field(min_length=1)
+    pages: dict[str, Page] = Field(min_length=1)  # by name; RoboPlus' names are the numbers 1 to 255
 
     def __repr__(self) -> str:
         return f"<Move of {len(self.pages)} pages, from {self.start!r}: {self.duration:.2f} s>"
@@ -427,23 +384,14 @@ class Move(TomlTable):
                 not named keep their angles.
         """
 
-        def partner(joint: str) -> str:
-            return signs.get(joint, (joint, 1.0))[0]
+        def partner(joint: str) -> tuple[str, float]:
+            return signs.get(joint, (joint, 1.0))
 
-        def turn(page: Page) -> Page:
-            keys = tuple(
-                key.model_copy(
-                    update={"positions": {partner(j): signs.get(j, (j, 1.0))[1] * a for j, a in key.positions.items()}}
-                )
-                for key in page.keys
-            )
-            settings = {
-                field: {partner(joint): value for joint, value in getattr(page, field).items()}
-                for field in ("speed", "torque", "slope")
-            }
-            return page.model_copy(update={"keys": keys, **settings})
+        def mirror(key: Key) -> Key:
+            sides = ((*partner(joint), angle) for joint, angle in key.positions.items())
+            return key.model_copy(update={"positions": {joint: sign * angle for joint, sign, angle in sides}})
 
-        return self._with_pages(turn)
+        return self._with_pages(lambda page: _with_keys(page, map(mirror, page.keys), lambda joint: partner(joint)[0]))
 
     def reversed(self) -> Move:
         """Backwards, as one page. The way to the first pose takes as long as the way to the first pose did.
@@ -540,8 +488,13 @@ def _restricted(page: Page, joints: Collection[str]) -> Page:
             waited = 0.0
         else:
             waited += key.time + key.pause
+    return _with_keys(page, keys, lambda joint: joint if joint in joints else "")
+
+
+def _with_keys(page: Page, keys: Iterable[Key], renamed: Callable[[str], str]) -> Page:
+    """Other keys, and what the page sets for joints by their new names; an empty one leaves it out."""
     settings = {
-        field: {joint: value for joint, value in getattr(page, field).items() if joint in joints}
+        field: {renamed(joint): value for joint, value in getattr(page, field).items() if renamed(joint)}
         for field in ("speed", "torque", "slope")
     }
     return page.model_copy(update={"keys": tuple(keys), **settings})

@@ -24,23 +24,14 @@ _SLOPES = ("cw_compliance_slope", "ccw_compliance_slope")
 
 @dataclass(frozen=True)
 class Played:
-    """How it went.
+    """How it went; times in s, angles in rad."""
 
-    Attributes:
-        seconds: From the first pose to the end, s.
-        asked: What the move says for that, s; less where joints had to be spared.
-        start_error: How far the worst joint was from the first pose when the move went on from there, rad.
-        worst_error: Largest distance of a joint from its goal of the same moment under way, rad: it lags.
-        stopped: Whether somebody asked for the end before it.
-        exit: The page it ended with then; None = none.
-    """
-
-    seconds: float
-    asked: float
-    start_error: float
-    worst_error: float
-    stopped: bool
-    exit: str | None
+    seconds: float  # from the first pose to the end
+    asked: float  # what the move says for that; less where joints had to be spared
+    start_error: float  # how far the worst joint was from the first pose when the move went on from there
+    worst_error: float  # largest distance of a joint from its goal of the same moment under way: it lags
+    stopped: bool  # whether somebody asked for the end before it
+    exit: str | None  # the page it ended with then
 
 
 def play(
@@ -57,10 +48,10 @@ def play(
     """Play a move; the motors are on when it ends, at the last pose.
 
     Speed limits of the move's joints become their servos' own. The robot first goes slowly from where it is to the
-    first pose. A simulated robot that stands free and is limp is
-    held up meanwhile, as by a hand. Joints that are not in the move hold where they are. Ways for which a joint is too
-    slow take longer. When `stop` says so, the page under way is played to its end, then its exit page, then that page's
-    exit page, and so on; where the page under way has none, the robot stops at once.
+    first pose. A simulated robot that stands free and is limp is held up meanwhile, as by a hand. Joints that are not
+    in the move hold where they are. Ways for which a joint is too slow take longer. When `stop` says so, the page under
+    way is played to its end, then its exit page, then that page's, and so on; where it has none, the robot stops at
+    once.
 
     Args:
         robot: With servos that are called as the move's joints.
@@ -140,8 +131,9 @@ class _Player:
         try:
             self._ease(path, held=free)
             error = self._settle(path.first)
-            if free:
-                self._rest(_STAND)
+            until = robot.time + (_STAND if free else 0.0)
+            while robot.time < until - 1e-9:
+                self._step()
             begun, self._worst = robot.time, 0.0
             left = self._pages_from(path, loop=loop)
             stopped = left is not None
@@ -234,11 +226,6 @@ class _Player:
         while self._error(pose) > _NEAR and self._robot.time < until:
             self._step()
         return self._error(pose)
-
-    def _rest(self, seconds: float) -> None:
-        until = self._robot.time + seconds
-        while self._robot.time < until - 1e-9:
-            self._step()
 
     def _step(self) -> None:
         if self._robot.step() == -1:

@@ -1,8 +1,4 @@
-"""Teaching by hand: chosen joints soft, the rest holding, what the hand does taken down as a move.
-
-A move is taken down in samples of one control period each; rest before and after is cut off, the counts' steps are
-smoothed. Or pose by pose, as RoboPlus and pypot users know it.
-"""
+"""Teaching by hand: chosen joints soft, the rest holding, what the hand does taken down as a move, or pose by pose."""
 
 from __future__ import annotations
 
@@ -29,21 +25,13 @@ _DIGITS = 4  # of an angle in rad: 0.006°
 
 @dataclass(frozen=True)
 class Taught:
-    """A move taken down, and what was done to it.
+    """A move taken down, and what was done to it; times in s, angles in rad."""
 
-    Attributes:
-        move: One page of samples.
-        trimmed: Rest that was cut off, s.
-        smoothed: Largest change of an angle by smoothing, rad.
-        smoothed_rms: The same, root of the mean square of all samples.
-        clipped: How far the hand went beyond a joint's limits, rad, by joint; cut off there.
-    """
-
-    move: Move
-    trimmed: float
-    smoothed: float
-    smoothed_rms: float
-    clipped: Mapping[str, float]
+    move: Move  # one page of samples
+    trimmed: float  # rest that was cut off
+    smoothed: float  # largest change of an angle by smoothing
+    smoothed_rms: float  # the same, root of the mean square of all samples
+    clipped: Mapping[str, float]  # how far the hand went beyond a joint's limits, by joint; cut off there
 
 
 def chosen(robot: Robot, joints: Collection[str] | None) -> tuple[str, ...]:
@@ -99,12 +87,7 @@ def take_pose(robot: Robot, joints: Sequence[str], time: float = 1.0, name: str 
 
 
 class Taking:
-    """Takes down where a hand leads some joints; what was taken until a failure can still be made a move.
-
-    Args:
-        robot: With these joints soft, see `soft`.
-        joints: What to take down.
-    """
+    """Takes down where a hand leads some soft joints; what was taken until a failure can still be made a move."""
 
     def __init__(self, robot: Robot, joints: Sequence[str]) -> None:
         self._robot = robot
@@ -142,11 +125,7 @@ def worked_up(robot: Robot, taken: Mapping[str, Sequence[tuple[float, float]]], 
     if last - first < 2 * period:
         raise UsageError("nothing was taken down", "move a joint between the two keys")
     clock = np.arange(first, last + 1e-9, period)
-    columns = []
-    for samples in taken.values():
-        times, angles = np.array(samples).T
-        columns.append(np.interp(clock, times, angles))
-    raw = np.array(columns).T
+    raw = np.array([np.interp(clock, *np.array(samples).T) for samples in taken.values()]).T
     begin, end = _moving(raw, round(_MARGIN / period))
     raw = raw[begin:end]
     even = _smooth(raw, width / period) if width else raw

@@ -1,15 +1,13 @@
 """Walking: a gait on a robot, on any backend, watched, measured and recorded.
 
 The robot gets up slowly: torque rises while the joints go to the first pose of the walk. A simulated robot is held up
-meanwhile, as by a hand, and put on its feet; a real one is for you to hold.Then it walks, as the gait says, without
-looking at anything but faults, and at its lean where the gait's feedback is on. The simulation knows where the robot
-is; on a real one no servo can tell.
+meanwhile, as by a hand, and put on its feet; a real one is for you to hold.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
@@ -27,7 +25,6 @@ from axbridge.robot.simulation import Simulation, hold_up
 from axbridge.robot.watch import Watch
 from axbridge.rotations import Vector, roll_pitch_yaw, turned
 from axbridge.sim.body.kinematics import inside, soles_of
-from axbridge.sim.engine import Contact
 from axbridge.state import ServoState, StepReport
 
 _STANDS = 0.5  # N: pressed with less, a foot carries nothing
@@ -50,15 +47,12 @@ class Soles:
 
         That is below 0 outside, and NaN where a foot is no box. None while no foot stands.
         """
-        pressed: dict[str, list[Contact]] = {link: [] for link in self._corners}
-        for contact in self._engine.contacts():
-            if contact.link in pressed:
-                pressed[contact.link].append(contact)
-        push = {link: sum(contact.force[2] for contact in there) for link, there in pressed.items()}
+        contacts = self._engine.contacts()
+        push = {link: sum(one.force[2] for one in contacts if one.link == link) for link in self._corners}
         standing = [link for link, force in push.items() if force > _STANDS]
         if not standing:
             return None
-        there = [contact for link in standing for contact in pressed[link]]
+        there = [contact for link in standing for contact in contacts if contact.link == link]
         weight = np.array([contact.force[2] for contact in there])
         points = np.array([contact.point[:2] for contact in there])
         x, y = (weight @ points / weight.sum()).tolist()
@@ -82,18 +76,14 @@ class Soles:
     def _outline(self, link: str) -> FloatArray:
         """Corners of a sole on the floor, (n, 2), m."""
         foot = self._engine.motion(link)
-        corners: FloatArray = np.array([turned(corner, foot.turned)[:2] for corner in self._corners[link]])
-        corners += foot.place[:2]
-        return corners
+        return np.array([np.add(turned(corner, foot.turned), foot.place)[:2] for corner in self._corners[link]])
 
 
 # ---- feedback
 #
-# A little feedback for a walk, by what an IMU feels: the hips take back some of the torso's lean and wrong heading.
-#
-# Both legs get the same against a lean, so that the feet keep their places to each other. The rate counts, too: what
-# leans and goes on leaning is met early, because servos take a while to follow. Against a wrong heading each foot is
-# set down a little turned, and the torso follows.
+# By what an IMU feels the hips take back some of the torso's lean and wrong heading. Both legs get the same against a
+# lean, so that the feet keep their places to each other. The rate counts, too: what leans and goes on leaning is met
+# early, because servos take a while to follow. Against a wrong heading each foot is set down a little turned.
 
 _AHEAD = 0.1  # s for which a rate is taken to go on
 _MOST = 0.15  # rad: more is no lean of a walk but a fall
@@ -104,17 +94,13 @@ _AIM = 0.3  # m ahead, where the robot heads for on its planned line
 def against(lean: ImuSample, share: float) -> dict[str, float]:
     """What to add to the hips' goals, rad, by joint."""
     (roll, pitch, _), (rolling, pitching, _) = lean.roll_pitch_yaw, lean.rates
-    ahead = -_bounded(share * (pitch + _AHEAD * pitching))
-    across = _bounded(share * (roll + _AHEAD * rolling))
-    return {
-        f"{side}_{joint}": turn
-        for side in ("left", "right")
-        for joint, turn in (("hip_swing", ahead), ("hip_lateral", across))
-    }
+    ahead = -_bounded(share * (pitch + _AHEAD * pitching), _MOST)
+    across = _bounded(share * (roll + _AHEAD * rolling), _MOST)
+    return {"left_hip_swing": ahead, "left_hip_lateral": across, "right_hip_swing": ahead, "right_hip_lateral": across}
 
 
-def _bounded(angle: float) -> float:
-    return max(-_MOST, min(_MOST, angle))
+def _bounded(angle: float, most: float) -> float:
+    return max(-most, min(most, angle))
 
 
 class Steering:
@@ -159,7 +145,7 @@ class Steering:
         if gait.step_length:
             aside = math.cos(planned.turn) * self._off[1] - math.sin(planned.turn) * self._off[0]
             error += math.copysign(1.0, gait.step_length) * math.atan(aside / _AIM)
-        return max(-_MOST_TURNED, min(_MOST_TURNED, gait.feedback * error))
+        return _bounded(gait.feedback * error, _MOST_TURNED)
 
 
 _RISE = 1.5  # s in which torque rises and the joints reach the first pose
@@ -174,28 +160,16 @@ _TIPPED = math.radians(45)
 
 @dataclass(frozen=True)
 class WalkOutcome:
-    """How a walk went; None where nobody can tell (a real robot does not know where it is).
+    """How a walk went; None where nobody can tell (a real robot does not know where it is)."""
 
-    Attributes:
-        planned: How far the gait leads, m.
-        seconds: From the first step to the last, or to the fall, s.
-        energy: Electrical energy of all servos meanwhile, J: in a simulation what their motors drew, else by the motor
-            models, once a step.
-        distance: Forward from the first step on, m.
-        sideways: To the left, m.
-        turned: To the left, rad.
-        tilt: Largest roll or pitch, rad.
-        fell: Whether it tipped over.
-    """
-
-    planned: float
-    seconds: float
-    energy: float
-    distance: float | None = None
-    sideways: float | None = None
-    turned: float | None = None
-    tilt: float | None = None
-    fell: bool | None = None
+    planned: float  # how far the gait leads, m
+    seconds: float  # from the first step to the last, or to the fall
+    energy: float  # J, of all servos: in a simulation what their motors drew, else by the motor models, once a step
+    distance: float | None = None  # forward from the first step on, m
+    sideways: float | None = None  # to the left, m
+    turned: float | None = None  # to the left, rad
+    tilt: float | None = None  # largest roll or pitch, rad
+    fell: bool | None = None  # whether it tipped over
 
     @property
     def speed(self) -> float | None:
@@ -384,20 +358,20 @@ class _Walker:
     def _where(self) -> dict[str, float]:
         """The way of the base, the zero-moment point and what the IMU says, as fields of a cycle."""
         found: dict[str, float] = {}
+
+        def add(name: str, parts: str, values: Sequence[float]) -> None:
+            found.update(zip((f"{name}_{part}" for part in parts.split()), values, strict=True))
+
         if (felt := self._robot.imu) is not None:
-            names = *(f"imu_{angle}" for angle in ("roll", "pitch", "yaw")), *(f"imu_rate_{axis}" for axis in "xyz")
-            names += tuple(f"imu_acceleration_{axis}" for axis in "xyz")
-            found |= dict(zip(names, (*felt.roll_pitch_yaw, *felt.rates, *felt.acceleration), strict=True))
-        base = self._base()
-        if base is not None:
-            names = "base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw"
-            found |= dict(zip(names, (*base[0], *base[1]), strict=True))
+            add("imu", "roll pitch yaw", felt.roll_pitch_yaw)
+            add("imu_rate", "x y z", felt.rates)
+            add("imu_acceleration", "x y z", felt.acceleration)
+        if (base := self._base()) is not None:
+            add("base", "x y z roll pitch yaw", (*base[0], *base[1]))
         if self._soles is not None:
-            x, y = self._soles.planned(self._path, self._moment)
-            found |= {"planned_zmp_x": x, "planned_zmp_y": y}
-            support = self._soles.support()
-            if support is not None:
-                found |= dict(zip(("zmp_x", "zmp_y", "zmp_margin"), support, strict=True))
+            add("planned_zmp", "x y", self._soles.planned(self._path, self._moment))
+            if (support := self._soles.support()) is not None:
+                add("zmp", "x y margin", support)
         return found
 
 
