@@ -53,10 +53,7 @@ class ErrorFlag(_Bits):
 
 
 class StatusError(int):
-    """The error byte of a Protocol 2.0 status packet: a number, and whether Hardware Error Status has something to say.
-
-    Source: e-manual, "Protocol 2.0", Error.
-    """
+    """The error byte of a Protocol 2.0 status packet (e-manual, "Protocol 2.0", Error)."""
 
     RESULT, INSTRUCTION, CRC, RANGE, LENGTH, LIMIT, ACCESS = range(1, 8)
     _WORDS = (

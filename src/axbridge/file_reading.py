@@ -22,11 +22,7 @@ _LONGEST = 200  # characters of a foreign error's text that are shown
 
 @contextmanager
 def reading(error: Callable[[str, str], AxBridgeError], hint: str) -> Iterator[None]:
-    """Turn whatever a block raises about the content of a file into one error.
-
-    A reader names the mistakes that people make itself. What is left are files that are damaged or hostile: nested a
-    thousand times, with numbers of a thousand digits. The libraries raise what they please about these.
-    """
+    """Turn whatever libraries raise about the content of a damaged or hostile file into one error."""
     try:
         yield
     except (AxBridgeError, Warning, NameError, AttributeError, ImportError, AssertionError):

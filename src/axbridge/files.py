@@ -21,10 +21,7 @@ else:
 
 
 def fill_streams() -> None:
-    """Make standard input, output and error empty files where they are closed.
-
-    Else the next file that is opened, a serial port, gets the number of one, and a child process takes its own for it.
-    """
+    """Open closed standard streams as empty files; else a serial port would get the number of one of them."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     while nowhere <= 2:
         nowhere = os.dup(nowhere)
@@ -43,10 +40,7 @@ def writing(path: Path | str) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path | str) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not.
-
-    Its folder is made. What is no regular file (``/dev/stdout``, a pipe) cannot be replaced: it is written to directly.
-    """
+    """A temporary path that takes the place of `path` when the block ends well; what is no file is written directly."""
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(21, "is a folder; give the name of a file", str(target))
@@ -81,10 +75,7 @@ def make_folder(path: Path | str) -> None:
 
 
 def claim(path: Path | str, opened: IO[bytes] | None = None) -> int:
-    """Take a file or a folder for the caller, until the descriptor that is returned is given to `release`.
-
-    -1 where the system knows no such locks. Windows needs none for a file: nobody can replace one that is open.
-    """
+    """Take a file or a folder until the descriptor is given to `release`; -1 where the system knows no such locks."""
     if not _LOCKS:
         return -1
     descriptor = os.open(path, os.O_RDONLY) if opened is None else os.dup(opened.fileno())

@@ -1,8 +1,4 @@
-"""Whether this process may still have memory: asked before libraries are loaded that crash without it.
-
-OpenBLAS, which comes with numpy and scipy, before 0.3.31 asks for memory for ever; newer ones end the program. Both do
-so while they are loaded, when Python hears no signal. The engines crash.
-"""
+"""Whether this process may still have memory: asked before libraries are loaded that crash, or hang, without it."""
 
 from __future__ import annotations
 

@@ -55,21 +55,14 @@ APART = _Apart()
 
 
 class Workers:
-    """Processes that do what they are given.
-
-    `begin` starts them, also when one of them was killed and the others are of no use any more. `width` says how many
-    tasks they are given at a time; it is asked now and then while they work, and may raise.
-    """
+    """Processes that `begin` starts, again when one was killed; `width` says how many tasks they get, and may raise."""
 
     def __init__(self, begin: Callable[[], Executor], width: Callable[[], int]) -> None:
         self._begin, self._width = begin, width
         self._pool = begin()
 
     def results(self, function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tuple[int, Result]]:
-        """Apply a function to every job; the number of each job with its result, in the order in which they are done.
-
-        A caller that stops asking gives up the rest: what is begun is finished, and thrown away.
-        """
+        """The number of each job with its result, as they are done; a caller that stops asking gives up the rest."""
         waiting, deaths, width = deque(range(len(jobs))), Counter[int](), self._width()
         pending: dict[Future[Result], int] = {}
         try:
@@ -123,10 +116,7 @@ class Workers:
 
 
 def _uninterrupted(call: Callable[[], Result]) -> Result:
-    """Call from another thread, where Ctrl-C and SIGTERM raise nothing.
-
-    A process that is begun reads what it is for. Were its begin cut short, it would complain that there is nothing.
-    """
+    """Call from another thread, where Ctrl-C raises nothing: a process whose begin is cut short would complain."""
     with ThreadPoolExecutor(1) as aside:
         return aside.submit(call).result()
 

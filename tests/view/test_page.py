@@ -23,7 +23,7 @@ from axbridge.errors import ErrorFlag
 from axbridge.motion.files import load_move
 from axbridge.motion.moves import Key, Move, Page
 from axbridge.view.actions import Actions, Desk
-from axbridge.view.commands import PoseFile, mirrored
+from axbridge.view.attach import PoseFile, mirrored
 from axbridge.view.page import Events, frame
 from tests.support.page_client import page_client
 from tests.support.pty_line import PtyLine

@@ -36,11 +36,8 @@ _CHECK = 0.1  # s between two looks whether it lives
 class RemoteBank:
     """Stands in for a bank that it takes over into a child process, where wall time moves it; see `Bank`.
 
-    A read wants the state at the moment it is asked. The process wakes up every 2 ms at best, later on a busy machine.
-    Where commands take their time to act, nobody can tell what it already knows of the next milliseconds: so it goes
-    ahead, and keeps states for `sampled`. Where they act at once, reads get the latest state.
-
-    Its clock follows the times it is advanced to. It catches up with what it has missed, unless that is too much.
+    A read wants the state at the moment it is asked, and the process wakes up every 2 ms at best. Where commands take
+    their time to act, it goes ahead by less than that, and keeps states for `sampled`. Else reads get the latest state.
     """
 
     def __init__(self, bank: Bank) -> None:
@@ -74,20 +71,17 @@ class RemoteBank:
         os.close(ours)
 
     def set_command(self, index: int, row: list[float], time: float) -> None:
-        """See `ServoBank.set_command`."""
         self._rows[index] = list(row)
         with contextlib.suppress(BrokenPipeError):  # it has died: `advance` says so
             os.write(self._commands, _ROW.pack(index, time - self._lost, *row))
 
     def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
-        """See `ServoBank.set_goal`."""
         row = self._rows[index]
         row[Command.GOAL], row[Command.SPEED] = goal, speed
         self.set_command(index, row, time)
 
     def advance(self, until: float) -> None:
-        """Time passes by itself; this says what the time is now."""
-        self.time = until
+        self.time = until  # it passes by itself
         if self.behind > _BEHIND:  # this machine is too slow, or was suspended
             self._lost += self.behind
         self._origin[0] = time.monotonic() - until + self._lost
@@ -101,18 +95,15 @@ class RemoteBank:
 
     @property
     def behind(self) -> float:
-        """See `Bank.behind`; a few milliseconds unless the machine is busy, and negative where it is ahead."""
         return float(self.time - self._lost - self._latest[0] * _GRID)
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
-        """Rows of `State` of these servos, each as it was at its own time (s), or the latest there is."""
         states = np.empty((len(rows), len(State)))
         known = np.minimum(np.array(times) - self._lost, self._latest[0] * _GRID)
         recall(self._past, rows, np.maximum(known, 0.0), _GRID, states)
         return states
 
     def close(self) -> None:
-        """End the process; may be called twice."""
         if self._commands >= 0:
             os.close(self._commands)
             self._commands = -1
@@ -130,9 +121,8 @@ class RemoteBank:
             os.nice(2)  # the line answers first
             while self._obey(bank, commands):
                 caught_up = np.isnan(self._origin[0]) or self._follow(bank)
-                quiet = (
-                    not self.state[:, State.DUTY].any() and abs(self.state[:, State.SPEED]).max(initial=0.0) < _STILL
-                )
+                slow = abs(self.state[:, State.SPEED]).max(initial=0.0) < _STILL
+                quiet = slow and not self.state[:, State.DUTY].any()
                 select.select([commands], [], [], 0.0 if not caught_up else _IDLE_STEP if quiet else _STEP)
             code = 0
         except BaseException as failure:  # noqa: BLE001  # the parent reports it

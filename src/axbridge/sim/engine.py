@@ -1,8 +1,6 @@
 """What a physics engine is to the rest: joints that are advanced together with their drives and their contacts.
 
-An engine is given drives and asked for so many steps. How it lets loops, motors, joints and contacts take turns is its
-own business: PyBullet is asked for speeds that were worked out before (`axbridge.sim.engines.bullet`), MuJoCo solves
-all of it in one system, a step at a time (`axbridge.sim.engines.mujoco`). `axbridge.testing.check_engine` is this
+How it lets loops, motors, joints and contacts take turns is its own business. `axbridge.testing.check_engine` is this
 contract as a test.
 """
 
@@ -45,11 +43,7 @@ class Scene:
 
     @classmethod
     def of(cls, rig: Rig, ideal: Sequence[IdealJoint]) -> Scene:
-        """The world of a rig, its Dynamixels' joints first.
-
-        Raises:
-            RigError: it has no simulated world, or its URDF cannot be read.
-        """
+        """The world of a rig, its Dynamixels' joints first."""
         urdf, world = rig.urdf_path(), rig.world
         assert world is not None  # urdf_path has seen to it
         return cls(
@@ -160,11 +154,7 @@ class Engine(Protocol):
 
 
 def arrange(scene: Scene) -> Arrangement:
-    """Read a scene's URDF, and put its joints in order.
-
-    Raises:
-        RigError: the URDF is wrong (see `read_tree`), lacks a joint named, or one starts outside its stops.
-    """
+    """Read a scene's URDF, and put its joints in order."""
     last = [motor.joint for motor in scene.ideal]
     tree = read_tree(scene.urdf, fixed_base=scene.fixed_base, kinematic=last, text=scene.text)
     known = {facts.name: facts for facts in tree.joints}

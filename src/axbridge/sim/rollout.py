@@ -1,9 +1,7 @@
 """One servo on one arm, run over recorded commands: many parameter sets and many recordings in one call.
 
 The bank's own laws of loop, motor and friction, for a single joint whose inertia J and load torque m(θ, t) are known in
-closed form, so that a whole recording takes less than a millisecond: the engine of identification, and of comparing a
-recording with a model. Compiled where numba is installed; without it the same code runs as plain Python, hundreds of
-times slower.
+closed form, so that a whole recording takes less than a millisecond.
 
 What is solved, in each step of h (1 ms, or 0.1 ms where it is to be exact):
 

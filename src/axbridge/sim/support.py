@@ -1,9 +1,4 @@
-"""A hand that holds a robot which cannot stand yet, and puts it on its soles.
-
-A served robot needs one, because a bus has nobody else: what nobody holds lies on the floor long before a client comes.
-It stays where the rig puts it while all its servos are limp; when the first motor is on, it is put on its soles and let
-go (`held`).
-"""
+"""A hand that holds a robot which cannot stand yet, puts it on its soles when its first motor is on, and lets go."""
 
 from __future__ import annotations
 
@@ -25,14 +20,9 @@ _UPRIGHT: Quaternion = (0.0, 0.0, 0.0, 1.0)
 
 
 class Hand:
-    """Holds a robot that stands free so that its soles are level, whatever its joints do.
+    """Holds a robot that stands free so that its soles are level, or upright where it has none.
 
-    A robot on bent knees may lean forward: put down upright, it would stand on its toes, and it would fall as far as
-    its knees are bent. A robot without soles is held upright.
-
-    Args:
-        rig: Its start pose says which boxes are soles, and where they stand.
-        engine: What moves the robot.
+    On bent knees it may lean forward: put down upright, it would stand on its toes, and fall.
     """
 
     def __init__(self, rig: Rig, engine: Engine) -> None:
@@ -53,15 +43,12 @@ class Hand:
         self._place(centre, turned, share)
 
     def holds(self, since: float) -> bool:
-        """Hold it, put it down and let go, as it is so long (s) after its first motor is on; whether it is held now.
-
-        A limp robot, 0 s, is held upright above the floor: its feet dangle.
-        """
+        """Hold it, put it down and let go, so long (s) after its first motor is on; whether it is held now."""
         if since >= _LETS_GO:
             return False
         if since > 0:
             self.put(min(1.0, since / _DOWN))
-        else:
+        else:  # limp: its feet dangle
             self._place(self._upright, _UPRIGHT, 0.0)
         return True
 

@@ -1,7 +1,6 @@
 """What people at the page ask for until the robot's step has time for it, and what a robot can be asked for.
 
-Everything goes through the servo's own set-points, so limits of the rig hold. What is beyond them, or no number, is
-refused: who has typed it meant something else. So are registers that would go around them.
+Everything goes through the servo's own set-points, so limits of the rig hold; what would go around them is refused.
 """
 
 from __future__ import annotations
@@ -46,11 +45,7 @@ _END: Job = iter(())  # what a job gives that has come to its end
 
 
 class Desk:
-    """Requests in their order; a newer one on the same topic takes the place of the older, waiting or under way.
-
-    Args:
-        tell: Called with what was clipped or went wrong, in words.
-    """
+    """Requests in their order; a newer one on a topic replaces the older. `tell` gets what goes wrong, in words."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
@@ -161,10 +156,7 @@ class Actions:
             self._robot[name].set_available_torque(_checked(share) * self._robot[name].max_torque)
 
     def way(self, pose: Mapping[str, float], duration: float) -> Job:
-        """Lead servos to a pose, rad, along minimum-jerk paths; takes longer where a speed limit asks for it.
-
-        A servo that somebody moves or switches off meanwhile leaves the way.
-        """
+        """Lead servos to a pose, rad, within speed limits; one that somebody moves or switches off leaves the way."""
         robot = self._robot
         if not 0 < duration < math.inf:
             raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
@@ -210,10 +202,7 @@ class Actions:
         ])  # fmt: skip
 
     def doubt(self, name: str, register: str, value: int) -> str:
-        """Why somebody should think twice before this is written, in a sentence; "" if there is no reason.
-
-        Limits that lie beyond the factory's let a servo heat, starve or push more than its maker thought good for it.
-        """
+        """Why somebody should think twice before this is written: it is beyond the factory's limits; "" else."""
         entry = self._robot.rig.profile_of(self._robot[name].config).registers.get(register)
         factory = None if entry is None else entry.initial
         if not isinstance(factory, int):

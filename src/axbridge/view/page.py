@@ -1,8 +1,7 @@
-"""A page beside a robot: it watches the robot's steps, and puts in what people at the page ask for.
+"""A page beside a robot: an observer of its steps, and never the loop; browsers may be slow, closed or killed.
 
-It is an observer and never the loop: browsers may be slow, closed or killed, and the steps go on. Each step does the
-requests that wait, and 25 times a second, or twice where nothing moves, it leaves a picture of the robot behind. A
-thread of the page's own makes a frame of the newest picture for the browsers.
+Each step does the requests that wait, and leaves a picture behind 25 times a second, or twice where nothing moves. A
+thread of the page's own makes a frame of the newest one for the browsers.
 """
 
 from __future__ import annotations
@@ -116,23 +115,15 @@ class Events:
 
 
 class LivePage:
-    """A robot's live page; a context manager that closes it. Made by `axbridge.view.attach.attach`.
-
-    Attributes:
-        desk: What waits for the robot's step.
-        said: The last answer to who asked for something, how many there were, and when it was given (monotonic).
-        events: What happened, all of it.
-        picture: The newest picture.
-        owned: Whether this page runs the loop, so that it can play moves.
-    """
+    """A robot's live page; a context manager that closes it. Made by `axbridge.view.attach.attach`."""
 
     def __init__(self, robot: Robot, port: int | None, host: str) -> None:
         self.robot = robot
-        self.said = "", 0, 0.0
+        self.said = "", 0, 0.0  # the last answer to a request, how many there were, and when it was given (monotonic)
         self.events = Events()
         self.desk = Desk(self.tell)
         self.actions = Actions(robot)
-        self.owned = False
+        self.owned = False  # whether this page runs the loop, so that it can play moves
         self.recording: Path | None = None
         self.playing: str | None = None
         self.picture: Picture | None = None
@@ -155,7 +146,7 @@ class LivePage:
         self._had_clients = False
         self._leave: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
-        self._hear: Callable[[str], object] = float  # nothing makes sense yet
+        self.hear: Callable[[str], object] = float  # does what a page asks for; nothing makes sense yet
         self._news: Callable[[], str] = str
         self._frames: deque[bytes] = deque(maxlen=round(_PAST / _EVERY))
         title = f"{robot.name} – axbridge"
@@ -166,7 +157,7 @@ class LivePage:
         except BaseException:
             self.server.stop()
             raise
-        self.server.remember(lambda: list(self._frames))
+        self.server.past = lambda: list(self._frames)
 
     def _description(self) -> dict[str, Any]:
         robot, names = self.robot, list(self.robot)
@@ -182,7 +173,7 @@ class LivePage:
 
     def begin(self, hear: Callable[[str], None], words: Callable[[], str]) -> None:
         """Watch the robot from now on; `hear` does what pages ask for, `words` is what they say."""
-        self._hear, self._news = hear, words
+        self.hear, self._news = hear, words
         used = [self.robot.rig.model_of(servo) for servo in self.robot.rig.dynamixels]
         guessed = sorted({model.name for model in used if model.prediction == PredictionParams()})
         if guessed and self.robot.backend == "twin":
@@ -274,10 +265,6 @@ class LivePage:
         return cycle, packets
 
     # ---- what people ask for; from any thread
-
-    def hear(self, text: str) -> None:
-        """Do what a page asks for; ValueError if it makes no sense."""
-        self._hear(text)
 
     def note_nonsense(self, kind: str) -> None:
         """Count what somebody has sent to the page that makes no sense."""
@@ -371,8 +358,7 @@ class LivePage:
         """Begin a recording; `stop_recording` ends it. Where the file is there already, the name gets a number."""
         path = _unused(path)
         check_new(path, force=False)
-        facts = describe(self.robot.rig, backend=self.robot.backend, experiment="view")
-        recorder = Recorder(path, facts)
+        recorder = Recorder(path, describe(self.robot.rig, backend=self.robot.backend, experiment="view"))
 
         def begin() -> None:
             self._log = RobotRecorder(self.robot, recorder, failed=self._lose_recording), recorder
@@ -381,23 +367,20 @@ class LivePage:
         self.desk.ask("record", begin)
 
     def stop_recording(self) -> None:
-        """End the recording; the file is compressed by a thread of its own."""
+        """End the recording."""
+        self.desk.ask("record", self._end_recording)
 
-        def end() -> None:
-            if self._log is not None:
-                log, recorder = self._log
-                self._log = None
-                log.finish()
-                threading.Thread(target=self._keep, args=(recorder,)).start()
-
-        self.desk.ask("record", end)
+    def _end_recording(self) -> None:
+        """The file is compressed by a thread of its own."""
+        log, self._log = self._log, None
+        if log is not None:
+            log[0].finish()
+            threading.Thread(target=self._keep, args=(log[1],)).start()
 
     def _lose_recording(self, error: RecordingError) -> None:
         """The disk is full, or gone: that ends the recording, and not the program that steps the robot."""
         self.tell(str(error))
-        log, self._log = self._log, None
-        if log is not None:
-            threading.Thread(target=self._keep, args=(log[1],)).start()
+        self._end_recording()
 
     def _keep(self, recorder: Recorder) -> None:
         try:

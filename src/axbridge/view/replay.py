@@ -28,10 +28,7 @@ _BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
 
 
 def replay_page(rig: Rig, recordings: Sequence[Recording], labels: Sequence[str] = ()) -> str:
-    """The page of one recording, or of several beside each other from their starts on.
-
-    The first is drawn solid, others as ghosts. They are called by `labels`, or by their files' names.
-    """
+    """The page of one recording, or of several from their starts on, others than the first as ghosts."""
     first = recordings[0]
     names = [servo.name for servo in rig.servos if first.span(servo.name) is not None] if len(first) else []
     if not names:

@@ -1,11 +1,7 @@
 """The page's web server, with a door: who may open the page, and who may talk to it.
 
-A page that moves motors must not take commands from other pages. Any page in a browser may open a websocket to this
-machine. So a request must name the host that it came to, and where it comes from must be that host, too. Hosts other
-than this machine's own need a token.
-
-A page gets news: of each topic the latest, as soon as it has taken the one before. So a slow page sees fewer frames,
-and holds nobody up. A plain page stops the robot without a script.
+Any page in a browser may open a websocket to this machine. So a request must name the host that it came to, and come
+from it. A page gets of each topic the latest, as soon as it has taken the one before: a slow one holds nobody up.
 """
 
 from __future__ import annotations
@@ -74,24 +70,13 @@ class Door:
 
 
 class WebServer:
-    """Serves one page, and news to whoever has it open; started in a thread of its own, quietly.
-
-    Args:
-        port: None: the first free one from 8080 on; 0: any.
-        host: Address that it listens on; another than this machine's own takes a token.
-        title: Of the page.
-        robot: The `LivePage` whose it is; None: of recordings, which nobody can stop.
-
-    Attributes:
-        page: The page; may be given later.
-        url: Its address.
-    """
+    """Serves one page, and news to whoever has it open; `robot` is its `LivePage`, None: recordings."""
 
     def __init__(self, port: int | None, host: str, title: str, robot: Any = None) -> None:
         need_websockets()
         self.page, self._title, self._robot, self._door = "", title, robot, Door(host)
         self._news: dict[str, tuple[int, str | bytes]] = {}
-        self._past: Callable[[], list[bytes]] = list
+        self.past: Callable[[], list[bytes]] = list  # what a page that is opened gets first
         self._pages: dict[object, asyncio.Event] = {}
         self._loop, self._server = asyncio.new_event_loop(), None
         self._hearing = ThreadPoolExecutor(1)  # one request after the other, and none in the way of the stop
@@ -115,10 +100,6 @@ class WebServer:
     def watched(self) -> int:
         """How many pages are open."""
         return len(self._pages)
-
-    def remember(self, past: Callable[[], list[bytes]]) -> None:
-        """What a page that is opened gets first."""
-        self._past = past
 
     def publish(self, topic: str, what: str | bytes) -> None:
         """Give every page the latest of a topic; from any thread."""
@@ -184,7 +165,6 @@ class WebServer:
             page.set()
 
     async def _talk(self, connection: Any) -> None:
-        """Tell a page what is new, and hear what it asks for."""
         telling = asyncio.ensure_future(self._tell(connection))
         try:
             async for message in connection:
@@ -202,7 +182,7 @@ class WebServer:
         fresh = self._pages[connection] = asyncio.Event()
         sent: dict[str, int] = {}
         with suppress(ConnectionClosed):
-            for frame in self._past():
+            for frame in self.past():
                 await connection.send(frame)
             while True:
                 fresh.clear()
@@ -223,11 +203,8 @@ class WebServer:
             return _response(*refusal)
         if headers.get("Upgrade", "").lower() == "websocket":
             return None
-        page = {
-            "Content-Type": "text/html; charset=utf-8",
-            "Cache-Control": "no-store",
-            "X-Frame-Options": "SAMEORIGIN",
-        }
+        html = "text/html; charset=utf-8"
+        page = {"Content-Type": html, "Cache-Control": "no-store", "X-Frame-Options": "SAMEORIGIN"}
         if path == "/":
             return _response(200, self.page, page)
         if path == "/alive":

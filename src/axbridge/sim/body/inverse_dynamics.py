@@ -1,8 +1,4 @@
-"""What each joint of a robot has to give along a motion: in the air, bolted down, or standing on flat feet.
-
-MuJoCo works it out, moment by moment. A robot that stands is looked at from one of its feet, which does not move; the
-floor's push on the other foot is taken from there.
-"""
+"""What each joint of a robot has to give along a motion: in the air, bolted down, or standing on flat feet."""
 
 from __future__ import annotations
 
@@ -124,10 +120,7 @@ class Carried(NamedTuple):
 def carried(
     tree: Tree, taken: Wrenches, place: FloatArray, legs: tuple[Carrier, Carrier], floor: float = 0.0
 ) -> Carried:
-    """Let a robot stand on the floor, on one leg or two.
-
-    All that moves takes a push of the floor. The legs share it by where the zero-moment point is between them.
-    """
+    """Let a robot stand: its legs share the floor's push by where the zero-moment point is between them."""
     force, moment = taken.force, taken.moment + cross(place, taken.force)  # of the floor, about the world's origin
     zmp = np.column_stack((floor * force[:, 0] - moment[:, 1], floor * force[:, 1] + moment[:, 0]))
     zmp /= np.maximum(force[:, 2:], 1e-3)

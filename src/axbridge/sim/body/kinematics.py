@@ -56,10 +56,7 @@ def way_to_base(tree: Tree, link: int) -> list[int]:
 
 
 def rooted_at(tree: Tree, link: int) -> Tree:
-    """The same robot with another link as its base; joints keep their names and the sense of their angles.
-
-    A link on the way from the new base to the old one gets the frame of the joint by which it now hangs.
-    """
+    """The same robot with another link as its base; links on the way get the frame of the joint they now hang by."""
     way = way_to_base(tree, link)
     above = dict(zip(way[1:], way[:-1], strict=True))  # link on the way -> the one by which it now hangs
     order = [link]

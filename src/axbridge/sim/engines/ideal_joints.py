@@ -1,8 +1,6 @@
-"""Joints without a Dynamixel: Webots' motor row, springs, dampers and static friction, in one world with the servos.
+"""Joints without a Dynamixel: a motor row that brings a joint to a speed by at most a torque; the engine moves it.
 
-A motor row tries to bring the joint to the commanded speed, by at most its torque limit. The engine moves the joint;
-here are its set-points. Source: Webots Reference Manual, Motor, Servo and
-JointParameters.
+Source: Webots Reference Manual, Motor, Servo and JointParameters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An engine without a world: joints on their own, each with a small hanging arm; for rigs that have no URDF."""
+"""An engine without a world: joints on their own, for rigs that have no URDF."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ _STANDARD_GRAVITY = 9.80665
 
 
 class Pendulums(AheadEngine):
-    """Independent revolute joints; see `axbridge.sim.engine.Engine` for what the methods promise.
+    """An `Engine` of revolute joints, each with a point `mass` (kg) at the end of an arm that hangs down at 0 rad.
 
-    Each carries a point `mass` (kg) at the end of a massless arm that hangs down at 0 rad: inertia m·l², load
-    m·g·l·sin θ. So what is worked out ahead is all there is to do; in every physics step the load starts from its true
-    value and slope.
+    In every physics step the load m·g·l·sin θ starts from its true value and slope.
     """
 
     def __init__(
@@ -48,36 +46,29 @@ class Pendulums(AheadEngine):
         self._follow()
 
     def load(self) -> FloatArray:
-        """Gravity's torque."""
         load: FloatArray = self._weight * np.sin(self._book[:, Book.ANGLE])
         return load
 
     def base(self) -> LinkPose | None:
-        """Nothing stands free."""
         return None
 
     def place_base(self, pose: LinkPose) -> None:  # noqa: ARG002 - of the contract
-        """There is no base."""
         raise UsageError("joints without a world have no base", 'add [world] urdf = "…" to the rig')
 
     def place_joint(self, joint: int, position: float) -> None:
-        """Put a joint there, at rest."""
         settle_at(self._book[joint], position)
 
     def poses(self) -> dict[str, LinkPose]:
-        """There are no links."""
         return {}
 
     def motion(self, link: str) -> LinkMotion:
-        """There are no links."""
         raise UsageError(f"joints without a world have no link {link!r}", 'add [world] urdf = "…" to the rig')
 
     def contacts(self) -> list[Contact]:
-        """Nothing touches."""
         return []
 
     def close(self) -> None:
-        """Nothing to release."""
+        pass
 
     def _follow(self) -> None:
         angle, speed = self.state()

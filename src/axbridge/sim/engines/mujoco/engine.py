@@ -43,14 +43,9 @@ _LIGHTEST = 1e-15  # kg·m²
 
 
 class MujocoEngine:
-    """A world of its own with one robot in it; see `axbridge.sim.engine.Engine` for what its methods promise.
+    """See `axbridge.sim.engine.Engine`.
 
-    Positions inside MuJoCo are half a step ahead of its speeds, as in every leapfrog; those handed out are not. `model`
-    and `data` are MuJoCo's own, for callers that look deeper.
-
-    Raises:
-        UsageError: `gui` without a display, or without what shows it.
-        RigError: the URDF is wrong, or does not fit the scene (see `arrange`).
+    Positions inside MuJoCo are half a step ahead of its speeds, as in every leapfrog; those handed out are not.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -97,13 +92,11 @@ class MujocoEngine:
         self._shown = 0.0
 
     def state(self) -> tuple[FloatArray, FloatArray]:
-        """Joint positions and speeds."""
         speeds = self._v[self._driven]
         positions: FloatArray = self._q[self._driven_qpos] - 0.5 * self.time_step * speeds
         return positions, speeds
 
     def load(self) -> FloatArray:
-        """Load torques, as of the latest step: what joints at rest would need."""
         data = self.data
         force = np.zeros(data.nefc)
         touching = data.ne + data.nf + data.nl  # rows of contacts come last
@@ -125,7 +118,6 @@ class MujocoEngine:
         return load
 
     def advance(self, drives: Drives, first: int, count: int) -> None:
-        """Go ahead, loops and motors before and after each step."""
         arrays, step = as_tuple(drives), self.time_step
         for index in range(first, first + count):
             if drives.carrying:
@@ -141,7 +133,6 @@ class MujocoEngine:
             end_step(index, step, arrays, positions, speeds, friction)
 
     def base(self) -> LinkPose | None:
-        """Centre of mass of a base that stands free, and the axes of its link."""
         if self._fixed_base:
             return None
         place, turned = self._q[:3], self._q[3:7]
@@ -149,7 +140,6 @@ class MujocoEngine:
         return (x, y, z), _to_xyzw(turned)
 
     def place_base(self, pose: LinkPose) -> None:
-        """Put a base that stands free there, at rest."""
         if self._fixed_base:
             raise UsageError("the base of this robot is bolted down", "write fixed_base = false under [world]")
         x, y, z, w = pose[1]
@@ -159,12 +149,10 @@ class MujocoEngine:
         self._v[:6] = 0.0
 
     def place_joint(self, joint: int, position: float) -> None:
-        """Put a joint there, at rest."""
         self._q[self._driven_qpos[joint]] = position
         self._v[self._driven[joint]] = self._held[self._driven[joint]] = 0.0
 
     def poses(self) -> dict[str, LinkPose]:
-        """Where the frame of each link is."""
         mujoco.mj_kinematics(self.model, self.data)
         found: dict[str, LinkPose] = {}
         for name, body in zip(self._tree.links, self._bodies, strict=True):
@@ -173,7 +161,6 @@ class MujocoEngine:
         return found
 
     def motion(self, link: str) -> LinkMotion:
-        """How a link moves."""
         if link not in self._tree.links:
             raise UsageError(f"the robot has no link {link!r}", f"it has: {', '.join(self._tree.links)}")
         body = self._bodies[self._tree.links.index(link)]
@@ -186,7 +173,6 @@ class MujocoEngine:
         return LinkMotion(self._time, (x, y, z), _to_xyzw(self.data.xquat[body]), (u, v, w), (a, b, c))
 
     def contacts(self) -> list[Contact]:
-        """What carried something in the latest step."""
         found, force = [], np.empty(6)
         for number, contact in enumerate(self.data.contact):
             below, above = (self._link_of.get(body) for body in self.model.geom_bodyid[contact.geom])
@@ -198,7 +184,6 @@ class MujocoEngine:
         return found
 
     def close(self) -> None:
-        """Close the window; may be called twice."""
         if self._window is not None:
             self._window.close()
             self._window = None
@@ -217,7 +202,7 @@ class MujocoEngine:
             self._sense(self._held[self._ideal_dof])
         if self._window is not None and self._time > self._shown + _FRAME:
             self._shown = self._time
-            self._window.sync()
+            self._window.viewer.sync()
         return spent
 
     def _meet(self, drives: Drives, positions: FloatArray, speeds: FloatArray) -> FloatArray:
@@ -308,14 +293,7 @@ def _to_xyzw(quaternion: FloatArray) -> tuple[float, float, float, float]:
 
 
 class _Window:
-    """MuJoCo's window.
-
-    Its own thread draws it. That has to end before the process takes the graphics library down, or it draws into what
-    is gone: a segmentation fault as the last word of a script.
-
-    Raises:
-        UsageError: there is no display.
-    """
+    """MuJoCo's window, drawn by a thread of its own, which has to end before the process takes the graphics down."""
 
     def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
@@ -325,18 +303,14 @@ class _Window:
         except ImportError as failure:
             raise UsageError(f"MuJoCo's window cannot be opened: {failure}", "pip install mujoco") from failure
         before = set(threading.enumerate())
-        self._viewer = viewer.launch_passive(model, data, show_left_ui=False, show_right_ui=False)
+        self.viewer = viewer.launch_passive(model, data, show_left_ui=False, show_right_ui=False)
         self._drawing = [thread for thread in threading.enumerate() if thread not in before]
         atexit.register(self.close)
-
-    def sync(self) -> None:
-        """Show the world as it is now."""
-        self._viewer.sync()
 
     def close(self) -> None:
         """Close it, and wait until nothing is drawn; may be called twice."""
         atexit.unregister(self.close)
-        self._viewer.close()
+        self.viewer.close()
         for thread in self._drawing:
             thread.join(_FAREWELL)
 
@@ -372,10 +346,7 @@ class _ConstraintRows(NamedTuple):
 
 @jit
 def _tell(step: float, drives: Drives, friction: FloatArray, memory: _Memory) -> None:
-    """Write what acts on the driven joints in a step of `step` s; `friction` is the most torque of the dry one, N·m.
-
-    The part of the damping that is taken implicitly goes into the armature: see the top of this file.
-    """
+    """Write what acts on the driven joints in a step (s): W·D into the armature; `friction` is the most of it, N·m."""
     known, there = Drives(*drives), _Memory(*memory)
     motor = known.motor
     torque, damping, armature = motor[TORQUE], motor[DAMPING], motor[ARMATURE]
