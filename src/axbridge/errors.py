@@ -25,7 +25,7 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntFlag
 from pathlib import Path
@@ -275,3 +275,8 @@ def needing(package: str, what: str, otherwise: str = "") -> Iterator[None]:
     except ImportError as failure:
         why = f"{what} needs {package}, which is not installed"
         raise UnsupportedOperation(why, f"python -m pip install {package}{otherwise}") from failure
+
+
+def listed(items: Sequence[str], most: int) -> str:
+    """Items in a row: the first of many, and how many more there are."""
+    return ", ".join(items[:most]) + (f" and {len(items) - most} more" if len(items) > most else "")

@@ -10,14 +10,11 @@ import pytest
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit import Fit, identify
-from axbridge.fit.intervals import Uncertainty
 from axbridge.fit.least_squares import polish
 from axbridge.fit.pipeline import scores_of
 from axbridge.fit.prepare import base_model, prepare
-from axbridge.fit.result import Estimate
 from axbridge.fit.search import COARSE
 from axbridge.fit.suspects import import_again, looks_like, sampling
-from axbridge.fit.unknowns import space_of
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track
 from axbridge.servo.columns import Param
@@ -60,18 +57,15 @@ def good():
     ]
 
 
-def told(recordings, volts=VOLTS):
+def told(recordings):
     """What a fit to them says of them; it is least squares from the model's own constants on, without a search."""
-    rig = RIG.with_buses(supply_voltage=volts)
-    runs, base = runs_of(recordings, rig), base_model(rig, "ax12")
-    space = space_of("ax12", None, packed(base, rig))
-    row = space.sets(polish(space, runs, space.point(packed(base, rig)), rounds=12, step=COARSE)[None])[0]
-    nothing = np.zeros(len(space))
-    unsure = Uncertainty(nothing, nothing, np.eye(len(space)), nothing, (), (), ())
+    problem = prepare(recordings, RIG.with_buses(supply_voltage=VOLTS), "ax12")
+    space, runs = problem.space, problem.runs
+    row = space.sets(polish(space, runs, space.point(space.base), rounds=12, step=COARSE)[None])[0]
     seen = rollouts(row[None], runs)[0]
     fit = Fit(
-        "ax12", "M1", tuple(Estimate(one, float(row[one.column]), 0.0, 0.0) for one in space.unknowns), row, base,
-        scores_of(prepare(recordings, rig, "ax12"), seen), unsure, (), (), 0, runs, seen, rig,
+        "ax12", "M1", space.unknowns, row, problem.base, scores_of(problem, seen), None, (), (), 0, runs, seen,
+        problem.rig,
     )  # fmt: skip
     return "\n".join((*sampling(recordings), *looks_like(fit, recordings)))
 
@@ -83,35 +77,23 @@ def test_a_good_recording_looks_like_nothing_else(good):
 @pytest.mark.ci
 def test_a_whole_fit_says_it(good):
     fit = identify(
-        [turned(good[0])], RIG.with_buses(supply_voltage=VOLTS), "ax12",
+        [changed(good[0], position=-good[0]["shoulder"].position)], RIG.with_buses(supply_voltage=VOLTS), "ax12",
         starts=1, generations=4, richer=False, where=map,
     )  # fmt: skip
     assert fit.warnings[0].startswith("this looks like a mirrored angle")
 
 
-def turned(recording):
-    return changed(recording, position=-recording["shoulder"].position)
-
-
-def scaled(recording):
-    return changed(recording, position=1.2 * recording["shoulder"].position)
-
-
-def fast(recording):
-    return changed(recording, time=1.01 * recording["shoulder"].time)
-
-
 @pytest.mark.ci
 @pytest.mark.parametrize(
-    ("spoil", "words", "remedy"),
+    ("column", "factor", "words", "remedy"),
     [
-        (turned, "a mirrored angle", "--column position=HEADER:-1"),
-        (scaled, "a scaled angle: positions are 1.2", "--column position=HEADER:0.83"),
-        (fast, "two clocks: that of the samples runs 1.0 % fast", "--column time=HEADER:0.99"),
+        ("position", -1.0, "a mirrored angle", "--column position=HEADER:-1"),
+        ("position", 1.2, "a scaled angle: positions are 1.2", "--column position=HEADER:0.83"),
+        ("time", 1.01, "two clocks: that of the samples runs 1.01 times as fast", "--column time=HEADER:0.99"),
     ],
 )
-def test_a_factor_that_explains_a_bad_fit_is_named(good, spoil, words, remedy):
-    said = told([spoil(recording) for recording in good])
+def test_a_factor_that_explains_a_bad_fit_is_named(good, column, factor, words, remedy):
+    said = told([changed(one, **{column: factor * getattr(one["shoulder"], column)}) for one in good])
     assert f"this looks like {words}" in said, said
     assert remedy in said
 

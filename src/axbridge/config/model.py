@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -166,25 +167,17 @@ class ServoModel(toml_tables.TomlTable):
         )
 
 
-def toml_lines(model: ServoModel, notes: Mapping[str, str]) -> list[str]:
-    """Lines of a model's file but for its table of predictions; a note by ``table.key`` stands behind its value."""
+def to_toml(model: ServoModel, notes: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A model as a file, for ``model = "…"`` in a rig; a note by ``table.key`` stands behind its value."""
     tables = model.model_dump(exclude={"path"})
     lines = [f"format = {FORMAT}"]
     lines += [f"{key} = {toml_value(tables[key])}" for key in ("name", "description", "provenance")]
-    for table in ("motor", "friction", "controller", "sensor"):
-        lines += ["", f"[{table}]"]
-        for key, value in tables[table].items():
+    for table in ("motor", "friction", "controller", "sensor", "prediction"):
+        known = {key: value for key, value in tables[table].items() if value is not None}
+        lines += ["", f"[{table}]"] if known else []
+        for key, value in known.items():
             text, note = f"{key} = {toml_value(value)}", notes.get(f"{table}.{key}")
             lines.append(text if note is None else f"{text:<42} # {note}")
-    return lines
-
-
-def to_toml(model: ServoModel) -> str:
-    """A model as a file, for ``model = "…"`` in a rig and ``--model``."""
-    lines = toml_lines(model, {})
-    worth = [f"{key} = {toml_value(value)}" for key, value in model.prediction if value is not None]
-    if worth:
-        lines += ["", "[prediction]", *worth]
     return "\n".join(lines) + "\n"
 
 

@@ -1,8 +1,6 @@
 """A rig as data: which servo is which joint, on which bus, in which world; its tables are in `rig_tables`.
 
-`Rig.load("bench_arm")` reads ``hil_rigs/bench_arm/bench_arm.toml`` (or ``hil_rigs/bench_arm.toml``, or a path);
-`Rig.load("pendulum:mass=0.2,length=0.15")` sets parameters of it. Angles are rad, lengths m, torques N·m, times in the
-unit the key says.
+Angles are rad, lengths m, torques N·m, times in the unit the key says.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -132,13 +130,11 @@ class Rig(toml_tables.TomlTable):
             return self
         path = Path(name)
         change = {"model": str(path.resolve()) if path.is_file() else name, "params": {}}
-        fits = {
-            servo.name for servo in self.dynamixels if self.has_law(servo, self.model_of(servo, name).controller.law)
-        }
+        fits = [servo for servo in self.dynamixels if self.has_law(servo, self.model_of(servo, name).controller.law)]
         if not fits:
             why = f"the servo model {name!r} fits no servo of this rig"
             raise RigError(self.path, "servo.model", why, "choose one with the position law of their firmware")
-        return self.with_servos(lambda servo: change if servo.name in fits else {})
+        return self.with_servos(lambda servo: change if servo in fits else {})
 
     @property
     def dynamixels(self) -> tuple[ServoConfig, ...]:
@@ -181,7 +177,7 @@ class Rig(toml_tables.TomlTable):
             if servo.drive == "dynamixel" and servo.bus not in buses:
                 why = f"servo {servo.name!r} is on bus {servo.bus!r}, but the rig has {', '.join(buses)}"
                 raise toml_tables.Misfit(f"servo.{index}.bus", why, "correct it, or add a [[bus]] of that name")
-        _unique("servo", "id", self.servos, lambda servo: servo.drive == "dynamixel", on_each_bus=True)
+        _unique("servo", "id", self.servos, lambda servo: servo.drive == "dynamixel")
         ideal = [servo.name for servo in self.servos if servo.drive == "ideal"]
         if ideal and self.world is not None and self.world.engine == "bullet":
             why = f"PyBullet cannot move {ideal[0]!r}, an ideal joint"
@@ -356,19 +352,13 @@ def _laid_over(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, An
     """A rig's tables on those of its base: buses, servos and sensors are merged by name, new ones come last."""
     lists = {}
     for key, default in (("bus", BusConfig().name), ("servo", None), ("sensor", None)):
-        below, above = base.get(key), over.get(key)
-        if _is_list_of_tables(below) and _is_list_of_tables(above):  # else its check says so
-            lists[key] = _merged_by_name(below, above, default)
+        both = base.get(key), over.get(key)
+        if all(isinstance(one, list) and all(isinstance(table, Mapping) for table in one) for one in both):
+            lists[key] = _merged_by_name(*both, default)  # else its check says so
     return toml_tables.merged(base, {**over, **lists})
 
 
-def _is_list_of_tables(tables: Any) -> TypeGuard[list[Mapping[str, Any]]]:
-    return isinstance(tables, list) and all(isinstance(table, Mapping) for table in tables)
-
-
-def _merged_by_name(
-    base: Sequence[Mapping[str, Any]], over: Sequence[Mapping[str, Any]], default: str | None
-) -> list[Mapping[str, Any]]:
+def _merged_by_name(base: Any, over: Any, default: str | None) -> list[Mapping[str, Any]]:
     result = list(base)
     places = {name: index for index, table in enumerate(base) if (name := table.get("name", default)) is not None}
     for table in over:
@@ -383,15 +373,12 @@ def _merged_by_name(
     return result
 
 
-def _unique(
-    table: str, key: str, entries: Sequence[Any], counts: Callable[[Any], bool] = lambda _: True, *,
-    on_each_bus: bool = False,
-) -> None:  # fmt: skip
-    """Refuse a value of `key` that two entries of a table have."""
+def _unique(table: str, key: str, entries: Sequence[Any], counts: Callable[[Any], bool] = lambda _: True) -> None:
+    """Refuse a value of `key` that two entries of a table have; an id on one bus."""
     seen: set[object] = set()
     for index, entry in enumerate(entries):
         value = getattr(entry, key)
-        where = f" on bus {entry.bus!r}" if on_each_bus else ""
+        where = f" on bus {entry.bus!r}" if key == "id" else ""
         if not counts(entry):
             continue
         if (where, value) in seen:

@@ -12,7 +12,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import FIXED, SLIDES, TURNS, JointFacts, Tree, with_checked_meshes
-from axbridge.errors import RigError
+from axbridge.errors import RigError, listed
 
 _TELLING = ("profile", "model", "zero", "direction")  # what robots and simulations go by, and a file may leave out
 _SIDES = ("the front", "the left", "above", "behind", "the right", "below")  # where x, y, z, -x, -y, -z point
@@ -182,16 +182,16 @@ def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
     joints = {joint.name: joint for joint in tree.joints}
     unlimited = [servo for servo in rig.servos if "min_position" not in servo.model_fields_set]
     if names := [one.name for one in unlimited if all(map(math.isfinite, _reach(one, joints[one.joint])))]:
-        yield f"{_listed(names)}: no min_position and max_position: it may be sent as far as its stops"
+        yield f"{listed(names, 4)}: no min_position and max_position: it may be sent as far as its stops"
     if rig.world is not None and "fixed_base" not in rig.world.model_fields_set:
         yield f"{tree.links[0]} is bolted down: fixed_base = true, and no floor"
     if rig.world is None or "time_step_ms" not in rig.world.model_fields_set:
         yield f"the physics step is {rig.physics_step_ms:.4g} ms"
     driven = {servo.joint for servo in rig.servos}
     if names := [joint.name for joint in tree.joints if joint.name not in driven]:
-        yield f"{_listed(names)}: no servo, so it hangs loose"
+        yield f"{listed(names, 4)}: no servo, so it hangs loose"
     if tree.dummies:
-        yield f"{_listed(tree.dummies)}: no <inertial>, taken for a frame without mass"
+        yield f"{listed(tree.dummies, 4)}: no <inertial>, taken for a frame without mass"
 
 
 def _servo_defaults(rig: Rig) -> Iterable[str]:
@@ -208,10 +208,4 @@ def _servo_defaults(rig: Rig) -> Iterable[str]:
                 f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"
                 for key, value in zip(keys, values, strict=True)
             )
-            yield f"{_listed(names)}: {text}"
-
-
-def _listed(names: Iterable[str]) -> str:
-    """Names in a row; of many the first and how many there are."""
-    every = list(names)
-    return ", ".join(every) if len(every) <= 4 else f"{', '.join(every[:3])} and {len(every) - 3} more"
+            yield f"{listed(names, 4)}: {text}"

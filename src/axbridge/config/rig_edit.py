@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from axbridge.config.rig import FOLDER, Rig
 from axbridge.config.toml_tables import parse_toml, shipped
@@ -35,11 +34,7 @@ _KEY = r"(?P<head>\s*{key}\s*=\s*)(?P<value>\"[^\"]*\"|'[^']*'|{{[^{{}}#]*}}|[^\
 
 
 def edited(text: str, changes: Mapping[str, Mapping[str, Value]], path: Path) -> str:
-    """The text of a rig file with values of some servos set.
-
-    A value that is there is replaced where it stands. A new key comes where the shipped rigs have it. A servo that the
-    file does not have, because its base has it, gets a table at the end.
-    """
+    """The text of a rig file with values of some servos set where they stand, and new ones where others have them."""
     if not changes:
         return text
     lines = text.splitlines(keepends=True)
@@ -47,29 +42,21 @@ def edited(text: str, changes: Mapping[str, Mapping[str, Value]], path: Path) ->
         lines = _with_servo(lines, name, values)
     result = "".join(lines)
     mark = "\ufeff"  # Windows' editors put it in front
-    wanted = _changed(parse_toml(text.removeprefix(mark), path, RigError), changes)
+    wanted = parse_toml(text.removeprefix(mark), path, RigError)
+    servos = wanted.setdefault("servo", [])
+    for name, values in changes.items():
+        if all(servo.get("name") != name for servo in servos):
+            servos.append({"name": name})
+        next(servo for servo in servos if servo.get("name") == name).update(values)
     try:
         safe = parse_toml(result.removeprefix(mark), path, RigError) == wanted
     except RigError:
         safe = False
     if not safe:
-        by_hand = "; ".join(
-            f"{name}: {', '.join(_line(*item) for item in new.items())}" for name, new in changes.items()
-        )
-        raise RigError(path, "servo", "these tables cannot be edited line by line", f"write by hand {by_hand}")
+        said = (f"{name}: {', '.join(_line(*item) for item in new.items())}" for name, new in changes.items())
+        why, by_hand = "these tables cannot be edited line by line", "; ".join(said)
+        raise RigError(path, "servo", why, f"write by hand {by_hand}")
     return result
-
-
-def _changed(table: dict[str, Any], changes: Mapping[str, Mapping[str, Value]]) -> dict[str, Any]:
-    """What the edited file should say."""
-    servos = [dict(servo) for servo in table.get("servo", [])]
-    for name, values in changes.items():
-        servo = next((servo for servo in servos if servo.get("name") == name), None)
-        if servo is None:
-            servos.append({"name": name, **values})
-        else:
-            servo.update(values)
-    return {**table, "servo": servos}
 
 
 def _with_servo(lines: Sequence[str], name: str, values: Mapping[str, Value]) -> list[str]:
@@ -101,24 +88,19 @@ def _table_of(lines: Sequence[str], name: str) -> tuple[int, int]:
 def _with_value(block: Sequence[str], key: str, value: Value, end_of_line: str) -> list[str]:
     """The lines of one table with one value; a comment behind it stays in its column where there is room."""
     result = list(block)
-    places = {_key_of(line): index for index, line in enumerate(block)}
+    keys = (re.match(r"\s*([A-Za-z0-9_-]+)\s*=", line) for line in block)
+    places = {found[1]: index for index, found in enumerate(keys) if found}
     if key not in places:
         earlier = _ORDER[: _ORDER.index(key)] if key in _ORDER else _ORDER
         after = max((places[one] for one in earlier if one in places), default=0)
         result.insert(after + 1, _line(key, value) + end_of_line)
         return result
-    line = block[places[key]].rstrip("\r\n")
-    found = re.fullmatch(_KEY.format(key=re.escape(key)), line)
+    found = re.fullmatch(_KEY.format(key=re.escape(key)), block[places[key]].rstrip("\r\n"))
     if found is not None:  # else the value is spread over lines: the check of the whole finds it
         new = _written(value)
         room = max(len(found["value"]) + len(found["gap"]) - len(new), 1) if found["rest"] else 0
         result[places[key]] = found["head"] + new + " " * room + (found["rest"] or "") + end_of_line
     return result
-
-
-def _key_of(line: str) -> str:
-    found = re.match(r"\s*([A-Za-z0-9_-]+)\s*=", line)
-    return found[1] if found else ""
 
 
 def _line(key: str, value: Value) -> str:

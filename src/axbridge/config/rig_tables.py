@@ -1,7 +1,4 @@
-"""The tables of a rig file: a bus, a servo, a sensor, the world, and what else is said of a robot once.
-
-Angles are rad, lengths m, torques N·m, times in the unit the key says.
-"""
+"""The tables of a rig file: a bus, a servo, a sensor, the world, and what else is said of a robot once."""
 
 from __future__ import annotations
 
@@ -166,12 +163,10 @@ class SensorConfig(toml_tables.TomlTable):
     @model_validator(mode="after")
     def _check_kind(self) -> SensorConfig:
         takes = {"name", "kind", "link", "position", "rotation", *_OF_KIND.get(self.kind, ("noise",))}
-        other = {
-            key for key in self.model_fields_set - takes if getattr(self, key) != type(self).model_fields[key].default
-        }
-        for key in sorted(other):  # a recording keeps the whole rig, with what is usual
-            why = f"a sensor of kind {self.kind!r} has no {key}"
-            raise toml_tables.Misfit(key, why, f"it has: {', '.join(sorted(takes))}")
+        for key in sorted(self.model_fields_set - takes):
+            if getattr(self, key) != type(self).model_fields[key].default:  # a recording keeps what is usual, too
+                why = f"a sensor of kind {self.kind!r} has no {key}"
+                raise toml_tables.Misfit(key, why, f"it has: {', '.join(sorted(takes))}")
         return self
 
 
@@ -248,17 +243,16 @@ class ServoConfig(toml_tables.TomlTable):
             if bottom > self.max_stop or top < self.min_stop:
                 why = f"the limits {bottom:g}..{top:g} lie outside the stops {self.min_stop:g}..{self.max_stop:g}"
                 raise toml_tables.Misfit("min_position", why, "let them overlap")
-        if self.drive == "dynamixel":
-            for key in ("min_position", "max_position", "min_stop", "max_stop", "position"):
-                angle = getattr(self, key)
-                if abs(angle) > _SEVEN_TURNS:
-                    why = f"{angle:g} rad is {abs(angle) / math.tau:.0f} turns, more than a Dynamixel counts"
-                    raise toml_tables.Misfit(
-                        key, why, f"angles are in radians: {angle:g} degrees are {math.radians(angle):.4g}"
-                    )
-        if self.drive == "dynamixel" and self.max_torque == 0:
+        if self.drive == "ideal":
+            return self
+        for key in ("min_position", "max_position", "min_stop", "max_stop", "position"):
+            if abs(angle := getattr(self, key)) > _SEVEN_TURNS:
+                why = f"{angle:g} rad is {abs(angle) / math.tau:.0f} turns, more than a Dynamixel counts"
+                hint = f"angles are in radians: {angle:g} degrees are {math.radians(angle):.4g}"
+                raise toml_tables.Misfit(key, why, hint)
+        if self.max_torque == 0:
             raise toml_tables.Misfit("max_torque", "0 is for ideal joints", "leave it out")
-        if self.drive == "dynamixel" and self.id is None:
+        if self.id is None:
             raise toml_tables.Misfit("id", f"servo {self.name!r} needs an id", 'add it, or drive = "ideal"')
         return self
 

@@ -1,15 +1,14 @@
 """A URDF as numbers: the tree of links and joints that the dynamics need, and its shapes and meshes, checked.
 
-Engines read the same files for their worlds, in C and C++, and trust them. PyBullet silently gives a link without
-`<inertial>` 1 kg and 1 kg·m². So links are checked here first, and of meshes (STL and OBJ) engines get what was
-understood here, in a file of our own, and nothing else.
+Engines read the same files in C and C++, and trust them. So links are checked here first, and of meshes (STL and OBJ)
+engines get what was understood here, in a file of our own.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
@@ -20,7 +19,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.errors import RigError, RigWarning
+from axbridge.errors import RigError, RigWarning, listed
 from axbridge.file_reading import reading, regular
 from axbridge.rotations import matrix_of_roll_pitch_yaw
 
@@ -116,21 +115,22 @@ def _tree(path: Path, root: ET.Element, kinematic: Collection[str], *, fixed_bas
     moving: dict[str, ET.Element] = {}
     below: dict[str, list[str]] = {}
     for joint in root.findall("joint"):
-        above, child = _ends(path, joint, links)
+        above, child = (_end(path, joint, tag, links) for tag in ("parent", "child"))
         if child in moving:
             raise RigError(path, child, "this link has two parents", "a URDF is a tree: give it one joint")
         moving[child] = joint
         below.setdefault(above, []).append(child)
     bases = [name for name in links if name not in moving]
     if len(bases) != 1:
-        raise RigError(path, "", f"{len(bases)} links have no parent: {_listed(bases)}", "join them into one tree")
+        raise RigError(path, "", f"{len(bases)} links have no parent: {listed(bases, 10)}", "join them into one tree")
     order, parent = [bases[0]], [-1]
     for index, name in enumerate(order):  # grows while it is read
         for child in below.get(name, ()):
             order.append(child)
             parent.append(index)
     if len(order) != len(links):
-        raise RigError(path, _listed(links.keys() - set(order)), "not connected to the base", "join them into one tree")
+        alone = listed(sorted(links.keys() - set(order)), 10)
+        raise RigError(path, alone, "not connected to the base", "join them into one tree")
     n = len(order)
     kind, dof = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
     place, turn, axis = np.zeros((n, 3)), np.tile(np.eye(3), (n, 1, 1)), np.tile([1.0, 0.0, 0.0], (n, 1))
@@ -143,7 +143,7 @@ def _tree(path: Path, root: ET.Element, kinematic: Collection[str], *, fixed_bas
     if bare := [name for name in heavy if any(links[name].find(part) is None for part in whole)]:
         named = [joint.get("name", "") for joint in moving.values()]
         if unknown := [joint for joint in kinematic if joint not in named]:  # it would have moved one of them
-            raise RigError(path, _listed(unknown), "no joint has this name", f"its joints: {', '.join(named)}")
+            raise RigError(path, listed(unknown, 10), "no joint has this name", f"its joints: {', '.join(named)}")
         hint = "add <inertial> with <mass> and <inertia>: without it PyBullet takes 1 kg and 1 kg·m²"
         raise RigError(path, ", ".join(bare), "no mass or inertia", hint)
     for index, name in enumerate(order):
@@ -159,22 +159,11 @@ def _tree(path: Path, root: ET.Element, kinematic: Collection[str], *, fixed_bas
             if facts is not None:
                 dof[index] = len(joints)
                 joints.append(facts)
+    fixed = tuple(joint.get("name", "?") for joint in moving.values() if joint.get("type") == "fixed")
     return Tree(
-        tuple(joints),
-        tuple(order),
-        np.array(parent, dtype=np.int64),
-        kind,
-        dof,
-        place,
-        turn,
-        axis,
-        mass,
-        centre,
-        inertia,
-        dummies,
-        weightless,
-        tuple(joint.get("name", "?") for joint in moving.values() if joint.get("type") == "fixed"),
-    )
+        tuple(joints), tuple(order), np.array(parent, dtype=np.int64), kind, dof, place, turn, axis, mass, centre,
+        inertia, dummies, weightless, fixed,
+    )  # fmt: skip
 
 
 def read_shapes(path: Path, element: Literal["collision", "visual"], text: str | None = None) -> tuple[Shape, ...]:
@@ -218,11 +207,8 @@ _SIZES = {  # attributes that say how large, and of how many numbers each is
 
 
 def _size(path: Path, name: str, form: ET.Element) -> tuple[float, ...]:
-    return tuple(
-        float(figure)
-        for key, count in _SIZES[form.tag].items()
-        for figure in _numbers(path, name, form.get(key, "1 1 1" if key == "scale" else ""), count)
-    )
+    texts = ((form.get(key, "1 1 1" if key == "scale" else ""), count) for key, count in _SIZES[form.tag].items())
+    return tuple(figure for text, count in texts for figure in _numbers(path, name, text, count).tolist())
 
 
 def _colour(path: Path, material: ET.Element) -> tuple[float, float, float] | None:
@@ -279,10 +265,9 @@ def _dummies(
     moving: Mapping[str, ET.Element],
     kinematic: Collection[str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Links without `<inertial>` that may have none, and the joints that move nothing else.
+    """Links that may be without `<inertial>`, and the joints that move nothing else.
 
-    A link may be without when it only carries others (crossing axes), is fixed to a link with mass (a frame), or is
-    moved by a joint in `kinematic`.
+    Such a link is fixed to one with mass (a frame), or moved by a joint in `kinematic`.
     """
     bare = {name for name in order[1:] if links[name].find("inertial") is None}
     carrier = {order[0]: order[0]}  # link -> the link of its rigid group that a joint moves
@@ -301,21 +286,12 @@ def _dummies(
     return allowed, tuple(joint for joint in light.values() if joint in kinematic)
 
 
-def _listed(names: Iterable[str]) -> str:
-    """Some names in a row."""
-    every = sorted(names)
-    return ", ".join(every[:10]) + (f" and {len(every) - 10} more" if len(every) > 10 else "")
-
-
-def _ends(path: Path, joint: ET.Element, links: dict[str, ET.Element]) -> tuple[str, str]:
-    ends = []
-    for tag in ("parent", "child"):
-        element = joint.find(tag)
-        name = element.get("link", "") if element is not None else ""
-        if name not in links:
-            raise RigError(path, joint.get("name", "?"), f"its {tag} link {name!r} is not there", "name a link")
-        ends.append(name)
-    return ends[0], ends[1]
+def _end(path: Path, joint: ET.Element, tag: str, links: Collection[str]) -> str:
+    element = joint.find(tag)
+    name = element.get("link", "") if element is not None else ""
+    if name not in links:
+        raise RigError(path, joint.get("name", "?"), f"its {tag} link {name!r} is not there", "name a link")
+    return name
 
 
 def _joint(path: Path, element: ET.Element) -> tuple[int, JointFacts | None]:
@@ -348,24 +324,21 @@ def _joint(path: Path, element: ET.Element) -> tuple[int, JointFacts | None]:
 
 
 def _axis(path: Path, element: ET.Element) -> FloatArray:
-    found = element.find("axis")
-    axis = _numbers(path, element.get("name", "?"), found.get("xyz", "1 0 0") if found is not None else "1 0 0", 3)
+    found, name = element.find("axis"), element.get("name", "?")
+    axis = _numbers(path, name, found.get("xyz", "1 0 0") if found is not None else "1 0 0", 3)
     length = float(np.linalg.norm(axis))
     if not length > 0:
-        raise RigError(path, element.get("name", "?"), "its axis has no length", 'write axis xyz="0 0 1"')
+        raise RigError(path, name, "its axis has no length", 'write axis xyz="0 0 1"')
     return axis / length
 
 
 def _inertial(path: Path, name: str, link: ET.Element) -> tuple[float, FloatArray, FloatArray]:
-    inertial = link.find("inertial")
-    assert inertial is not None  # `_tree` has seen to it
-    tensor = inertial.find("inertia")
+    weight, tensor = link.find("inertial/mass"), link.find("inertial/inertia")
+    assert weight is not None  # `_tree` has seen to it
     assert tensor is not None
-    mass = _number(path, name, inertial.find("mass").get("value", ""))  # type: ignore[union-attr]
-    xx, yy, zz, xy, xz, yz = (
-        _number(path, name, tensor.get(key, "0")) for key in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
-    )
-    matrix = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    mass = _number(path, name, weight.get("value", ""))
+    keys = ("ixx", "ixy", "ixz"), ("ixy", "iyy", "iyz"), ("ixz", "iyz", "izz")
+    matrix = np.array([[_number(path, name, tensor.get(key, "0")) for key in row] for row in keys])
     moments = np.linalg.eigvalsh(matrix)
     if not (mass > 0 and moments[0] > 0):
         message = f"mass {mass:g} kg and principal inertia {', '.join(f'{m:g}' for m in moments)} kg·m²"
@@ -373,7 +346,7 @@ def _inertial(path: Path, name: str, link: ET.Element) -> tuple[float, FloatArra
     if moments[2] > (moments[0] + moments[1]) * (1 + _ROUNDED):
         message = f"no body has the principal inertia {', '.join(f'{m:g}' for m in moments)} kg·m²"
         raise RigError(path, name, message, "each must be at most the sum of the other two: correct the URDF")
-    centre, turn = _frame(path, name, inertial.find("origin"))
+    centre, turn = _frame(path, name, link.find("inertial/origin"))
     return mass, centre, turn @ matrix @ turn.T
 
 

@@ -1,17 +1,13 @@
 """What a fit owes to its friction law: all laws compared, and intervals that allow for a richer one.
 
-*Compared* (`compare_laws`): a fit by each of M1-M6, judged on recordings none of them has seen. Each law begins where
-the best of the laws it contains ended, so that it fits at least as well, and does not lose for having been searched
-less. The law with the smallest held-out error would often win by chance: laws with more terms fit what happens to be in
-the data. So the fewest parameters win among all laws whose held-out error chance may explain: not `SURE` standard
-errors above the smallest. The standard error is that of the difference, over stretches of `STRETCH` seconds: what is
-hard for one law to predict is hard for all. Without held-out recordings the Bayesian information criterion decides.
+*Compared* (`compare_laws`): a fit by each of M1-M6, begun where the best of the laws it contains ended, and judged on
+held-out recordings. The fewest parameters win among the laws whose error is not `SURE` standard errors above the
+smallest: those of the difference, over stretches of `STRETCH` seconds, as what is hard for one law to predict is hard
+for all. Without held-out recordings the Bayesian information criterion (BIC) decides.
 
-*Richer* (`richer_law`): an interval says how far a value may lie from its estimate if the law is right. If a law with
-more terms follows the recordings better, the truth may be its: then its intervals count, too. Whether it does is
-decided by the Bayesian information criterion: better by more than its terms would be by chance. Errors last, so not
-every sample counts as one; how long they last is measured (`independent`). A law is tried only where a linear model of
-what its terms do to the residuals promises enough (`asked`).
+*Richer* (`richer_law`): if a law with more terms follows the recordings better by the BIC, its intervals count, too.
+Errors last, so not every sample counts as one (`independent`). A law is tried only where a linear model of what its
+terms do to the residuals promises enough (`asked`).
 """
 
 from __future__ import annotations
@@ -24,9 +20,9 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.fit.intervals import Uncertainty, flat_of, uncertainty
-from axbridge.fit.least_squares import misfits, polish, residuals, slopes
+from axbridge.fit.least_squares import best_polished, polish, residuals, slopes
 from axbridge.fit.residuals import COARSE, independent, predicted
-from axbridge.fit.result import Fit, LawComparison, LawScore, estimates
+from axbridge.fit.result import Fit, LawComparison, LawScore
 from axbridge.fit.search import Job, Mapper, Report, executor, minimise
 from axbridge.fit.unknowns import FRICTION_LAWS, Space, enriched, richer_than
 from axbridge.servo.columns import Param
@@ -114,34 +110,20 @@ def allowing_for(fit: Fit, richer: Richer | None) -> Fit:
     """The fit with intervals that hold under a richer friction law, too; what that does not identify has none."""
     if richer is None:
         return replace(fit, allowed="")
-    sure, other = fit.uncertainty, richer.sure
+    sure, other, theirs = fit.uncertainty, richer.sure, richer.space.unknowns
     low, high, share = sure.low.copy(), sure.high.copy(), sure.share.copy()
-    for index, unknown in enumerate(fit.space.unknowns):
-        if unknown in richer.space.unknowns:
-            there = richer.space.unknowns.index(unknown)
-            low[index] = min(low[index], other.low[there])
-            high[index] = max(high[index], other.high[there])
-            share[index] = max(share[index], other.share[there])
+    here, there = np.array([(k, theirs.index(one)) for k, one in enumerate(fit.unknowns) if one in theirs]).T
+    low[here] = np.minimum(low[here], other.low[there])
+    high[here] = np.maximum(high[here], other.high[there])
+    share[here] = np.maximum(share[here], other.share[there])
     wide = replace(sure, low=low, high=high, share=share, flat=flat_of(fit.space, share))
-    return replace(
-        fit,
-        allowed=richer.law,
-        uncertainty=wide,
-        estimates=estimates(fit.space.unknowns, fit.row, wide),
-        warnings=fit.warnings
-        + tuple(
-            f"this data can tell {name} under law {fit.friction} alone, not under {richer.law}"
-            for name in wide.flat
-            if name not in sure.flat
-        ),
-    )
+    lost = [name for name in wide.flat if name not in sure.flat]
+    said = (f"this data can tell {name} under law {fit.friction} alone, not under {richer.law}" for name in lost)
+    return replace(fit, allowed=richer.law, uncertainty=wide, warnings=(*fit.warnings, *said))
 
 
 def _begin(row: FloatArray, richer: Space) -> FloatArray:
-    """A parameter set (len(Param),) of a simpler law with a little of all that a richer one adds.
-
-    At the ends of their ranges terms do hardly anything, so a search would not find out of there.
-    """
+    """A parameter set (len(Param),) of a simpler law with a little of all that a richer one adds, to find out of 0."""
     found = begun_from(row)
     found[Param.VISCOUS] = max(found[Param.VISCOUS], 1e-3)
     searched = {unknown.column for unknown in richer.unknowns}
@@ -155,10 +137,7 @@ def _begin(row: FloatArray, richer: Space) -> FloatArray:
 
 def _ended(job: Job) -> FloatArray:
     """The better of the ends of least squares, and of a search before them."""
-    assert job.point is not None
-    ends = np.array([polish(job.space, job.runs, one, rounds=ROUNDS) for one in (job.point, minimise(job).point)])
-    best: FloatArray = ends[int(np.argmin(misfits(job.space, job.runs, ends)))]
-    return best
+    return best_polished(job.space, job.runs, [job.point, minimise(job).point], rounds=ROUNDS)
 
 
 def compare_laws(
@@ -192,7 +171,7 @@ def compare_laws(
     best = min(new, key=lambda law: float(new[law].mean())) if new else None
     scores = []
     for law, fit in fits.items():
-        unknowns = len(fit.estimates)
+        unknowns = len(fit.unknowns)
         behind = new[law] - new[best] if best is not None else np.full(1, math.nan)
         scores.append(
             LawScore(
@@ -211,12 +190,11 @@ def compare_laws(
 
 
 def chosen_law(scores: Sequence[LawScore]) -> str:
-    """See the head of this file."""
+    """The law with the fewest parameters of those that are tied; the least BIC where nothing is held out."""
     if any(math.isnan(score.held_out_mae_deg) for score in scores):
         return min(scores, key=lambda score: score.bic).law
-    return min(
-        (score for score in scores if score.tied), key=lambda score: (score.parameters, score.held_out_mae_deg)
-    ).law
+    tied = [score for score in scores if score.tied]
+    return min(tied, key=lambda score: (score.parameters, score.held_out_mae_deg)).law
 
 
 def _stretches(runs: Runs, simulated: FloatArray, chosen: Sequence[int]) -> FloatArray:

@@ -15,7 +15,7 @@ from axbridge.comparison.page import write_page as write_parts
 from axbridge.comparison.plots import Curve, Panel, fewer, figure_html, grid_html, map_html
 from axbridge.comparison.recorded_runs import servo_of
 from axbridge.fit.params_file import in_file
-from axbridge.fit.result import Fit, LawComparison, Score, Surface
+from axbridge.fit.result import Fit, LawComparison, Score
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Regime
 
@@ -25,16 +25,15 @@ _POINTS = 600  # of a line: many recordings fit a page that can be sent
 def estimate_table(fit: Fit) -> Table:
     """Values with their intervals, as they stand in the file."""
     rows: list[tuple[str, ...]] = []
-    for estimate in fit.estimates:
-        unknown, name = estimate.unknown, estimate.unknown.name
-        low, value, high = (f"{in_file(fit, unknown, x):.4g}" for x in (estimate.low, estimate.value, estimate.high))
+    for one in fit.estimates:
+        name = one.unknown.name
+        values: tuple[float, ...] = (one.value, one.low, one.high)
         mark = "these recordings do not identify it" if name in fit.uncertainty.flat else ""
-        if fit.truth is None:
-            rows.append((name, value, low, high, mark))
-            continue
-        hidden = float(fit.truth[unknown.column])
-        mark = mark or ("comes back" if estimate.low <= hidden <= estimate.high else "missed")
-        rows.append((name, f"{in_file(fit, unknown, hidden):.4g}", value, low, high, mark))
+        if fit.truth is not None:
+            hidden = float(fit.truth[one.unknown.column])
+            values = (hidden, *values)
+            mark = mark or ("comes back" if one.low <= hidden <= one.high else "missed")
+        rows.append((name, *(f"{in_file(fit, one.unknown, value):.4g}" for value in values), mark))
     heads = ("parameter", *(() if fit.truth is None else ("hidden",)), "value", "95 % from", "to", "")
     return Table(f"{fit.kind}, friction {fit.friction}", heads, tuple(rows))
 
@@ -130,7 +129,16 @@ def write_page(fit: Fit, path: Path | str) -> None:
         "Mean squared error of the steps over the gains, log₁₀ deg² (figure 11)",
     )
     for heading, surface in zip(titles, fit.surfaces, strict=False):
-        parts.append(f"<h2>{heading}</h2>{_surface_map(surface)}")
+        shown = map_html(
+            [f"{x * surface.x.scale:.3g}" for x in surface.xs], [f"{y * surface.y.scale:.3g}" for y in surface.ys],
+            np.log10(surface.mse.T), (surface.x.name, surface.y.name), signed=False,
+        )  # fmt: skip
+        at = (
+            f"{one.name} {value * one.scale:.4g}"
+            for one, value in zip((surface.x, surface.y), surface.best, strict=True)
+        )
+        best = f"The least is {surface.least:.3g} deg², at {' and '.join(at)}."
+        parts.append(f'<h2>{heading}</h2>{shown}<p class="lead">{escape(best)}</p>')
     if fit.surfaces:
         parts.append("<h2>Friction over speed (as the paper's figure 7)</h2>")
         speed = np.linspace(-6, 6, 241)
@@ -138,19 +146,8 @@ def write_page(fit: Fit, path: Path | str) -> None:
         curve = Curve(speed, torque, "", "reference")
         panel = Panel((curve,), "speed, rad/s", "friction torque, N·m", share=2.2)
         parts.append(figure_html([panel], "friction", axis="friction"))
-    elif len(fit.estimates) > 2:
-        names = [estimate.unknown.name.partition(".")[2] for estimate in fit.estimates]
+    elif len(fit.unknowns) > 2:
+        names = [unknown.name.partition(".")[2] for unknown in fit.unknowns]
         shown = map_html(names, names, fit.uncertainty.correlation, ("", ""), signed=True)
         parts.append(f"<h2>Correlation of the estimates</h2>{shown}")
     write_parts(path, f"{fit.rig.name}: {fit.kind} identified", parts)
-
-
-def _surface_map(surface: Surface) -> str:
-    xs, ys = surface.xs * surface.x.scale, surface.ys * surface.y.scale
-    x, y = surface.best[0] * surface.x.scale, surface.best[1] * surface.y.scale
-    shown = map_html(
-        [f"{value:.3g}" for value in xs], [f"{value:.3g}" for value in ys], np.log10(surface.mse.T),
-        (surface.x.name, surface.y.name), signed=False,
-    )  # fmt: skip
-    best = f"The least is {surface.least:.3g} deg², at {surface.x.name} {x:.4g} and {surface.y.name} {y:.4g}."
-    return f'{shown}<p class="lead">{escape(best)}</p>'

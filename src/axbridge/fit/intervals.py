@@ -1,19 +1,15 @@
 """How sure a fit is: intervals, correlations, and what the data do not separate.
 
-Gauss-Newton at the optimum, with differences as wide as the intervals they lead to. Residuals of a simulated motion
-are far from independent (a model error lasts), so the covariance is the sandwich `H⁻¹ (Σ gₖ gₖᵀ) H⁻¹` over blocks of
-`BLOCK` seconds. It is at least that of rounding, which errs alike in all readings of a joint at rest and does not show
-in how they differ. No model is the servo: what raises the squared error by less than `TOLERANCE` of it counts as
-possible, too. Recordings that disagree about a parameter show what the model lacks: the intervals are at least as wide
-as the jackknife over recordings says, or over `GROUPS` groups of them. What the simulation's own step does to the
-estimates, and the millisecond in which the servo's loop may pick up a command, are added. Where parts of recordings
-were fitted, all this is of their errors: those of whole recordings are larger, because a slip lasts.
+Gauss-Newton at the optimum, with differences as wide as the intervals they lead to. A model error lasts, so the
+covariance is the sandwich `H⁻¹ (Σ gₖ gₖᵀ) H⁻¹` over blocks of `BLOCK` seconds. It is at least that of rounding, which
+errs alike in all readings of a joint at rest, and at least what the jackknife over recordings says. What raises the
+squared error by less than `TOLERANCE` of it counts as possible. Added are what the simulation's step does, and the
+millisecond in which the servo's loop may pick up a command.
 
-*Constants that a fit holds* (`allowing`): another servo, gear or supply has others. Each is moved to either side, and
-the unknowns are fitted again from where they are. As far as they go, they may be off, and the intervals allow for it:
-no fit of this data shows it. Where the squared error grows, the data tell the constant, too; it then counts only as far
-as the error stays within `TOLERANCE` of the least (a parabola through the three fits). Of several constants the squares
-add up. But any one of them may be off that far by itself, and what the data leave open then comes on top.
+*Constants that a fit holds* (`allowing`): each is moved to either side, and the unknowns are fitted again. As far as
+they go, they may be off, but only while the squared error stays within `TOLERANCE` of the least (a parabola through
+the three fits). Of several constants the squares add up; any one may be off that far by itself, and what the data
+leave open then comes on top.
 """
 
 from __future__ import annotations
@@ -144,10 +140,10 @@ def _jackknife(space: Space, runs: Runs, point: FloatArray, spread: Mapper) -> F
     Groups are of neighbours: recordings given one after the other are often alike, and then err alike.
     """
     groups = np.array_split(np.arange(runs.recordings), min(GROUPS, runs.recordings))
+    if len(groups) < 2:
+        return point * 0
     left = [[int(k) for other in groups if other is not group for k in other] for group in groups]
-    return (
-        _student(np.array(list(spread(partial(_without, space, runs, point), left)))) if len(groups) > 1 else point * 0
-    )
+    return _student(np.array(list(spread(partial(_without, space, runs, point), left))))
 
 
 def _without(space: Space, runs: Runs, point: FloatArray, kept: list[int]) -> FloatArray:
@@ -191,8 +187,7 @@ def _of_shared(slope: FloatArray, error: FloatArray, number: IntArray, inverse: 
 def _wide_slopes(space: Space, runs: Runs, point: FloatArray, slope: FloatArray, covariance: FloatArray) -> FloatArray:
     """Derivatives of the residuals (l, n) again, from differences as wide as a covariance (n, n) says is open.
 
-    The motion is jagged in the parameters: close differences show slopes where, further off, nothing happens, and make
-    the intervals too narrow along what the data do not separate.
+    The motion is jagged in the parameters: close differences show slopes where, further off, nothing happens.
     """
     variances, directions = np.linalg.eigh(covariance)
     columns = slope @ directions
@@ -227,8 +222,6 @@ _CONSTANTS = (
     Held("lag", (Param.LAG,), FULL_STEPS),
     Held("supply", (), "a voltmeter at the servo"),
 )
-
-
 _CARRIED = (
     Held("inertia carried", (), "the same servo with a known load", load=(0,)),
     Held("weight carried", (), "the same servo with a known load", load=(1, 2, 3), off=0.1),
@@ -244,7 +237,7 @@ def held_in(space: Space, runs: Runs) -> tuple[Held, ...]:
 
 
 class Wanted(NamedTuple):
-    """A constant that the recordings would have otherwise: by which factor, and where the fit then ends."""
+    """A constant that the recordings want otherwise: by which factor, and where the fit then ends."""
 
     constant: Held
     factor: float
@@ -301,10 +294,8 @@ def allowing(
 
 
 def _possible(rises: FloatArray) -> FloatArray:
-    """Which of `_TRIED` a constant may be, given what the squared error rises by (3,) at -1, 0 and 1.
-
-    Measured against the least of the three: a parabola may dip where the error does not.
-    """
+    """Which of `_TRIED` a constant may be, given what the squared error rises by (3,) at -1, 0 and 1."""
+    # against the least of the three: a parabola may dip where the error does not
     return np.append(_TRIED[_parabola(rises) <= rises.min() + TOLERANCE], 0.0)
 
 
@@ -318,19 +309,11 @@ def _parabola(values: FloatArray) -> FloatArray:
 def _wider(sure: Uncertainty, space: Space, point: FloatArray, down: FloatArray, up: FloatArray) -> Uncertainty:
     """The intervals wider by what each constant does (c, n); what the data tell with constants as they are stays."""
     columns = [unknown.column for unknown in space.unknowns]
-    ends = np.repeat(space.base[None], 2, axis=0)
-    ends[:, columns] = sure.low, sure.high
-    below, above = _reach(point - space.point(ends[0]), down), _reach(space.point(ends[1]) - point, up)
-    low, high = (space.sets(end[None])[0][columns] for end in (point - below, point + above))
-    return replace(sure, low=low, high=high)
-
-
-def _reach(own: FloatArray, moved: FloatArray) -> FloatArray:
-    """How far an interval reaches (n,), given what it does by itself, and what each constant adds (c, n)."""
-    result: FloatArray = np.maximum(np.sqrt(own**2 + np.sum(moved**2, axis=0)), own + moved.max(axis=0))
-    return result
-
-
-def in_words(constants: Sequence[Held]) -> str:
-    """For a sentence: what the intervals allow for."""
-    return ", ".join(f"{one.name} (±{one.off:.0%})" for one in constants)
+    own = np.repeat(space.base[None], 2, axis=0)
+    own[:, columns] = sure.low, sure.high
+    ends = []
+    for row, sign, added in zip(own, (-1.0, 1.0), (down, up), strict=True):
+        width = sign * (space.point(row) - point)
+        reach = np.maximum(np.sqrt(width**2 + np.sum(added**2, axis=0)), width + added.max(axis=0))
+        ends.append(space.sets((point + sign * reach)[None])[0][columns])
+    return replace(sure, low=ends[0], high=ends[1])

@@ -1,8 +1,7 @@
 """Robust least squares on the errors of a simulation, from a point that is close.
 
 An unknown leaves the value of a model of its kind only for a squared error that is worth it: to be off by the usual
-distance (`Space.usual`) costs what `TOLERANCE` allows one standard error. What the data tell moves hardly less far for
-it; what they do not identify stays.
+distance (`Space.usual`) costs what `TOLERANCE` allows one standard error.
 """
 
 from __future__ import annotations
@@ -56,6 +55,13 @@ def polish(
         square, apart = float(squares[chosen]), ways[chosen]
         if before - square * apart < 1e-5 * square * apart:
             break
+    return best
+
+
+def best_polished(space: Space, runs: Runs, points: Sequence[FloatArray | None], rounds: int = 6) -> FloatArray:
+    """The best of the points (n,) that there are, each polished."""
+    ends = np.array([polish(space, runs, one, rounds) for one in points if one is not None])
+    best: FloatArray = ends[int(np.argmin(misfits(space, runs, ends)))]
     return best
 
 

@@ -1,9 +1,8 @@
-"""Identification as Lima et al. 2009 did it: a line for Ks, then two scans.
+"""Identification as Lima et al. 2009 did it: a line for Ks (their figure 5), then two scans.
 
-Ks is the slope of open-circuit voltage over motor speed (their figure 5). Friction is scanned on falls with the motor
-off (figures 7-9), then the controller's gains on steps (figures 10-12). Beyond the paper: command latency is scanned
-along with the gains (left out, 20 ms of it cost more than the whole error of the paper), and the minimum is sharpened
-by least squares, with intervals.
+Friction is scanned on falls with the motor off (figures 7-9), then the controller's gains on steps (figures 10-12).
+Beyond the paper: command latency is scanned along with the gains (left out, 20 ms of it cost more than the whole error
+of the paper), and the minimum is sharpened by least squares, with intervals.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from axbridge.fit.least_squares import polish
 from axbridge.fit.pipeline import doubts, inputs_of, scores_of
 from axbridge.fit.prepare import prepare
 from axbridge.fit.residuals import COARSE, predicted
-from axbridge.fit.result import Fit, KsLine, Surface, estimates
+from axbridge.fit.result import Fit, KsLine, Surface
 from axbridge.fit.search import losses
 from axbridge.fit.unknowns import Space, space_of
 from axbridge.recording.recording import Recording
@@ -81,23 +80,19 @@ def paper_procedure(
     only = replace(friction.without(["sensor.latency_ms"]), base=friction.sets(friction_at[None])[0])
     sure = _joined(uncertainty(only, falls, only.point(row)), uncertainty(gains, steps, gains_at))
     order = only.unknowns + gains.unknowns
+    lost = (unknown for unknown in order if unknown.name in sure.flat)
     simulated = predicted(row[None], every)[0]
     scores = scores_of(problem, simulated)
     return Fit(
         kind="lima2009",
         friction="M1",
-        estimates=estimates(order, row, sure),
+        unknowns=order,
         row=row,
         base=base,
         scores=scores,
         uncertainty=sure,
         starts=(fallen.least, stepped.least),
-        warnings=tuple(
-            f"not identified: {unknown.name}; record {unknown.best_experiment}"
-            for unknown in order
-            if unknown.name in sure.flat
-        )
-        + doubts(scores),
+        warnings=(*(f"not identified: {one.name}; record {one.best_experiment}" for one in lost), *doubts(scores)),
         rollouts=count + more,
         seconds=time.monotonic() - began,
         seed=seed,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from axbridge import __version__
-from axbridge.config.model import PredictionParams, ServoModel, toml_lines
+from axbridge.config.model import PredictionParams, ServoModel, to_toml
 from axbridge.files import write_whole, writing
 from axbridge.fit.least_squares import QUANTILE
 from axbridge.fit.result import Estimate, Fit
@@ -44,10 +44,8 @@ def write_params(fit: Fit, path: Path | str) -> None:
     """Write the parameters as TOML, for ``model = "…"`` in a rig and ``--model``; intervals stand as comments."""
     path = Path(path)
     model = servo_model(fit, path.stem)
-    lines = toml_lines(model, {estimate.unknown.name: _interval(fit, estimate) for estimate in fit.estimates})
-    worth = [f"{key} = {value:.3g}" for key, value in model.prediction if value is not None]
-    lines += ["", "[prediction]  # what the monitor of a twin goes by", *worth]
-    lines += ["", f"# {fit.condition}", *(f"# {warning}" for warning in fit.warnings), ""]
+    lines = [to_toml(model, {estimate.unknown.name: _interval(fit, estimate) for estimate in fit.estimates})]
+    lines += [f"# {fit.condition}", *(f"# {warning}" for warning in fit.warnings), ""]
     lines += [f"# {one.role}: {one.name}, sha256 {one.sha256}" for one in fit.inputs]
     lines.append("# made with " + ", ".join(f"{name} {found}" for name, found in versions().items() if found))
     with writing(path):
@@ -56,23 +54,21 @@ def write_params(fit: Fit, path: Path | str) -> None:
 
 def summary(fit: Fit) -> dict[str, Any]:
     """The fit as one document for `emit_json`, which writes what is not known, NaN, as null."""
-    held = fit.errors(held_out=True)
-    names = [estimate.unknown.name for estimate in fit.estimates]
+    held, names, parameters = fit.errors(held_out=True), [unknown.name for unknown in fit.unknowns], {}
+    for one in fit.estimates:
+        found = {"value": one.value, "low": one.low, "high": one.high}
+        if fit.truth is not None:
+            found["hidden"] = float(fit.truth[one.unknown.column])
+        parameters[one.unknown.name] = {key: in_file(fit, one.unknown, value) for key, value in found.items()}
+    compared = fit.laws and {
+        "friction_laws": [vars(score) | {"chosen": score.law == fit.laws.chosen} for score in fit.laws.scores],
+        "friction_chosen_by": fit.laws.rule,
+        "friction_note": fit.laws.note,
+    }
     return {
         "model": fit.kind,
         "friction": fit.friction,
-        "parameters": {
-            name: {
-                key: in_file(fit, estimate.unknown, value)
-                for key, value in (
-                    ("value", estimate.value),
-                    ("low", estimate.low),
-                    ("high", estimate.high),
-                    *(() if fit.truth is None else (("hidden", float(fit.truth[estimate.unknown.column])),)),
-                )
-            }
-            for name, estimate in zip(names, fit.estimates, strict=True)
-        },
+        "parameters": parameters,
         "mae_deg": float(np.mean(fit.errors(held_out=False))),
         "held_out_mae_deg": float(np.mean(held)) if held else None,
         "recordings": [vars(score) for score in fit.scores],
@@ -90,15 +86,7 @@ def summary(fit: Fit) -> dict[str, Any]:
         "seed": fit.seed,
         "inputs": [vars(one) for one in fit.inputs],
         "versions": versions(),
-    } | (
-        {}
-        if fit.laws is None
-        else {
-            "friction_laws": [vars(score) | {"chosen": score.law == fit.laws.chosen} for score in fit.laws.scores],
-            "friction_chosen_by": fit.laws.rule,
-            "friction_note": fit.laws.note,
-        }
-    )
+    } | (compared or {})
 
 
 def in_file(fit: Fit, unknown: Unknown, value: float) -> float:
@@ -116,17 +104,15 @@ def _interval(fit: Fit, estimate: Estimate) -> str:
 def worth_of(fit: Fit) -> PredictionParams:
     """How far off the fitted model may be.
 
-    The error is the root mean square over the recordings held out, each counted alike; there is none without them. The
-    share is the half width of the 95 % interval of the duty with which the servo lifts a fifth of its stall torque:
-    the unknowns' intervals and correlations, propagated linearly, with the constants that the fit held: what another
-    constant does to an unknown, it does not do to the torque of a duty.
+    `load_share` is half the 95 % interval of the duty that lifts a fifth of the stall torque: the unknowns' intervals
+    propagated linearly, constants as the fit held them: what another does to an unknown, it does not do to that duty.
     """
     held = [score.rmse for score in fit.scores if score.held_out]
     error = math.radians(math.sqrt(np.mean(np.square(held)))) if held else None
     voltage = float(np.mean(fit.runs.supply))
     row = fit.row
     torque = _HELD * SteadyServo.of(row).drive(1.0, voltage, 0.0)
-    width, space = np.empty(len(fit.estimates)), fit.space
+    width, space = np.empty(len(fit.unknowns)), fit.space
     point, reach = space.point(row), QUANTILE * fit.uncertainty.share
     bounds = space.sets(np.array([point - reach, point + reach]))
     for index, unknown in enumerate(space.unknowns):
@@ -138,4 +124,5 @@ def worth_of(fit: Fit) -> PredictionParams:
     share = math.sqrt(max(variance, 0.0)) / 2 / SteadyServo.of(row).duty(torque, voltage, 0.0)
     apart = [score.chance for score in fit.scores if not math.isnan(score.chance)]
     chance = math.radians(math.sqrt(np.mean(np.square(apart)))) if apart else None
-    return PredictionParams(held_out_error=error or None, load_share=share, chance=chance)
+    values = {"held_out_error": error or None, "load_share": share, "chance": chance}
+    return PredictionParams(**{key: value and float(f"{value:.3g}") for key, value in values.items()})

@@ -14,11 +14,11 @@ from axbridge.comparison.lag import baseline, lag_of
 from axbridge.comparison.metrics import parse_condition
 from axbridge.config.rig import Rig
 from axbridge.fit.friction_laws import allowing_for, richer_law
-from axbridge.fit.intervals import Held, Uncertainty, Wanted, allowing, held_in, in_words, moved, reaching, uncertainty
-from axbridge.fit.least_squares import left_alone, misfits, polish
+from axbridge.fit.intervals import Held, Uncertainty, Wanted, allowing, held_in, moved, reaching, uncertainty
+from axbridge.fit.least_squares import best_polished, left_alone, polish
 from axbridge.fit.prepare import Problem, prepare, resting_noise
 from axbridge.fit.residuals import parts, predicted, speeds
-from axbridge.fit.result import Fit, Input, Score, estimates
+from axbridge.fit.result import Fit, Input, Score
 from axbridge.fit.search import KEPT, Job, Mapper, Report, StartOutcome, executor, losses, opened, search
 from axbridge.fit.unknowns import Space
 from axbridge.recording.provenance import origin_of
@@ -93,10 +93,9 @@ def fit_model(
 
 
 def hidden(problem: Problem, seed: int) -> tuple[Problem, FloatArray]:
-    """The problem with data of a hidden truth, nothing of it held out, and that truth: (len(Param),).
+    """The problem with what a random hidden truth does by its commands, and that truth: (len(Param),).
 
-    The truth is drawn at random, and does what the recordings' commands ask. Its positions, with their noise and
-    rounding and at times as uneven, take the place of what was measured.
+    Noise, rounding and uneven times are those of the recordings; nothing is held out.
     """
     rng = np.random.default_rng(seed)
     space, runs, usual = problem.space, problem.runs, problem.space.usual
@@ -113,29 +112,18 @@ def hidden(problem: Problem, seed: int) -> tuple[Problem, FloatArray]:
 
 
 def polished(problem: Problem, cut: Runs | None, space: Space, outcomes: Sequence[StartOutcome]) -> Solution:
-    """Polish: least squares from the best start, where the errors are fit for that.
-
-    Those of a real servo that sticks are not: a slip at another moment costs the rest of a recording. But a model that
-    then follows whole recordings more closely than parts of them errs by where the parts begin.
-    """
+    """Least squares from the best start; where a joint sticks, only if whole recordings then fit better than parts."""
     point, runs = outcomes[0].point, problem.runs
     if problem.smooth:
         begin = None if problem.begin is None else space.point(problem.space.sets(problem.begin[None])[0])
-        free = _best_polished(replace(space, near=False), runs, [point, begin])
-        point = _best_polished(space, runs, [free, space.point(space.base)]) if space.near else free
+        free = best_polished(replace(space, near=False), runs, [point, begin])
+        point = best_polished(space, runs, [free, space.point(space.base)]) if space.near else free
         return Solution(space, runs, point, free, tuple(outcomes))
     whole = polish(space, runs, point)
     if cut is None or losses(space, runs, whole[None]).mean() < losses(space, cut, point[None]).mean():
-        whole = _best_polished(space, runs, [whole, *(outcome.point for outcome in outcomes[1:KEPT])])
+        whole = best_polished(space, runs, [whole, *(outcome.point for outcome in outcomes[1:KEPT])])
         return Solution(space, runs if cut is None else cut, whole, whole, tuple(outcomes))
     return Solution(space, cut, point, point, tuple(outcomes))
-
-
-def _best_polished(space: Space, runs: Runs, points: Sequence[FloatArray | None]) -> FloatArray:
-    """The best of the points (n,) that there are, each polished."""
-    ends = np.array([polish(space, runs, one) for one in points if one is not None])
-    best: FloatArray = ends[int(np.argmin(misfits(space, runs, ends)))]
-    return best
 
 
 def judged(problem: Problem, solution: Solution, running: Mapper, report: Report) -> Fit:
@@ -164,7 +152,7 @@ def judged(problem: Problem, solution: Solution, running: Mapper, report: Report
     return Fit(
         kind=problem.kind,
         friction=problem.friction,
-        estimates=estimates(space.unknowns, row, sure),
+        unknowns=space.unknowns,
         row=row,
         base=problem.base,
         scores=scores,
@@ -182,15 +170,14 @@ def judged(problem: Problem, solution: Solution, running: Mapper, report: Report
         simulated=simulated,
         rig=problem.rig,
         inputs=inputs_of(problem),
-        held=in_words(constants),
+        held=", ".join(f"{one.name} (±{one.off:.0%})" for one in constants),
     )
 
 
 def _in_words(problem: Problem, space: Space, scores: Sequence[Score], wanted: Wanted) -> str:
     """What the recordings would have a constant be, and what recordings that were held out say of that."""
-    one, share = wanted.constant, abs(wanted.factor - 1)
-    text = f"the recordings would suit a {one.name} about {share:.0%} {'larger' if wanted.factor > 1 else 'smaller'} "
-    text += "than the model's"
+    one, way = wanted.constant, "larger" if wanted.factor > 1 else "smaller"
+    text = f"the recordings would suit a {one.name} about {abs(wanted.factor - 1):.0%} {way} than the model's"
     if problem.held_out:
         space, runs = moved(space, problem.every, one, wanted.factor)
         there = scores_of(problem, predicted(space.sets(wanted.point[None]), runs)[0])
@@ -232,7 +219,7 @@ def _missed(sure: Uncertainty, scores: Sequence[Score]) -> tuple[str, ...]:
     held, fitted = (np.array([score.mae for score in scores if score.held_out is kind]) for kind in (True, False))
     if len(held) and held.mean() > MISSED * fitted.mean():
         found.append(f"what was held out is followed worse than the rest ({held.mean():.2f}°, {fitted.mean():.2f}°)")
-    far = max(scores, key=lambda score: -1.0 if math.isnan(score.chance) else score.chance)
+    far = max(scores, key=lambda score: np.nan_to_num(score.chance, nan=-1.0))
     if far.chance > max(APART, far.mae):
         found.append(f"the best starts predict {far.name} differently, by {far.chance:.1f}° on average")
     what = "other motions may be as far off, as the model lacks something or the search missed it"
@@ -242,16 +229,9 @@ def _missed(sure: Uncertainty, scores: Sequence[Score]) -> tuple[str, ...]:
 
 def inputs_of(problem: Problem) -> tuple[Input, ...]:
     """Names and hashes of a fit's files; of what is in no file there is none."""
-    paths = [
-        ("rig", problem.rig.path),
-        *(("fitted", one.path) for one in problem.fitted),
-        *(("held out", one.path) for one in problem.held_out),
-    ]
-    return tuple(
-        Input(role, path.name, str(origin_of(path)["source_sha256"]))
-        for role, path in dict.fromkeys(paths)
-        if path.is_file()
-    )
+    made = [("fitted", one.path) for one in problem.fitted] + [("held out", one.path) for one in problem.held_out]
+    files = [one for one in dict.fromkeys([("rig", problem.rig.path), *made]) if one[1].is_file()]
+    return tuple(Input(role, path.name, str(origin_of(path)["source_sha256"])) for role, path in files)
 
 
 def scores_of(problem: Problem, simulated: FloatArray, others: FloatArray | None = None) -> tuple[Score, ...]:

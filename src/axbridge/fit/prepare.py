@@ -1,7 +1,4 @@
-"""Prepare: recordings and a rig into a problem, which is runs of commands, a model to begin from, and unknowns.
-
-`excitation` says before a fit, in the time of a few simulations, how well the recordings identify each unknown.
-"""
+"""Prepare: recordings and a rig into a problem, which is runs of commands, a model to begin from, and unknowns."""
 
 from __future__ import annotations
 
@@ -70,7 +67,8 @@ def prepare(
     runs = runs_of(recordings, rig)
     base = base_model(rig, kind)
     if kind != "pendulum-servo":
-        base = with_noise(base, runs)
+        sensor = base.sensor.model_copy(update={"position_noise": resting_noise(runs)})
+        base = base.model_copy(update={"sensor": sensor})
     known = runs.temperature[~np.isnan(runs.temperature)]
     if len(known):
         motor = base.motor.model_copy(update={"ambient_temperature": float(known.mean())})
@@ -106,10 +104,7 @@ def _floors(held_out: Sequence[Recording], again: Sequence[Recording]) -> tuple[
 
 
 def excitation(problem: Problem) -> tuple[str, ...]:
-    """A line for the recordings, and one an unknown: how far it moves them, and how far nothing else does the same.
-
-    Linear, at the model the fit begins from: an unknown may be identified better, or worse, where the fit ends.
-    """
+    """A line for the recordings, and one an unknown: how far it moves them, and how far nothing else does the same."""
     space, runs = problem.space, problem.runs
     slope = slopes(space, runs, np.clip(space.point(space.base), *_WITHIN), COARSE)
     normal = slope.T @ slope / runs.recordings
@@ -162,16 +157,8 @@ def base_model(rig: Rig, kind: str) -> ServoModel:
     return ServoModel.model_validate(table)
 
 
-def with_noise(base: ServoModel, runs: Runs) -> ServoModel:
-    """The model with the noise that recordings show at rest."""
-    return base.model_copy(update={"sensor": base.sensor.model_copy(update={"position_noise": resting_noise(runs)})})
-
-
 def resting_noise(runs: Runs) -> float:
-    """Standard deviation of the position reading where the servo rests, rad, without what rounding adds to it.
-
-    0 when nothing rests, or when the reading never changes.
-    """
+    """Standard deviation of the position reading where the servo rests, rad, without rounding's; 0 if nothing rests."""
     found = []
     for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
         position = runs.position[a:b]
@@ -204,16 +191,14 @@ def inertia_of(text: str) -> float:
     kind, _, rest = text.partition(":")
     try:
         numbers = [float(part) for part in rest.split(",")]
-    except ValueError as failure:
-        raise UsageError(f"{text!r} is no load", _FORMS) from failure
+    except ValueError:
+        numbers = []
     if any(not 0 <= number < 1e3 for number in numbers):
         raise UsageError(f"{text!r} has a number that no load has", _FORMS)
-    if kind == "bar" and len(numbers) == 3:
-        mass, length, width = numbers
-        return mass * (length**2 + width**2) / 12
-    if kind == "inertia" and len(numbers) == 1:
-        return numbers[0]
-    raise UsageError(f"{text!r} is no load", _FORMS)
+    if len(numbers) != {"bar": 3, "inertia": 1}.get(kind):
+        raise UsageError(f"{text!r} is no load", _FORMS)
+    mass, *sides = numbers
+    return mass * sum(side**2 for side in sides) / 12 if sides else mass
 
 
 def loaded_with(items: Sequence[str], *groups: Sequence[Recording]) -> tuple[list[Recording], ...]:
@@ -232,10 +217,9 @@ def loaded_with(items: Sequence[str], *groups: Sequence[Recording]) -> tuple[lis
                 f"recordings: {', '.join(map(str, known))}",
             )
         loads[meant[0]] = inertia_of(text)
-    return tuple(
-        [
-            replace(one, metadata={**one.metadata, "load": {"inertia": loads[one.path]}}) if one.path in loads else one
-            for one in group
-        ]
-        for group in groups
-    )
+
+    def loaded(one: Recording) -> Recording:
+        inertia = loads.get(one.path)
+        return one if inertia is None else replace(one, metadata={**one.metadata, "load": {"inertia": inertia}})
+
+    return tuple(list(map(loaded, group)) for group in groups)

@@ -1,18 +1,15 @@
 """What a model predicts of recordings, whole or in parts, and what each error counts.
 
-*Moments.* Of some recordings nobody wrote down when their commands went out. The moment belongs to each recording and
-to no model, so it is no unknown of the fit: each parameter set gets, for each such recording, the moment that suits it
-best (variable projection). One simulation serves them all: it is read every 2 ms, and the samples are laid over it, a
-little earlier or later.
+*Moments.* Of some recordings nobody wrote down when their commands went out. Each parameter set gets, for each such
+recording, the moment that suits it best (variable projection): one simulation is read every 2 ms, and the samples are
+laid over it, a little earlier or later.
 
-*Rounding.* A servo that rests gives one count over and over, up to half a count from where it is. Least squares takes
-that for a hundred witnesses; it is one. With more noise before the rounding, readings of neighbouring counts mix, and
-their mean comes close to the truth. Of the variance count²/12 that rounding adds, the share exp(-(2π·noise/count)²) is
-common to all readings of one place (first harmonic of the bias over the place within a count), the rest is new in each.
+*Rounding.* A servo that rests gives one count over and over, up to half a count from where it is; that is one witness,
+not a hundred. Of the variance count²/12 that rounding adds, the share exp(-(2π·noise/count)²) is common to all
+readings of one place (first harmonic of the bias over the place within a count), the rest is new in each.
 
 *Parts* are simulated from what was measured at their start, so that one slip of a sticking joint costs a second, not
-the rest of the recording: the error becomes smooth in the parameters, and every second of the motion counts alike.
-Longer parts beside them show where the joint comes to rest after all.
+the rest of the recording. Longer parts beside them show where the joint comes to rest after all.
 """
 
 from __future__ import annotations
@@ -54,7 +51,7 @@ def predicted(rows: FloatArray, runs: Runs, step: float = FINE) -> FloatArray:
     for number, m in enumerate(adrift):
         a, b = runs.start[m], runs.start[m + 1]
         path = simulated[:, dense.start[number] : dense.start[number + 1]]
-        time = runs.time[a:b] - dense.time[dense.start[number]]
+        time = runs.time[None, a:b] - dense.time[dense.start[number]]
         measured = np.where(judged[a:b], runs.position[a:b], np.nan)
         tried = np.arange(-REACH, REACH + _FINE / 2, _COARSE)
         late = tried[np.argmin([_misfit(path, time - later, measured) for later in tried], axis=0)]
@@ -66,21 +63,17 @@ def predicted(rows: FloatArray, runs: Runs, step: float = FINE) -> FloatArray:
 
 
 def _misfit(path: FloatArray, time: FloatArray, measured: FloatArray) -> FloatArray:
-    """Mean squared error (k,) of positions read at `time`, (n,) or (k, n), large ones capped; NaN is not known."""
+    """Mean squared error (k,) of positions read at `time`, (1 or k, n), large ones capped; NaN is not known."""
     result: FloatArray = np.nanmean(np.minimum(np.abs(_read(path, time) - measured), _CAPPED) ** 2, axis=1)
     return result
 
 
 def _read(path: FloatArray, time: FloatArray) -> FloatArray:
-    """Simulated positions (k, n) at times (n,) or (k, n) after the first of the path (k, every 2 ms)."""
+    """Simulated positions (k, n) at times (1 or k, n) after the first of the path (k, every 2 ms)."""
     place = np.clip(time / _EVERY, 0, path.shape[1] - 1.001)
-    whole = place.astype(int)
-    part = place - whole
-    if time.ndim == 1:
-        below, above = path[:, whole], path[:, whole + 1]
-    else:
-        below, above = np.take_along_axis(path, whole, 1), np.take_along_axis(path, whole + 1, 1)
-    result: FloatArray = below + part * (above - below)
+    whole, each = place.astype(int), np.arange(len(path))[:, None]
+    below, above = path[each, whole], path[each, whole + 1]
+    result: FloatArray = below + (place - whole) * (above - below)
     return result
 
 
@@ -120,7 +113,6 @@ def shared(space: Space, runs: Runs) -> tuple[FloatArray, IntArray]:
     """Standard deviation (l,) that rounding gives to readings in common, rad, and the number (l,) of what they share.
 
     A joint that comes back to a count, or to the one on the other side of where it hangs, likely errs as it did before.
-    The deviations are 0 where nothing was rounded.
     """
     counts = runs.position / float(space.base[Param.COUNT])
     number: IntArray = np.unique(np.abs(np.round(counts)), return_inverse=True)[1]

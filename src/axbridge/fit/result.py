@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from axbridge.arrays import FloatArray
@@ -24,14 +23,6 @@ class Estimate:
     value: float
     low: float
     high: float
-
-
-def estimates(unknowns: Sequence[Unknown], row: FloatArray, sure: Uncertainty) -> tuple[Estimate, ...]:
-    """The values of a parameter set with their intervals."""
-    return tuple(
-        Estimate(unknown, float(row[unknown.column]), float(low), float(high))
-        for unknown, low, high in zip(unknowns, sure.low, sure.high, strict=True)
-    )
 
 
 @dataclass(frozen=True)
@@ -66,7 +57,7 @@ class Fit:
 
     kind: str  # ``pendulum-servo``, ``ax12``, ``lima2009``
     friction: str  # ``M1`` to ``M6``
-    estimates: tuple[Estimate, ...]  # the unknowns
+    unknowns: tuple[Unknown, ...]  # what was searched
     row: FloatArray  # the whole parameter set (len(axbridge.servo.columns.Param),)
     base: ServoModel  # the model it started from: what was not searched is its
     scores: tuple[Score, ...]  # by recording, fitted ones first
@@ -94,9 +85,15 @@ class Fit:
         return [score.mae for score in self.scores if score.held_out is held_out]
 
     @property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """The unknowns' values with their intervals."""
+        ends = zip(self.unknowns, self.uncertainty.low, self.uncertainty.high, strict=True)
+        return tuple(Estimate(one, float(self.row[one.column]), float(low), float(high)) for one, low, high in ends)
+
+    @property
     def space(self) -> Space:
         """Its unknowns, around `row`."""
-        return Space(tuple(estimate.unknown for estimate in self.estimates), self.row, near=self.kind in KNOWN)
+        return Space(self.unknowns, self.row, near=self.kind in KNOWN)
 
     @property
     def condition(self) -> str:

@@ -1,13 +1,9 @@
 """The search: many short climbs of least squares from anywhere, then CMA-ES from where the best of them ended.
 
-A climb costs a few hundred simulations, a search of CMA-ES some thousands, so there can be many of the one and there
-are few of the other. A climb counts by its error alone: that two end alike says nothing of a third. Where short parts
-of the recordings are given (`residuals.parts`), they alone are searched: errors of whole recordings are decided by
-the few moments in which a sticking joint lets go or does not, and what fits those predicts other motions worse. Among
-the ends of the search, which fit the parts nearly alike, whole recordings count as well.
-
-No result here depends on a clock or on how many cores there are: the same seed ends at the same point. There are no
-more climbs when those before have simulated their share of the budget.
+Where short parts of the recordings are given (`residuals.parts`), they alone are searched: errors of whole recordings
+are decided by the few moments in which a sticking joint lets go, and what fits those predicts other motions worse.
+Among the ends of the search, whole recordings count as well. No result depends on a clock or on how many cores there
+are: the same seed ends at the same point.
 """
 
 from __future__ import annotations
@@ -191,11 +187,10 @@ def search(
     job: Job, spread: Mapper, *, starts: int, budget: float, near: FloatArray | None = None,
     report: Report = lambda _what, _share: None,
 ) -> list[StartOutcome]:  # fmt: skip
-    """Climb from `starts` random points, one more time from `near` and the base; search on from the best `KEPT`.
+    """Climb from `starts` random points, `near`, and a base of the servo's kind; search on from the best `KEPT`.
 
-    The best is first. The base is one to begin at where it is a model of the servo's kind, and `near` where there is
-    such a point. Climbs are begun `WAVE` at a time, however many processes there are: the same seed gives the same
-    result on any machine and any executor.
+    The best is first. Climbs are begun `WAVE` at a time, however many processes there are, until they have simulated
+    their share of the budget.
     """
     allowed, used = budget * PACE, 0.0
     begin = replace(job, step=COARSE, population=POPULATION if job.parts is None else CROWD)
@@ -234,10 +229,7 @@ def _run(
 def opened(
     job: Job, found: list[StartOutcome], spread: Mapper, report: Report = lambda _what, _share: None
 ) -> tuple[Space, list[StartOutcome]]:
-    """A search's space and ends (best first), searched on where the best has the least armature there is.
-
-    It is searched by its logarithm, so there always is some; a joint without any then has too strong a motor.
-    """
+    """A search's space and ends (best first), searched on where the best has the least armature of a logarithm."""
     space = job.space.from_none
     changed = [one != other for one, other in zip(job.space.unknowns, space.unknowns, strict=True)]
     playing = job.space.base[Param.BACKLASH] > 0.0  # a rotor that turns on its own has an inertia
@@ -252,10 +244,7 @@ def opened(
 def _searched_on(
     job: Job, found: list[StartOutcome], spread: Mapper, report: Report, left: float = math.inf
 ) -> list[StartOutcome]:
-    """The same, and where searches end that begin at the first of them, the best searched twice; best first.
-
-    They are as many as the steps that are `left` allow, but one at least.
-    """
+    """The same, and the ends of searches from the first of them, as far as `left` steps allow; best first."""
     ends = list(found)
     for most, around, step, what in (
         (KEPT, SPREAD, COARSE, "searching on from"),
@@ -274,10 +263,7 @@ def _searched_on(
 
 
 def best_of_both(job: Job, found: list[StartOutcome]) -> list[StartOutcome]:
-    """The same, but first the one whose errors of parts and of whole recordings have the smallest product.
-
-    Both are means over points nearby: a slip that happens to come out right is no merit.
-    """
+    """The same, but first the one whose errors of parts and of whole recordings, nearby, have the smallest product."""
     nearby, several = _nearby(job), found[: 2 * KEPT]
     around = (np.array([outcome.point for outcome in several])[:, None] + nearby[None]).reshape(-1, len(job.space))
     whole = losses(job.space, job.runs, np.clip(around, 0.0, 1.0), job.loss).mean(axis=1)

@@ -115,23 +115,18 @@ class Space:
     def sets(self, points: FloatArray) -> FloatArray:
         """Parameter sets (k, len(Param)) of points (k, len(self)), clipped to their ranges."""
         rows = np.repeat(self.base[None], len(points), axis=0)
-        for index, unknown in enumerate(self.unknowns):
-            share = np.clip(points[:, index], 0.0, 1.0)
-            if unknown.logarithmic:
-                rows[:, unknown.column] = unknown.low * (unknown.high / unknown.low) ** share
-            else:
-                rows[:, unknown.column] = unknown.low + (unknown.high - unknown.low) * share
+        for index, one in enumerate(self.unknowns):
+            share, low, high = np.clip(points[:, index], 0.0, 1.0), one.low, one.high
+            rows[:, one.column] = low * (high / low) ** share if one.logarithmic else low + (high - low) * share
         return rows
 
     def point(self, row: FloatArray) -> FloatArray:
         """The point (len(self),) of a parameter set, clipped to the ranges."""
         shares = []
-        for unknown in self.unknowns:
-            value = min(max(float(row[unknown.column]), unknown.low), unknown.high)
-            if unknown.logarithmic:
-                shares.append(math.log(value / unknown.low) / math.log(unknown.high / unknown.low))
-            else:
-                shares.append((value - unknown.low) / (unknown.high - unknown.low))
+        for one in self.unknowns:
+            log, low, high = one.logarithmic, one.low, one.high
+            value = min(max(float(row[one.column]), low), high)
+            shares.append(math.log(value / low) / math.log(high / low) if log else (value - low) / (high - low))
         return np.array(shares)
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from axbridge.config.rig_tables import SensorConfig
-from axbridge.errors import nearest
+from axbridge.errors import listed, nearest
 from axbridge.webots.session import Session
 
 Kind = Literal["motor", "sensor", "brake"]
@@ -106,6 +106,5 @@ def missing(session: Session, name: str) -> str:
     known = list(device_names(session))
     known += [alias for alias in session.rig.webots.aliases if alias not in known]
     meant = nearest(name, known)
-    shown = ", ".join(known[:_SHOWN]) + (f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else "")
     where = f"another name goes into [webots] of {session.rig.path.name}"
-    return f'  {meant}it has: {shown}; {where}: aliases, or devices = {{ "{name}" = "DistanceSensor" }}'
+    return f'  {meant}it has: {listed(known, _SHOWN)}; {where}: aliases, or devices = {{ "{name}" = "DistanceSensor" }}'
