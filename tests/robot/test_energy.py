@@ -1,4 +1,4 @@
-"""Electrical energy, the battery and the sagging supply, against calculations of their own."""
+"""What a simulation knows of energy, the battery, the sagging supply, a joint and its torque, by other calculations."""
 
 import math
 
@@ -21,6 +21,8 @@ pytestmark = pytest.mark.slow
 RA, LA, K, BV, FC = 8.0, 5e-3, 0.006810 * 254, 0.01278, 1.71e-5
 INERTIA, WEIGHT = 7.2e-4, 0.081  # of bench_arm
 SUPPLY = 9.6
+COUNT = math.radians(300) / 1023
+LOAD = 0.1263 * 9.81 * 0.0654  # N·m: the arm, held level
 
 
 def paper_energy(goal, duration):
@@ -82,11 +84,16 @@ def test_on_an_empty_battery_the_motors_are_limp_and_nothing_is_drawn():
         assert abs(bank.positions[0]) < 0.2
 
 
+def recorded(path, robot, **options):
+    with Recorder(path, {}) as recorder:
+        conduct("step", robot, "shoulder", recorder, Options(angles=(math.pi / 2,), duration=2.0), **options)
+    return open_recording(path)
+
+
 def test_a_recording_has_the_power_and_it_adds_up_to_the_energy(tmp_path):
-    with axbridge.open("bench_arm") as robot, Recorder(tmp_path / "step.mcap", {}) as recorder:
-        conduct("step", robot, "shoulder", recorder, Options(angles=(math.pi / 2,)), tick_ms=2)
+    with axbridge.open("bench_arm") as robot:
+        track = recorded(tmp_path / "step.mcap", robot, tick_ms=2)["shoulder"]
         drawn = robot.simulation.energy()
-    track = open_recording(tmp_path / "step.mcap")["shoulder"]
     assert track.power.min() >= 0
     assert 0.5 * SUPPLY**2 / RA < track.power.max() < SUPPLY**2 / RA  # as the arm starts
     means = 0.5 * (track.power[:-1] + track.power[1:])
@@ -105,3 +112,37 @@ def test_the_power_at_a_sample_is_that_of_the_duty_that_reaches_the_motor():
         assert 0.05 < abs(arm.load) < 0.4
         assert arm.power == pytest.approx((robot.simulation.energy() - drawn) / 0.02, rel=0.15, abs=0.01)
         assert bank.state[0, State.CURRENT] != 0
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+def test_a_simulated_step_has_the_joint_itself_and_the_torque_it_felt(tmp_path, direction):
+    with axbridge.open(Rig.load("bench_arm").with_servos(lambda _: {"direction": direction})) as robot:
+        found = recorded(tmp_path / "step.mcap", robot)
+    track, step = found["shoulder"], next(s for s in found.segments if s.data.get("target", 0) > 1)
+    assert np.isfinite(track.true_torque).all()
+    off = np.abs(track.true_position - track.position)
+    assert off.max() < 1.01 * COUNT  # also while it moves: both are of the time of the sample
+    assert np.abs(track.velocity).max() * 0.001 > COUNT / 2  # a millisecond off would be seen
+    assert off.max() > 0.1 * COUNT  # and it is not the reading
+    still = track.between(step.end - 0.3, step.end)
+    assert still.true_torque == pytest.approx(LOAD * np.sin(still.true_position), rel=0.01)
+    assert track.true_torque.max() > 1.5 * LOAD  # as the arm starts
+
+
+def test_an_ideal_joint_is_what_it_says(tmp_path):
+    with axbridge.open(Rig.load("bench_arm").with_servos(lambda _: {"drive": "ideal", "id": None})) as robot:
+        servo = robot["shoulder"]
+        servo.set_position(math.pi / 2)
+        run(robot, 3.0)
+        assert servo.truth == (servo.position, servo.torque)
+        assert servo.truth.torque == pytest.approx(LOAD, rel=0.05)
+
+
+def test_a_servo_that_was_last_heard_long_ago_has_no_truth_to_its_sample():
+    with axbridge.open("bench_arm") as robot:
+        assert math.isfinite(robot["shoulder"].truth.torque)
+        robot.simulation.inject("drop=1")
+        robot.step(20)
+        assert "shoulder" in robot.last_step.errors
+        robot.step(50)
+        assert math.isnan(robot["shoulder"].truth.torque)

@@ -405,6 +405,7 @@ def test_a_signal_in_the_middle_of_a_goal_finds_the_motors_off_afterwards(line, 
     write = cycle.bus.sync_write
 
     def interrupted(address, data):
+        monkeypatch.undo()
         signal.raise_signal(signal.SIGTERM)
         return write(address, data)
 
@@ -414,7 +415,6 @@ def test_a_signal_in_the_middle_of_a_goal_finds_the_motors_off_afterwards(line, 
         with safety.Safety([cycle], guard=False):
             monkeypatch.setattr(cycle.bus, "sync_write", interrupted)
             cycle.send({"hip": Goal(900, 0)})
-            monkeypatch.undo()
             settle(cycle)
             assert seen == [signal.SIGTERM]
             assert not powered(line)

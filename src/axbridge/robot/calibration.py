@@ -1,8 +1,4 @@
-"""Calibration by hand: which servo moves a joint, which way it turns, where 0 rad is, and how far the joint goes.
-
-`rig_of_bus` is a rig of whatever answers, whatever ids it has; its angles count from register count 0. The rest is
-arithmetic on such angles.
-"""
+"""Calibration by hand: which servo moves a joint, which way it turns, where 0 rad is, and how far the joint goes."""
 
 from __future__ import annotations
 
@@ -160,8 +156,8 @@ def _limits(servo: ServoConfig, found: Mounting, notes: list[str]) -> tuple[floa
     low, high = sorted(mounted.angle(count) for count in found.reach)
     for stop, beyond in ((servo.min_stop, servo.min_stop - low), (servo.max_stop, high - servo.max_stop)):
         if servo.min_stop < servo.max_stop and beyond > 0:
-            note = f"{servo.name} went {math.degrees(beyond):.1f}° beyond its stop at {stop:g} rad: the limit is there"
-            notes.append(note)
+            far = f"{math.degrees(beyond):.1f}° beyond its stop at {stop:g} rad"
+            notes.append(f"{servo.name} went {far}: the limit is there")
             low, high = max(low, servo.min_stop), min(high, servo.max_stop)
     if found.reach[0] < _EDGE or found.reach[1] > units.counts - _EDGE:
         notes.append(f"{servo.name} reached the end of its count: its horn may be mounted too near that end")
@@ -213,9 +209,8 @@ def judge_mounting(rig: Rig, off: Mapping[str, float], turns: Sequence[JointTurn
     for turn in turns:
         joint, moved, swapped = turn.joint, turn.moved, went.get(turn.moved) == turn.joint
         if joint not in strayed and turn.way < 0:
-            wrong.append(
-                (joint, f"turns the other way: its direction should be {-servos[joint].direction}", "direction")
-            )
+            direction = -servos[joint].direction
+            wrong.append((joint, f"turns the other way: its direction should be {direction}", "direction"))
         if joint not in strayed or (swapped and list(servos).index(joint) > list(servos).index(moved)):
             continue  # a swap is one fault of two servos
         problem = "moves another joint than the rig says: its id is another servo's"

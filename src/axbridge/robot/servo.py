@@ -1,10 +1,8 @@
 """A servo as users hold it: SI units, limits, set-points and the last sample, whatever drives the joint.
 
-Commands follow Webots' Motor node and act in the next `Robot.step`. `position`, `velocity`, `torque` and the others are
-what the servo measured in the last step; what it is to do is `target_position`, `velocity_limit`, and so on. Set-points
-out of range are clipped, with a `ControlWarning` the first time; impossible ones (NaN, a negative speed) are refused
-with one each time, and the old value stays. Degrees are an error, and so are what is no number and a command to a
-robot that was closed.
+Commands follow Webots' Motor node and act in the next `Robot.step`. Set-points out of range are clipped, with a
+`ControlWarning` the first time; impossible ones (NaN, a negative speed) are refused with one each time, and the old
+value stays. Degrees are an error, and so are what is no number and a command to a robot that was closed.
 Units: rad and N·m, for a linear joint m and N.
 """
 
@@ -25,12 +23,7 @@ from axbridge.state import Goals, ServoState, Truth
 
 
 class Servo:
-    """One joint of a robot and what drives it. Made by `Robot`.
-
-    Args:
-        joint: Its record.
-        goto: `Robot.goto`.
-    """
+    """One joint of a robot and what drives it. Made by `Robot`."""
 
     def __init__(self, joint: Joint, goto: Callable[[Mapping[str, float], float], bool]) -> None:
         self.name: str = joint.config.name
@@ -90,11 +83,11 @@ class Servo:
         """
         checked = checks.acceleration(self._number(acceleration, "an acceleration"))
         if checked.value is None:
-            return self._joint.warn(checked.warning, "acceleration")
+            self._joint.warn(checked.warning, "acceleration")
+            return
         if checked.value != -1:
             self._joint.require("acceleration")
         self._joint.setpoints.acceleration = checked.value
-        return None
 
     def set_available_torque(self, torque: float) -> None:
         """Cap the motor's torque; 0 leaves it limp.
@@ -104,10 +97,10 @@ class Servo:
         """
         checked = checks.available_torque(self._number(torque, "a torque"), self.max_torque)
         if checked.value is None:
-            return self._joint.warn(checked.warning, "torque")
-        self._joint.setpoints.available_torque = checked.value
-        self._joint.warn_clipped("available torque", checked)
-        return None
+            self._joint.warn(checked.warning, "torque")
+        else:
+            self._joint.setpoints.available_torque = checked.value
+            self._joint.warn_clipped("available torque", checked)
 
     def set_control_pid(self, p: float, i: float, d: float) -> None:
         """Set the gains of Webots' PID on velocity; the integral begins at 0.
@@ -119,13 +112,12 @@ class Servo:
             UnsupportedOperation: the servo's own position loop is in use (``controller = "firmware"``).
         """
         p, i, d = (self._number(gain, "a gain") for gain in (p, i, d))
-        refused = checks.gains(p, i, d)
-        if refused:
-            return self._joint.warn(refused)
-        self._joint.require("pid")
-        self._joint.setpoints.gains = (p, i, d)
-        self._joint.setpoints.gains_set += 1
-        return None
+        if refused := checks.gains(p, i, d):
+            self._joint.warn(refused)
+        else:
+            self._joint.require("pid")
+            self._joint.setpoints.gains = (p, i, d)
+            self._joint.setpoints.gains_set += 1
 
     def set_torque(self, torque: float) -> None:
         """Apply a torque from the next step on, until it is replaced; only `set_position` ends torque control.
@@ -175,10 +167,10 @@ class Servo:
         if not self.has_brake:
             raise UnsupportedOperation(f"servo {self.name!r} has no brake", "only ideal joints have one")
         setpoints = self._joint.setpoints
-        if not 0 <= damping < math.inf:
-            return self._joint.warn(f"damping must be positive, not {damping:g}; it stays {setpoints.damping:g}")
-        setpoints.damping = damping
-        return None
+        if 0 <= damping < math.inf:
+            setpoints.damping = damping
+        else:
+            self._joint.warn(f"damping must be positive, not {damping:g}; it stays {setpoints.damping:g}")
 
     def goto(self, position: float, duration: float) -> bool:
         """Go to `position` (rad) within `duration` s along a minimum-jerk path, stepping the robot until it is there.

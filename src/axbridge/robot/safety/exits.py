@@ -12,9 +12,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
+
+from axbridge.bus.line_lock import Turn
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
 _PARENT_POLL = 0.2  # s
@@ -39,25 +41,23 @@ class _Handler:
 class Exits:
     """Calls `leave` before the process ends, and `interrupt` at a signal that a handler of the program's own takes up.
 
-    `postpone` says whether a signal handler has come in the middle of a transaction; then it lets it come again later.
+    A signal in the middle of a transaction on one of the lines whose `turns` these are waits for its end.
     """
 
     def __init__(
-        self,
-        leave: Callable[[], None],
-        interrupt: Callable[[int], None],
-        postpone: Callable[[Callable[[], None]], bool],
+        self, leave: Callable[[], None], interrupt: Callable[[int], None], turns: Callable[[], Sequence[Turn]]
     ) -> None:
-        self._leave, self._interrupt, self._postpone = leave, interrupt, postpone
+        self._leave, self._interrupt, self._turns = leave, interrupt, turns
         self._begun_at = 0.0  # when a signal handler here has begun
         # Processes that were taken over, and whose signals, and parents, are watched: a forked child is another one.
         self._process = self._watching = self._orphaned = -1
 
-    def take(self, *, threads: bool) -> None:
-        """Take over the interpreter's end, in the main thread the signals, and with `threads` what those can see."""
+    def take(self) -> None:
+        """Take over the interpreter's end, in the main thread signals, and where there are lines what threads see."""
         if self._process != os.getpid():
             self._process = os.getpid()
             atexit.register(self._leave)
+        threads = bool(self._turns())
         if threads and self._orphaned != os.getpid():
             self._orphaned = os.getpid()
             _watch_parent(self._end_with_parent)
@@ -81,8 +81,10 @@ class Exits:
                     signal.signal(number, handler.earlier)
 
     def _handle(self, number: int, frame: FrameType | None, handler: _Handler) -> None:
-        if self._postpone(lambda: handler(number, frame)):
-            return
+        for turn in self._turns():
+            if turn.mine:
+                turn.afterwards(lambda: handler(number, frame))
+                return
         self._begun_at = time.monotonic()
         if handler.deadly:
             self._leave()

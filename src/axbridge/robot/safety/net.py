@@ -56,12 +56,17 @@ class Nets:
         self.ending = threading.RLock()  # held by the thread that lets the program end: others wait for it
         self._nets: list[Safety] = []
         self._process = -1
-        self._exits = Exits(self.leave_for_good, self._interrupt, self._postpone)
+        self._exits = Exits(self.leave_for_good, self._interrupt, lambda: self.turns)
 
     @property
     def armed(self) -> tuple[Safety, ...]:
         """Those that park last; none in a forked child, which inherits them, but not the robots."""
         return tuple(sorted(self._nets, key=lambda net: net.policy == "park")) if os.getpid() == self._process else ()
+
+    @property
+    def turns(self) -> list[Turn]:
+        """Of their lines."""
+        return [turn for net in self.armed for turn in net.turns]
 
     def add(self, net: Safety) -> None:
         """Take over every way out of this process."""
@@ -71,7 +76,7 @@ class Nets:
             self.ending = threading.RLock()
         self._nets.append(net)
         self.unconfirmed.clear()
-        self._exits.take(threads=bool(net.turns))
+        self._exits.take()
 
     def remove(self, net: Safety) -> None:
         """With the last one, give everything back."""
@@ -97,28 +102,20 @@ class Nets:
                 steps.callback(net.dismiss_guard)
             for net in reversed(nets):
                 steps.callback(net.apply_for_good)
-            _reserve(nets, threading.get_ident())
-
-    def _postpone(self, handle: Callable[[], None]) -> bool:
-        for turn in (turn for net in self.armed for turn in net.turns):
-            if turn.mine:
-                turn.afterwards(handle)
-                return True
-        return False
+            _reserve(self.turns, threading.get_ident())
 
     def _interrupt(self, number: int) -> None:
         """Apply every policy; from now on the main thread alone may command the servos."""
-        nets, why = self.armed, f"{signal.Signals(number).name} has come, and this is not the main thread"
-        _reserve(nets, threading.get_ident(), why)
-        for net in nets:
+        turns, why = self.turns, f"{signal.Signals(number).name} has come, and this is not the main thread"
+        _reserve(turns, threading.get_ident(), why)
+        for net in self.armed:
             net.interrupt()
-        _reserve(nets, threading.main_thread().ident, why)
+        _reserve(turns, threading.main_thread().ident, why)
 
 
-def _reserve(nets: Sequence[Safety], thread: int | None, why: str | None = None) -> None:
-    for net in nets:
-        for turn in net.turns:
-            turn.reserve(thread, why)
+def _reserve(turns: Sequence[Turn], thread: int | None, why: str | None = None) -> None:
+    for turn in turns:
+        turn.reserve(thread, why)
 
 
 NETS = Nets()
@@ -563,7 +560,7 @@ def _limp_ones(cycle: Cycle) -> list[str]:
     """The servos that do not say that their torque is on."""
     try:
         with cycle.bus.turn.held(_PATIENCE):
-            answers = cycle.bus.read_many(torque_reads(cycle, [servo.id for servo in cycle.servos]))
+            answers = cycle.bus.read_many(torque_reads(cycle.servos))
     except BusError:
         return list(cycle.servos_by_name)
     return [

@@ -9,8 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Literal
 
 from axbridge.bus.base import Reply
-from axbridge.bus.cycle import Cycle, Goal
-from axbridge.bus.protocols.protocol import Protocol
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.errors import BusError, BusTimeout, PortError
 
 Policy = Literal["limp", "hold", "park"]
@@ -25,46 +24,28 @@ def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError
     Returns the servos that did not confirm, by name.
     """
     servos = cycle.servos if names is None else [cycle.servos_by_name[name] for name in names]
-    left = {servo.id: servo.name for servo in servos}
-    errors: dict[str, BusError] = {}
+    off = {servo.id: (servo.protocol.torque_enable, b"\0") for servo in servos}
     try:
-        for attempt in range(_ATTEMPTS):
-            for protocol, here in cycle.bus.by_protocol(left).items():
-                if names is None:
-                    cycle.bus.limp_all(protocol)
-                if attempt or names is not None:  # a broadcast did not reach them: one by one
-                    cycle.bus.sync_write(protocol.torque_enable, dict.fromkeys(here, b"\0"))
-            asked = list(left)
-            for id_, answer in zip(asked, cycle.bus.read_many(torque_reads(cycle, asked)), strict=True):
-                if isinstance(answer, Reply) and answer.data == b"\0":
-                    errors.pop(left.pop(id_), None)
-                else:
-                    errors[left[id_]] = answer if isinstance(answer, BusError) else _unconfirmed(id_, "is off")
-            if not left:
-                break
+        if names is None:
+            for protocol in cycle.bus.by_protocol(off):
+                cycle.bus.limp_all(protocol)
+        return _write_and_look(cycle, off, "is off")
     except PortError as error:
-        errors.update(dict.fromkeys(left.values(), error))
-    return errors
+        return {servo.name: error for servo in servos}
 
 
 def disarm(cycle: Cycle, but: Container[str] = ()) -> None:
     """Write 0 to the Bus Watchdog of every servo that may be armed, and look that it is there; not of those named."""
-    touched = cycle.watchdogs.touched
-    ids = [servo.id for servo in cycle.servos if servo.id in touched and servo.name not in but]
-    cycle.watchdogs.forget(ids)
-    for protocol, here in cycle.bus.by_protocol(ids).items():
-        assert protocol.watchdog is not None  # or it would not have been touched
-        failed = _write_and_look(cycle, protocol.watchdog, dict.fromkeys(here, b"\0"))
-        cycle.watchdogs.touched -= set(here) - set(failed)
+    dogs = cycle.watchdogs
+    servos = [servo for servo in cycle.servos if servo.id in dogs.touched and servo.name not in but]
+    dogs.forget(servo.id for servo in servos)
+    failed = _write_and_look(cycle, {servo.id: (servo.protocol.watchdog or 0, b"\0") for servo in servos})
+    dogs.touched -= {servo.id for servo in servos if servo.name not in failed}
 
 
-def torque_reads(cycle: Cycle, ids: Iterable[int]) -> list[tuple[int, int, int]]:
+def torque_reads(servos: Iterable[CycleServo]) -> list[tuple[int, int, int]]:
     """What to read of these servos to know whether they have torque: one byte each."""
-    return [(id_, cycle.bus.protocol(id_).torque_enable, 1) for id_ in ids]
-
-
-def _unconfirmed(id: int, what: str) -> BusError:
-    return BusTimeout(id, f"it did not confirm that its torque {what}: cut the servo supply")
+    return [(servo.id, servo.protocol.torque_enable, 1) for servo in servos]
 
 
 def hold(cycle: Cycle) -> dict[str, BusError]:
@@ -74,72 +55,79 @@ def hold(cycle: Cycle) -> dict[str, BusError]:
     was to be: with a tenth of its torque a joint sinks. Returns the servos that could not be read or did not take that,
     by name.
     """
-    errors: dict[str, BusError] = {}
     try:
-        wheels = _stop_wheels(cycle, errors)
-        joints = {servo.id: servo.name for servo in cycle.servos if servo.name not in wheels | set(errors)}
-        _goal_to_present(cycle, joints, errors)
-        _end_soft_starts(cycle, set(joints.values()) - set(errors), errors)
+        wheels, errors = _stop_wheels(cycle)
+        errors |= _goal_to_present(cycle, [one for one in cycle.servos if one.name not in wheels | errors.keys()])
+        rising = cycle.end_soft_starts()
+        limits = {
+            one.id: (one.protocol.torque_limit, one.protocol.word(rising[one.name]))
+            for one in cycle.servos
+            if one.name in rising and one.name not in wheels | errors.keys()
+        }
+        return errors | _write_and_look(cycle, limits)
     except PortError as error:
-        errors |= dict.fromkeys(cycle.servos_by_name, error)
-    return errors
+        return dict.fromkeys(cycle.servos_by_name, error)
 
 
-def _end_soft_starts(cycle: Cycle, joints: Container[str], errors: dict[str, BusError]) -> None:
-    limits = {cycle.servos_by_name[name].id: limit for name, limit in cycle.end_soft_starts().items() if name in joints}
-    for protocol, ids in cycle.bus.by_protocol(limits).items():
-        blocks = {id_: protocol.word(limits[id_]) for id_ in ids}
-        errors |= _named(cycle, _write_and_look(cycle, protocol.torque_limit, blocks))
-
-
-def _named(cycle: Cycle, errors: Mapping[int, BusError]) -> dict[str, BusError]:
-    """Errors by name instead of id."""
-    return {servo.name: errors[servo.id] for servo in cycle.servos if servo.id in errors}
-
-
-def _write_and_look(cycle: Cycle, address: int, blocks: Mapping[int, bytes]) -> dict[int, BusError]:
-    """Write these bytes until each servo says that it has them; the servos that did not, by id."""
-    left = dict(blocks)
+def _write_and_look(
+    cycle: Cycle, wanted: Mapping[int, tuple[int, bytes]], what: str = "holds it where it is"
+) -> dict[str, BusError]:
+    """Write to an address of each servo, by id, until it says that it has these bytes; those that did not, by name."""
+    left = dict(wanted)
     errors: dict[int, BusError] = {}
-    for _ in range(_ATTEMPTS):
+    for _ in range(_ATTEMPTS if left else 0):
+        for ids in cycle.bus.by_protocol(left).values():
+            for address in dict.fromkeys(left[id_][0] for id_ in ids):
+                cycle.bus.sync_write(address, {id_: left[id_][1] for id_ in ids if left[id_][0] == address})
+        asked = [(id_, address, len(data)) for id_, (address, data) in left.items()]
+        for (id_, *_), answer in zip(asked, cycle.bus.read_many(asked), strict=True):
+            if isinstance(answer, Reply) and answer.data == left[id_][1]:
+                del left[id_]
+            elif isinstance(answer, BusError):
+                errors[id_] = answer
+            else:
+                errors[id_] = BusTimeout(id_, f"it did not confirm that its torque {what}: cut the servo supply")
         if not left:
             break
-        cycle.bus.sync_write(address, left)
-        asked = list(left)
-        answers = cycle.bus.read_many([(id_, address, len(left[id_])) for id_ in asked])
-        for id_, answer in zip(asked, answers, strict=True):
-            if isinstance(answer, Reply) and answer.data == left[id_]:
-                del left[id_]
-                errors.pop(id_, None)
-            else:
-                errors[id_] = answer if isinstance(answer, BusError) else _unconfirmed(id_, "holds it where it is")
-    return errors
+    return {servo.name: errors[servo.id] for servo in cycle.servos if servo.id in left}
 
 
-def _read(cycle: Cycle, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
-    """As `Bus.read_many`, but what was lost is asked again: on it depends who moves."""
-    answers = cycle.bus.read_many(requests)
-    for _ in range(_ATTEMPTS - 1):
-        lost = [place for place, answer in enumerate(answers) if not isinstance(answer, Reply)]
-        if not lost:
-            break
-        for place, answer in zip(lost, cycle.bus.read_many([requests[place] for place in lost]), strict=True):
-            answers[place] = answer
-    return answers
+def _read(cycle: Cycle, requests: Sequence[tuple[int, int, int]]) -> dict[int, bytes | BusError]:
+    """What these servos say, by id. What was lost is asked again: on it depends who moves."""
+    found: dict[int, bytes | BusError] = {id_: BusTimeout(id_) for id_, *_ in requests}
+    for _ in range(_ATTEMPTS):
+        lost = [request for request in requests if isinstance(found[request[0]], BusError)]
+        for (id_, *_), answer in zip(lost, cycle.bus.read_many(lost), strict=True):
+            found[id_] = answer if isinstance(answer, BusError) else answer.data or found[id_]
+    return found
 
 
-def _stop_wheels(cycle: Cycle, errors: dict[str, BusError]) -> set[str]:
-    """Let the servos that turn endlessly stand still; their names. Those that failed: `errors`."""
+def _stop_wheels(cycle: Cycle) -> tuple[set[str], dict[str, BusError]]:
+    """Let the servos that turn endlessly stand still; their names, and who could not be read, or did not take that."""
     modes = _read(cycle, [(servo.id, *servo.protocol.mode) for servo in cycle.servos])
-    turning: dict[tuple[Protocol, int, int], dict[int, str]] = {}
-    for servo, answer in zip(cycle.servos, modes, strict=True):
-        if isinstance(answer, BusError) or not answer.data:
-            errors[servo.name] = answer if isinstance(answer, BusError) else BusTimeout(servo.id)
-        elif goal := servo.protocol.endless_goal(answer.data):
-            turning.setdefault((servo.protocol, *goal), {})[servo.id] = servo.name
-    for (_, address, size), names in turning.items():
-        errors |= _named(cycle, _write_and_look(cycle, address, dict.fromkeys(names, bytes(size))))
-    return {name for names in turning.values() for name in names.values()}
+    errors: dict[str, BusError] = {}
+    stop: dict[int, tuple[int, bytes]] = {}
+    for servo in cycle.servos:
+        if isinstance(mode := modes[servo.id], BusError):
+            errors[servo.name] = mode
+        elif goal := servo.protocol.endless_goal(mode):
+            stop[servo.id] = goal[0], bytes(goal[1])
+    return {servo.name for servo in cycle.servos if servo.id in stop}, errors | _write_and_look(cycle, stop)
+
+
+def _goal_to_present(cycle: Cycle, servos: Sequence[CycleServo]) -> dict[str, BusError]:
+    torques = _read(cycle, torque_reads(servos))
+    places = _read(cycle, [(servo.id, *servo.protocol.present_position) for servo in servos])
+    errors: dict[str, BusError] = {}
+    goals: dict[int, tuple[int, bytes]] = {}
+    for servo in servos:
+        if isinstance(torque := torques[servo.id], BusError):
+            errors[servo.name] = torque
+        elif isinstance(place := places[servo.id], BusError):
+            errors[servo.name] = place
+        elif torque[0]:
+            goals[servo.id] = servo.protocol.goal_position[0], place
+    return errors | _write_and_look(cycle, goals)
 
 
 def park(
@@ -165,28 +153,7 @@ def park(
 
 
 def _parkable(cycle: Cycle, pose: Mapping[str, int]) -> dict[str, Goal]:
-    unknown: dict[str, BusError] = {}
-    wheels = _stop_wheels(cycle, unknown)
-    stay = wheels | set(unknown)
-    joints = {name: cycle.servos_by_name[name] for name in pose if name in cycle.servos_by_name and name not in stay}
-    answers = _read(cycle, torque_reads(cycle, [servo.id for servo in joints.values()]))
-    return {
-        name: Goal(pose[name], joints[name].protocol.park_speed)
-        for name, answer in zip(joints, answers, strict=True)
-        if not isinstance(answer, Reply) or answer.data != b"\0"  # one that did not answer now may have torque
-    }
-
-
-def _goal_to_present(cycle: Cycle, joints: Mapping[int, str], errors: dict[str, BusError]) -> None:
-    torques = _read(cycle, torque_reads(cycle, joints))
-    places = _read(cycle, [(id_, *cycle.bus.protocol(id_).present_position) for id_ in joints])
-    goals: dict[int, bytes] = {}
-    for (id_, name), torque, place in zip(joints.items(), torques, places, strict=True):
-        for answer in (torque, place):
-            if isinstance(answer, BusError) or not answer.data:
-                errors[name] = answer if isinstance(answer, BusError) else BusTimeout(id_)
-        if name not in errors and isinstance(torque, Reply) and isinstance(place, Reply) and torque.data[0]:
-            goals[id_] = place.data
-    for protocol, ids in cycle.bus.by_protocol(goals).items():
-        failed = _write_and_look(cycle, protocol.goal_position[0], {id_: goals[id_] for id_ in ids})
-        errors |= _named(cycle, failed)
+    wheels, unknown = _stop_wheels(cycle)
+    joints = [one for one in cycle.servos if one.name in pose and one.name not in wheels | unknown.keys()]
+    torques = _read(cycle, torque_reads(joints))  # one that does not answer may have torque
+    return {one.name: Goal(pose[one.name], one.protocol.park_speed) for one in joints if torques[one.id] != b"\0"}
