@@ -13,7 +13,7 @@ import pytest
 import axbridge
 from axbridge.config.rig import Rig
 from axbridge.errors import BusTimeout, ControlWarning, PortError, RobotStopped, UsageError
-from axbridge.robot.safety.net import still_powered
+from axbridge.robot.safety.net import NETS
 from tests.support.pty_line import PtyLine
 from tests.support.waiting import run, until
 
@@ -66,7 +66,7 @@ def test_a_servo_that_was_never_heard_is_no_cause_for_alarm(line, capfd):
     with pytest.raises(BusTimeout, match="servo 2 did not answer"):
         open_robot(line, make_rig())
     assert capfd.readouterr().err == ""
-    assert still_powered() == ()
+    assert NETS.unconfirmed == []
 
 
 def test_a_servo_that_falls_silent_is_one(line, capfd):
@@ -75,7 +75,7 @@ def test_a_servo_that_falls_silent_is_one(line, capfd):
         robot.step(20)
         line.deaf.add(2)
     assert "these servos may still be powered: knee (servo 2 did not answer)\ncut the" in capfd.readouterr().err
-    assert still_powered() == ("knee",)
+    assert NETS.unconfirmed == ["knee"]
 
 
 @pytest.mark.parametrize("lost", [4, math.inf])

@@ -2,6 +2,7 @@
 
 import math
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -87,3 +88,26 @@ def test_no_end_of_acceleration_is_no_limit(robot):
     servo = next(iter(robot.values()))
     servo.set_acceleration(math.inf)
     assert servo.acceleration == -1
+
+
+def test_every_command_to_a_closed_robot_is_an_error_that_names_it():
+    with axbridge.open("bench_arm") as robot:
+        arm = robot["shoulder"]
+        arm.set_position(0.3)
+        robot.step(20)
+        position = arm.position
+    robot.close()
+    assert robot.step(20) == -1
+    others = (arm.torque_on, arm.torque_off, arm.restore, arm.recover, robot.exchange)
+    given = {"read": ("id",), "write": ("led", 1), "set_damping_constant": (0.1,)}
+    commands = [
+        *others,
+        *(partial(set_point, arm, 0.5) for set_point in SETTERS.values()),
+        *(partial(getattr(arm, name), *values) for name, values in given.items()),
+        partial(robot.set_positions, [0.5]),
+        partial(robot.goto, {"shoulder": 0.5}, 1.0),
+    ]
+    for command in commands:
+        with pytest.raises(UsageError, match="'bench_arm' is closed"):
+            command()
+    assert (arm.position, arm.target_position) == (position, 0.3)  # what was read last

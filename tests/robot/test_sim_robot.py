@@ -1,11 +1,12 @@
-"""A robot on the simulator: the paper's figures, time, limits, and that torque comes on without a jump."""
+"""A robot on the simulator: the paper's figures, time, limits, whole poses, and that torque comes on without a jump."""
 
 import math
 
+import numpy as np
 import pytest
 
 import axbridge
-from axbridge import ControlWarning, UnsupportedOperation, UsageError
+from axbridge import ControlWarning, UnknownServo, UnsupportedOperation, UsageError
 from tests.support.waiting import run
 
 NO_LOAD = 9.6 / (0.006810 * 254)  # rad/s at the paper's supply: U / (Ks N)
@@ -21,6 +22,12 @@ def robot():
 @pytest.fixture
 def arm(robot):
     return robot["shoulder"]
+
+
+@pytest.fixture
+def pair():
+    with axbridge.open("pan_tilt") as made:
+        yield made
 
 
 def step_to_quarter_turn(time_step_ms):
@@ -101,68 +108,12 @@ def test_registers_are_read_and_written_by_name_within_their_range(arm):
         arm.read("pnuch")
 
 
-def test_the_same_seed_gives_the_same_bits():
-    def trace():
-        states = []
-        with axbridge.open("bench_arm", seed=3) as robot:
-            robot["shoulder"].set_position(1.0)
-            for _ in range(30):
-                robot.step(20)
-                states.append(robot["shoulder"].state)
-        return repr(states)
-
-    assert trace() == trace()
-
-
-def test_two_robots_in_one_process_do_not_disturb_each_other(robot, arm):
-    with axbridge.open("bench_arm") as other:
-        arm.set_position(1.0)
-        for _ in range(25):
-            robot.step(20)
-            other.step(20)
-        assert arm.position == pytest.approx(1.0, abs=0.03)
-        assert other["shoulder"].position == pytest.approx(0.0, abs=0.01)
-
-
 def test_a_wrong_backend_or_servo_is_named(robot):
     with pytest.raises(UsageError, match="no backend 'simm'"):
         axbridge.open("bench_arm", backend="simm")
     with pytest.raises(KeyError, match="it has: shoulder"):
         robot["knee"]
     assert "knee" not in robot
-
-
-def test_every_command_to_a_closed_robot_is_an_error_that_names_it(robot, arm):
-    arm.set_position(0.3)
-    robot.step(20)
-    position = arm.position
-    robot.close()
-    robot.close()
-    assert robot.step(20) == -1
-    commands = (
-        lambda: arm.set_position(0.5),
-        lambda: arm.set_velocity(1.0),
-        lambda: arm.set_acceleration(1.0),
-        lambda: arm.set_available_torque(0.5),
-        lambda: arm.set_control_pid(1, 0, 0),
-        lambda: arm.set_torque(0.1),
-        lambda: arm.set_duty(0.1),
-        lambda: arm.set_damping_constant(0.1),
-        lambda: arm.goto(0.5, 1.0),
-        lambda: arm.read("id"),
-        lambda: arm.write("led", 1),
-        arm.torque_on,
-        arm.torque_off,
-        arm.restore,
-        arm.recover,
-        robot.exchange,
-        lambda: robot.set_positions([0.5]),
-        lambda: robot.goto({"shoulder": 0.5}, 1.0),
-    )
-    for command in commands:
-        with pytest.raises(UsageError, match="'bench_arm' is closed"):
-            command()
-    assert (arm.position, arm.target_position) == (position, 0.3)  # what was read last
 
 
 @pytest.mark.parametrize("degrees", [90, -45, 180, 3600])  # the last two are beyond the limits in degrees, too
@@ -174,11 +125,10 @@ def test_degrees_are_asked_about_and_move_nothing(robot, arm, degrees):
         assert arm.target_position == 0.3
 
 
-def test_an_array_with_degrees_in_it_gives_no_servo_a_goal():
-    with axbridge.open("pan_tilt") as robot:
-        with pytest.raises(UsageError, match="-60 rad is no angle of servo 'tilt', which goes from -1.200 to 1.200"):
-            robot.set_positions([0.5, -60])
-        assert not robot["pan"].torque_enabled
+def test_an_array_with_degrees_in_it_gives_no_servo_a_goal(pair):
+    with pytest.raises(UsageError, match="-60 rad is no angle of servo 'tilt', which goes from -1.200 to 1.200"):
+        pair.set_positions([0.5, -60])
+    assert not pair["pan"].torque_enabled
 
 
 def test_a_program_that_wants_them_clipped_says_so(arm):
@@ -231,3 +181,66 @@ def test_a_step_without_goals_says_when_the_motor_was_switched_off_and_not_when_
     robot.step(20)  # nothing goes out: then it says when it began
     start = now - robot.last_step.commanded
     assert before < start + switched < confirmed - 0.0005  # the servo's return delay
+
+
+def test_a_pose_is_reached_together_and_smoothly(pair):
+    seen = []
+    pair.observe(lambda report, states: seen.append((pair["pan"].target_position, pair["tilt"].target_position)))
+    assert pair.goto({"pan": 1.0, "tilt": -0.5}, 0.8)
+    assert pair.time == pytest.approx(0.8, abs=0.1)
+    assert pair.positions == pytest.approx([1.0, -0.5], abs=0.02)
+    pan, tilt = np.array(seen)[:40].T
+    assert tilt == pytest.approx(-0.5 * pan, abs=1e-9)  # both on the same way
+    assert np.abs(np.diff(pan, n=2)).max() / 0.02**2 < 5.78 * 1.0 / 0.8**2  # rad/s²: 10/sqrt(3) of way over time²
+
+
+def test_a_way_too_fast_for_the_servo_takes_longer_and_says_so(pair):
+    words = r"^servo 'pan': 0.1 s are too short for its speed: it takes 0.61 s"
+    with pytest.warns(ControlWarning, match=words) as said:
+        assert pair.goto({"tilt": 0.1, "pan": 2.0}, 0.1)
+    assert [one.filename for one in said] == [__file__]
+    assert pair.time >= 0.6
+
+
+def test_a_goal_beyond_the_limits_is_clipped_once_and_said_in_the_line_that_gave_it(pair):
+    for goto in (lambda: pair.goto({"tilt": 1.5}, 1.0), lambda: pair["tilt"].goto(1.5, 1.0)):
+        with pytest.warns(ControlWarning) as said:
+            assert goto()
+        assert not pair["pan"].torque_enabled
+        assert [str(one.message) for one in said] == ["servo 'tilt' (rad): too big requested position: 1.5 > 1.2"]
+        assert [one.filename for one in said] == [__file__]
+
+
+def test_a_joint_that_is_held_back_is_reported_as_not_there(pair):
+    pair["pan"].set_available_torque(0)
+    assert not pair.goto({"pan": 1.0}, 0.4)
+    assert pair.time == pytest.approx(0.9)  # half a second of patience
+
+
+def test_wrong_names_positions_and_times_are_refused_before_anything_moves(pair):
+    with pytest.raises(UnknownServo, match="elbow"):
+        pair.goto({"elbow": 0.0}, 1.0)
+    for nowhere in (math.nan, math.inf):
+        with pytest.raises(UsageError, match="no position"):
+            pair.goto({"pan": nowhere}, 1.0)
+    for duration in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(UsageError, match="can be had"):
+            pair.goto({"pan": 0.0}, duration)
+    assert not pair["pan"].torque_enabled
+
+
+def test_arrays_follow_the_rigs_order(pair):
+    pair.set_positions([0.3, -0.2])
+    for _ in range(30):
+        pair.step()
+    assert pair.positions == pytest.approx([0.3, -0.2], abs=0.02)
+    assert pair.velocities.shape == pair.loads.shape == (2,)
+    with pytest.raises(UsageError, match="give one a servo: pan, tilt"):
+        pair.set_positions([0.0])
+
+
+def test_a_repr_says_what_a_thing_is(pair):
+    assert repr(pair) == "<Robot 'pan_tilt' on sim: 2 servos, 0.00 s after the start>"
+    assert repr(pair["pan"]) == "<Servo 'pan' at 0.000 rad, limp>"
+    pair.close()
+    assert repr(pair).endswith("closed>")

@@ -97,22 +97,6 @@ def test_both_kinds_move_on_one_line_and_are_off_after_close():
         assert [robot[name].read("torque_enable") for name in ("pan", "gripper")] == [0, 0]
 
 
-def test_an_arm_that_is_to_hold_has_its_torque_although_it_was_rising_softly(robot):
-    """A tenth of the torque lets the shoulder sink on its stop, and an overload there switches it off."""
-    for servo in robot.values():
-        servo.torque_on()
-    robot["shoulder_lift"].set_position(0.9)
-    robot["elbow_flex"].set_position(-0.5)
-    run(robot, 2.0)
-    before = robot["shoulder_lift"].read("present_position")
-    (cycle,) = robot._connection.cycles.values()
-    cycle.soften(list(robot), 0.5)
-    assert hold(cycle) == {}
-    cycle.bus.clock.sleep_until(cycle.bus.clock.now() + 4.0)
-    assert robot["shoulder_lift"].read("present_position") == pytest.approx(before, abs=50)
-    assert [robot[name].read("goal_pwm") for name in robot] == [885] * 6
-
-
 def test_it_turns_by_its_own_loop_of_the_speed_and_counts_its_turns(robot):
     roll = robot["wrist_roll"]  # light, and free for 5.8 rad
     assert roll.capabilities["wheel"] == "native"

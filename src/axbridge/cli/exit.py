@@ -91,9 +91,9 @@ def interruptible(path: Path | None, rig: Rig | None, asked: Callable[[], bool] 
 
 def motors_after(rig: Rig | None) -> str:
     """What the motors do now that a robot of this rig is closed; None: of some rig."""
-    from axbridge.robot.safety.net import still_powered
+    from axbridge.robot.safety.net import NETS
 
-    if left := still_powered():
+    if left := NETS.unconfirmed:
         return f"{', '.join(left)} may still be powered: cut the servo supply"
     return "motors are left as their rig says" if rig is None else _MOTORS[rig.safety.on_exit]
 

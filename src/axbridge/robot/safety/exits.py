@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -23,19 +24,15 @@ _PARENT_POLL = 0.2  # s
 _HANDLER_PATIENCE = 0.3  # s in which Python's own handler should have begun
 
 
+@dataclass(frozen=True)
 class _Handler:
-    """In place of a signal's `earlier` handler, which it calls."""
+    """In place of a signal's `earlier` handler, which it calls; where there is none, the signal ends the process."""
 
-    def __init__(self, earlier: Any, handle: Callable[[int, FrameType | None, _Handler], None]) -> None:
-        self.earlier, self._handle = earlier, handle
+    earlier: Any
+    handle: Callable[[int, FrameType | None, _Handler], None]
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        self._handle(number, frame, self)
-
-    @property
-    def deadly(self) -> bool:
-        """Whether nobody's handler comes after it, so that the signal ends the process."""
-        return self.earlier.deadly if isinstance(self.earlier, _Handler) else not callable(self.earlier)
+        self.handle(number, frame, self)
 
 
 class Exits:
@@ -86,13 +83,13 @@ class Exits:
                 turn.afterwards(lambda: handler(number, frame))
                 return
         self._begun_at = time.monotonic()
-        if handler.deadly:
+        if callable(handler.earlier):
+            self._interrupt(number)
+            handler.earlier(number, frame)
+        else:
             self._leave()
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)  # so that our parent sees the signal as the cause
-        else:
-            self._interrupt(number)
-            handler.earlier(number, frame)
 
     def _notice(self, number: int) -> None:
         """A signal has come. Handle it here if the main thread does not, because it is in a library's call."""
@@ -103,14 +100,14 @@ class Exits:
         time.sleep(_HANDLER_PATIENCE)
         if self._begun_at > came - _HANDLER_PATIENCE or self._process != os.getpid():
             return
-        if handler.deadly:
+        if callable(handler.earlier):
+            self._interrupt(number)
+        else:
             import ctypes
 
             self._leave()
             ctypes.CDLL(None).signal(number, 0)  # the default action; Python itself sets it in the main thread only
             os.kill(os.getpid(), number)
-        else:
-            self._interrupt(number)
 
     def _end_with_parent(self) -> None:
         """The process that began this one is gone: end like it, by SIGTERM where the system has it."""

@@ -52,7 +52,8 @@ class Nets:
     """
 
     def __init__(self) -> None:
-        self.unconfirmed: list[str] = []  # servos that neither net nor guard could switch off, since one was armed last
+        # Servos that may still be powered: neither net nor guard could switch them off, since one was armed last
+        self.unconfirmed: list[str] = []
         self.ending = threading.RLock()  # held by the thread that lets the program end: others wait for it
         self._nets: list[Safety] = []
         self._process = -1
@@ -121,17 +122,12 @@ def _reserve(turns: Sequence[Turn], thread: int | None, why: str | None = None) 
 NETS = Nets()
 
 
-def still_powered() -> tuple[str, ...]:
-    """The servos that may still be powered after the last nets were disarmed; empty while a new one watches."""
-    return tuple(NETS.unconfirmed)
-
-
 class Safety:
     """Watches over the servos of some cycles from `arm` to `disarm`.
 
     The policy is applied, too, when `feed` was not called for `stale_command_ms`, in wall time. `tripped` then gets the
-    servos that were switched off, from any thread. `report` gets those that failed, by name, where nobody has called
-    `release`. `restore` is called after the policy when the program ends without leaving this: no other code runs then.
+    servos that were switched off, from any thread. `restore` is called after the policy when the program ends without
+    leaving this: no other code runs then.
     """
 
     def __init__(
@@ -142,7 +138,6 @@ class Safety:
         park_pose: Mapping[str, int] | None = None,  # Goal Position counts by servo name
         stale_command_ms: float | None = None,
         guard: bool = True,
-        report: Callable[[Mapping[str, BusError]], None] | None = None,
         restore: Callable[[], None] = lambda: None,
         tripped: Callable[[frozenset[str]], None] | None = None,
     ) -> None:
@@ -156,7 +151,6 @@ class Safety:
         self._pose = dict(park_pose or {})
         self._silence = None if stale_command_ms is None else stale_command_ms * 1e-3
         self._with_guard = guard
-        self._report = report or _complain
         self._restore = restore
         self._tripped = tripped or (lambda _: None)
         self._armed = False
@@ -322,7 +316,7 @@ class Safety:
             for cycle in self._real:
                 cycle.restart_softly()
         if errors := self._hold_or_limp(policy, self._real):
-            self._report(errors)
+            _complain(errors)
 
     def apply_for_good(self) -> None:
         """Apply the policy, and keep the lines from then on."""
@@ -382,7 +376,7 @@ class Safety:
             for cycle in self._real:
                 cycle.restart_softly()  # before the motors go off: a step under way may have goals yet
             if errors := self._hold_or_limp(policy, self._real):
-                self._report(errors)
+                _complain(errors)
             if policy == "hold" and (limp_ones := [name for cycle in self._real for name in _limp_ones(cycle)]):
                 self._tripped(frozenset(limp_ones))
 
@@ -433,7 +427,13 @@ class Safety:
                 [*command, *_limp_frames(ports)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, **apart
             )
         except OSError as failure:
-            self._without_guard(failure)
+            self._with_guard = False
+            text = f"no guard process: {failure}; SIGKILL would leave the motors on"
+            try:
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
+            except RuntimeWarning as refused:
+                hint = f"see that {sys.executable} can be run, or let warnings be warnings"
+                raise BusError(text, hint) from refused
             return
         assert guard.stdin is not None  # it is a pipe
         self._pipe = os.dup(guard.stdin.fileno())
@@ -441,14 +441,6 @@ class Safety:
         if lines:
             os.set_blocking(self._pipe, False)
         self._guard, self._guarded, self._owed = guard, lines, {}
-
-    def _without_guard(self, failure: OSError) -> None:
-        self._with_guard = False
-        text = f"no guard process: {failure}; SIGKILL would leave the motors on"
-        try:
-            warnings.warn(text, RuntimeWarning, stacklevel=3)
-        except RuntimeWarning as refused:
-            raise BusError(text, f"see that {sys.executable} can be run, or let warnings be warnings") from refused
 
     def _feed_guard(self) -> None:
         if self._guard is None or self._guarded != self._lines():  # a port was lost and found: it holds the old one
@@ -513,7 +505,7 @@ class Safety:
         finally:
             if self._left and not confirmed:
                 NETS.unconfirmed.extend(self._left)
-                self._report(self._left)
+                _complain(self._left)
             self._left = {}
 
     def _end_guard(self, farewell: bytes) -> bool:
