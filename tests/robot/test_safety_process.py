@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -90,26 +91,23 @@ def test_a_program_leaves_no_motor_on_however_it_drives_and_ends(bench, way, how
 
 
 @pytest.fixture(scope="module")
-def feetech(tmp_path_factory):
-    with ends.served(str(write_feetech_comb(tmp_path_factory.mktemp("comb"))), model=None) as served:
-        yield served
+def others(tmp_path_factory):
+    """Lines of Feetech servos, and of two protocols."""
+    rigs = {"feetech": str(write_feetech_comb(tmp_path_factory.mktemp("comb"))), "mixed": "head_gripper"}
+    with ExitStack() as served:
+        yield {name: served.enter_context(ends.served(rig, model=None)) for name, rig in rigs.items()}
 
 
 @pytest.mark.parametrize(
-    ("way", "how", "policy"),
+    ("servos", "way", "how", "policy"),
     [
-        *(("main thread", "SIGTERM", policy) for policy in ("limp", "hold", "park")),
-        *((way, "SIGKILL", "limp") for way in ("main thread", "wheel")),
+        *(("feetech", "main thread", "SIGTERM", policy) for policy in ("limp", "hold", "park")),
+        *(("feetech", way, "SIGKILL", "limp") for way in ("main thread", "wheel")),
+        *(("mixed", "main thread", how, "limp") for how in ("SIGTERM", "SIGKILL")),
     ],
 )
-def test_a_program_leaves_no_feetech_motor_on(feetech, way, how, policy):
-    assert not ends.end(feetech, way, how, policy=policy).wrong
-
-
-@pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])
-def test_a_program_leaves_no_motor_on_where_two_protocols_share_a_line(how):
-    with ends.served("head_gripper", model=None) as line:
-        assert not ends.end(line, "main thread", how).wrong
+def test_a_program_leaves_no_motor_on_whatever_its_servos_speak(others, servos, way, how, policy):
+    assert not ends.end(others[servos], way, how, policy=policy).wrong
 
 
 def test_the_guard_of_a_killed_controller_names_what_stays_powered(line):

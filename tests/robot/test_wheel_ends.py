@@ -2,14 +2,13 @@
 
 import math
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 
 import axbridge
-from axbridge.config.rig import Rig
 from axbridge.errors import BusTimeout
 from tests.support import ends
+from tests.support.robot_files import write_built
 from tests.support.waiting import run
 from tests.support.warm import serving
 
@@ -21,14 +20,8 @@ CASES = [(1, how) for how in ("script", "exception", "SIGTERM", "SIGHUP", "SIGKI
 @pytest.fixture(scope="module")
 def served(request, tmp_path_factory):
     """`bench_arm` with servos of one status return level, which burn every byte they are given."""
-    source = Path(Rig.load("bench_arm").path)
-    folder = tmp_path_factory.mktemp("rig")
-    for file in source.parent.iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
-    rig = folder / source.name
-    text = rig.read_text().replace("id = 1\n", f"id = 1\nregisters = {{ status_return_level = {request.param} }}\n")
-    assert "registers" in text
-    rig.write_text(text)
+    level = {"registers": {"status_return_level": request.param}}
+    rig = write_built(tmp_path_factory.mktemp("rig"), "bench_arm", {"shoulder": level})
     with serving(rig, "--faults", "deaf") as port:
         yield ends.Line(str(rig), port)
 

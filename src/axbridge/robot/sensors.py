@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Protocol
 
@@ -137,12 +137,10 @@ class SimulatedSensor:
             self._before, self._moved = motion, speed
         x, y, z = (gain - fall for gain, fall in zip(self._faster, self._gravity, strict=True))
         push, spin = turned((x, y, z), inverse(axes)), turned(motion.spin, inverse(axes))
-        orientation = axes
-        if config.orientation_noise:
-            orientation = product(axes, of_roll_pitch_yaw(*self._noisy((0.0, 0.0, 0.0), config.orientation_noise)))
+        wobble = of_roll_pitch_yaw(*self._noisy((0.0, 0.0, 0.0), config.orientation_noise))
         return ImuSample(
             time,
-            orientation,
+            product(axes, wobble),
             _summed([self._noisy(spin, config.rate_noise), config.rate_bias]),
             _summed([self._noisy(push, config.acceleration_noise), config.acceleration_bias]),
         )
@@ -206,7 +204,7 @@ class SerialImu:
         latest = self._latest  # one reference: the thread exchanges it as a whole
         if latest is None or self._clock.now() - latest.time > _STALE:
             return None
-        return ImuSample(latest.time - zero, latest.orientation, latest.rates, latest.acceleration)
+        return replace(latest, time=latest.time - zero)
 
     def close(self) -> None:
         """End the thread, which closes the port."""
@@ -217,7 +215,7 @@ class SerialImu:
         try:
             line = serial.serial_for_url(self._port, self._baud, timeout=_WAIT)
             line.write(_ASK)
-        except (serial.SerialException, OSError, ValueError) as failure:
+        except (OSError, ValueError) as failure:  # a SerialException is an OSError
             raise PortError(self._port, f"cannot be opened: {failure}", "check the sensor's port in the rig") from None
         return line
 
@@ -230,7 +228,7 @@ class SerialImu:
                     line = self._opened()
                     self._lost = ""
                 *whole, rest = (rest + line.read(max(1, line.in_waiting))).split(b"\n")
-            except (PortError, serial.SerialException, OSError, TypeError) as failure:  # pyserial's of a line cut off
+            except (OSError, TypeError) as failure:  # a TypeError is pyserial's of a line cut off
                 self._lost = f"is lost: {failure.message if isinstance(failure, PortError) else failure}"
                 if line is not None:
                     line.close()
@@ -239,8 +237,7 @@ class SerialImu:
                 continue
             rest = rest[-_LONGEST:]
             for text in whole:
-                sample = parsed(text, self._clock.now())
-                if sample is not None:
+                if sample := parsed(text, self._clock.now()):
                     self._latest = sample
                     self._first.set()
         if line is not None:

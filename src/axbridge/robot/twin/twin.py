@@ -126,9 +126,8 @@ class Twin:
         self._connection = connection
         self._servos = servos
         self._residuals = residuals_of(rig)
-        drives = [drive for drive in connection.drives.values() if isinstance(drive, DynamixelDrive)]
         self._lines = [
-            (bus, Scales([drive for drive in drives if drive.bus is bus]))
+            (bus, Scales([drive for drive in connection.on_bus if drive.bus is bus]))
             for bus in connection.backend.buses.values()
             if isinstance(bus, ShadowedBus)
         ]
@@ -231,7 +230,7 @@ class PassiveTwin:
     """
 
     def __init__(self, rig: Rig, buses: Mapping[str, Bus]) -> None:
-        self._buses = buses
+        self._buses = list(buses.values())
         self._drives = {servo.name: drive_of(rig, servo, buses[servo.bus]) for servo in rig.dynamixels}
         self._scales = Scales(list(self._drives.values()))
         self._residuals = residuals_of(rig)
@@ -259,22 +258,20 @@ class PassiveTwin:
 
     def _read(self, names: Iterable[str], wanted: Callable[[Protocol], Iterable[Span]]) -> dict[str, bytearray]:
         """Control tables with registers of these servos, by name; without those that do not answer."""
-        known = [name for name in names if name in self._drives]
+        drives = [self._drives[name] for name in names if name in self._drives]
         found: dict[str, bytearray] = {}
-        for line, bus in self._buses.items():
-            here = [self._drives[name] for name in known if self._drives[name].config.bus == line]
-            asked = [(one, place) for one in here for place in wanted(one.protocol)]
+        lost = set[str]()
+        for bus in self._buses:
+            asked = [(one, place) for one in drives if one.bus is bus for place in wanted(one.protocol)]
             with contextlib.suppress(PortError):  # the reader of the states says so
                 answers = bus.read_many([(one.id, *place) for one, place in asked])
-                lost = {}
                 for (one, (address, length)), answer in zip(asked, answers, strict=True):
-                    name = one.config.name
                     if isinstance(answer, Reply) and len(answer.data) == length:
-                        found.setdefault(name, bytearray(_TABLE))[address : address + length] = answer.data
+                        table = found.setdefault(one.config.name, bytearray(_TABLE))
+                        table[address : address + length] = answer.data
                     else:
-                        lost[name] = answer
-                found = {name: data for name, data in found.items() if name not in lost}
-        return found
+                        lost.add(one.config.name)
+        return {name: table for name, table in found.items() if name not in lost}
 
     def _copy(self, name: str, state: RawState, table: bytearray) -> float:
         """Write to the simulated servo what was written to the real one; its goal, rad, NaN where it is not judged."""
