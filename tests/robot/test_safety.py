@@ -363,18 +363,6 @@ def test_a_line_that_a_thread_keeps_to_the_end_is_left_to_the_guard(line, cycle)
     assert not powered(line)
 
 
-def test_a_thread_that_leaves_its_robot_after_a_signal_switches_it_off(line, cycle, capfd):
-    watched = safety.Safety([cycle])
-    watched.arm()
-    interrupt()
-    switch(line, 1, 2, 3)
-    thread = threading.Thread(target=watched.__exit__, args=(None, None, None))
-    thread.start()
-    thread.join(10)
-    assert not powered(line)
-    assert capfd.readouterr().err == ""
-
-
 def test_a_signal_in_the_middle_of_a_goal_finds_the_motors_off_afterwards(line, cycle, monkeypatch):
     write = cycle.bus.sync_write
 

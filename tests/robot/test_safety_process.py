@@ -68,7 +68,7 @@ FEW = [
     ("main thread", "hang with the interpreter locked"),
     ("robot that is stepped only", "SIGSTOP"),
     *(("daemon thread", how) for how in ("script", "caught", "own handler")),
-    *(("robot of a thread", how) for how in ("exception", "SIGINT")),
+    *(("robot of a thread", how) for how in ("exception", "SIGINT", "caught")),
     *((way, "SIGTERM") for way in ("loop without a step", "long call into a library")),
     ("thread", "SIGHUP"),
     ("asyncio and threads", "SIGINT"),

@@ -27,14 +27,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from axbridge.bus.base import Reply
 from axbridge.bus.cycle import Cycle
 from axbridge.bus.line_lock import Turn
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.clock import WallClock
 from axbridge.errors import BusError, UsageError
 from axbridge.robot.safety.exits import Exits
-from axbridge.robot.safety.policies import Policy, disarm, hold, limp, park, torque_reads
+from axbridge.robot.safety.policies import Policy, disarm, hold, limp, park, powerless
 
 _log = logging.getLogger(__name__)
 _STDERR = 2
@@ -377,7 +376,7 @@ class Safety:
                 cycle.restart_softly()  # before the motors go off: a step under way may have goals yet
             if errors := self._hold_or_limp(policy, self._real):
                 _complain(errors)
-            if policy == "hold" and (limp_ones := [name for cycle in self._real for name in _limp_ones(cycle)]):
+            if policy == "hold" and (limp_ones := [name for cycle in self._real for name in powerless(cycle)]):
                 self._tripped(frozenset(limp_ones))
 
     def _insist(self) -> None:
@@ -411,21 +410,15 @@ class Safety:
         ports = lines or self._names()
         if self._leaving or not (self._armed and self._with_guard and ports):
             return
-        command = [sys.executable, str(Path(__file__).with_name("guard.py"))]
-        apart: dict[str, Any] = {"start_new_session": True}  # Ctrl-C is for the controller
+        # the watchdog here comes first: it knows the policy; the guard is for a host that cannot act any more
+        silence = 0.0 if self._silence is None else 2 * self._silence + 0.1
+        flags, kind = (["-I", "-S"], str(silence)) if lines else ([], "named")
+        command = [sys.executable, *flags, str(Path(__file__).with_name("guard.py")), kind, *_limp_frames(ports)]
+        apart: dict[str, Any] = {"start_new_session": True, "pass_fds": [fd for fd, _ in lines]}  # Ctrl-C is for us
         if sys.platform == "win32":
             apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-        if lines:
-            # the watchdog here comes first: it knows the policy; the guard is for a host that cannot act any more
-            silence = 0.0 if self._silence is None else 2 * self._silence + 0.1
-            command[1:] = ["-I", "-S", command[1], str(silence)]
-            apart["pass_fds"] = [fd for fd, _ in lines]
-        else:
-            command.append("named")
         try:
-            guard = subprocess.Popen(
-                [*command, *_limp_frames(ports)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, **apart
-            )
+            guard = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, **apart)
         except OSError as failure:
             self._with_guard = False
             text = f"no guard process: {failure}; SIGKILL would leave the motors on"
@@ -546,20 +539,6 @@ def _frames(protocol: Protocol, port: int | str, id: int, address: int, data: by
     write, question = protocol.write_frame(id, address, data), protocol.read_frame(id, address, len(data))
     answers = [answer.hex() for answer in protocol.answers(id, data)]
     return json.dumps([port, id, write.hex(), question.hex(), answers, *(frame.hex() for frame in others)])
-
-
-def _limp_ones(cycle: Cycle) -> list[str]:
-    """The servos that do not say that their torque is on."""
-    try:
-        with cycle.bus.turn.held(_PATIENCE):
-            answers = cycle.bus.read_many(torque_reads(cycle.servos))
-    except BusError:
-        return list(cycle.servos_by_name)
-    return [
-        servo.name
-        for servo, answer in zip(cycle.servos, answers, strict=True)
-        if not isinstance(answer, Reply) or answer.data != b"\1"
-    ]
 
 
 def _complain(errors: Mapping[str, BusError]) -> None:

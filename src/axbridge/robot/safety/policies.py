@@ -43,9 +43,13 @@ def disarm(cycle: Cycle, but: Container[str] = ()) -> None:
     dogs.touched -= {servo.id for servo in servos if servo.name not in failed}
 
 
-def torque_reads(servos: Iterable[CycleServo]) -> list[tuple[int, int, int]]:
-    """What to read of these servos to know whether they have torque: one byte each."""
-    return [(servo.id, servo.protocol.torque_enable, 1) for servo in servos]
+def powerless(cycle: Cycle) -> list[str]:
+    """The servos that do not say that their torque is on."""
+    try:
+        torques = _torques(cycle, cycle.servos)
+    except PortError:
+        return list(cycle.servos_by_name)
+    return [servo.name for servo in cycle.servos if torques[servo.id] != b"\1"]
 
 
 def hold(cycle: Cycle) -> dict[str, BusError]:
@@ -102,6 +106,10 @@ def _read(cycle: Cycle, requests: Sequence[tuple[int, int, int]]) -> dict[int, b
     return found
 
 
+def _torques(cycle: Cycle, servos: Iterable[CycleServo]) -> dict[int, bytes | BusError]:
+    return _read(cycle, [(servo.id, servo.protocol.torque_enable, 1) for servo in servos])
+
+
 def _stop_wheels(cycle: Cycle) -> tuple[set[str], dict[str, BusError]]:
     """Let the servos that turn endlessly stand still; their names, and who could not be read, or did not take that."""
     modes = _read(cycle, [(servo.id, *servo.protocol.mode) for servo in cycle.servos])
@@ -116,7 +124,7 @@ def _stop_wheels(cycle: Cycle) -> tuple[set[str], dict[str, BusError]]:
 
 
 def _goal_to_present(cycle: Cycle, servos: Sequence[CycleServo]) -> dict[str, BusError]:
-    torques = _read(cycle, torque_reads(servos))
+    torques = _torques(cycle, servos)
     places = _read(cycle, [(servo.id, *servo.protocol.present_position) for servo in servos])
     errors: dict[str, BusError] = {}
     goals: dict[int, tuple[int, bytes]] = {}
@@ -155,5 +163,5 @@ def park(
 def _parkable(cycle: Cycle, pose: Mapping[str, int]) -> dict[str, Goal]:
     wheels, unknown = _stop_wheels(cycle)
     joints = [one for one in cycle.servos if one.name in pose and one.name not in wheels | unknown.keys()]
-    torques = _read(cycle, torque_reads(joints))  # one that does not answer may have torque
+    torques = _torques(cycle, joints)  # one that does not answer may have torque
     return {one.name: Goal(pose[one.name], one.protocol.park_speed) for one in joints if torques[one.id] != b"\0"}
