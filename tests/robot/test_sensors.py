@@ -15,18 +15,12 @@ import axbridge
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import check_rig
 from axbridge.robot.sensors import SerialImu, parsed
+from tests.support.robot_files import BOX
 from tests.support.waiting import run, until
 from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow
 
-BOX = """<robot name="box">
-  <link name="base"><inertial><mass value="2"/><inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/>
-    </inertial><collision><geometry><box size="0.1 0.1 0.1"/></geometry></collision></link>
-  <link name="arm"><inertial><mass value="0.01"/><inertia ixx="1e-4" iyy="1e-4" izz="1e-4" ixy="0" ixz="0" iyz="0"/>
-    </inertial></link>
-  <joint name="shaft" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 0 1"/></joint>
-</robot>"""
 G = 9.81
 
 

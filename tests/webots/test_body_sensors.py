@@ -6,16 +6,10 @@ import pytest
 
 from axbridge.webots import install
 from axbridge.webots.module import uninstall
+from tests.support.robot_files import BOX
 
 pytestmark = pytest.mark.slow
 
-BOX = """<robot name="box">
-  <link name="base"><inertial><mass value="2"/><inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/>
-    </inertial><collision><geometry><box size="0.1 0.1 0.1"/></geometry></collision></link>
-  <link name="arm"><inertial><mass value="0.01"/><inertia ixx="1e-4" iyy="1e-4" izz="1e-4" ixy="0" ixz="0" iyz="0"/>
-    </inertial></link>
-  <joint name="shaft" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 0 1"/></joint>
-</robot>"""
 RIG = """name = "box"
 [world]
 urdf = "box.urdf"
