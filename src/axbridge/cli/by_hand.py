@@ -15,8 +15,7 @@ from axbridge.cli.progress import Show
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import positive_ways
 from axbridge.errors import BusTimeout, UsageError
-from axbridge.robot.calibration import ENOUGH, moved_most
-from axbridge.robot.identify_joint import TORQUE, VISIBLE, blinking, give_back, limits_of, nudge
+from axbridge.robot.calibration import ENOUGH, TORQUE, VISIBLE, blinking, give_back, limits_of, moved_most, nudge
 from axbridge.robot.robot import Robot
 from axbridge.robot.watch import ServoLost, Watch
 
