@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.comparison.lag import baselines
-from axbridge.comparison.metrics import Deviation, parse_condition
+from axbridge.comparison.metrics import MEASURES, Deviation, parse_condition
 from axbridge.comparison.recorded_runs import goals_hint
 from axbridge.comparison.side_by_side import HOLE, Pair, Sides, pair_of
 from axbridge.errors import RecordingError, needing
@@ -253,8 +253,9 @@ def _pair_summary(pair: Pair, labels: tuple[str, str]) -> dict[str, Any]:
             "deviation": asdict(part.deviation),
         }
         if part.results is not None:
-            documents = (part.measure.document(result) for result in part.results)
-            entry[part.measure.key] = dict(zip(labels, documents, strict=True))
+            measure = MEASURES[part.kind]
+            documents = (measure.document(result) for result in part.results)
+            entry[measure.key] = dict(zip(labels, documents, strict=True))
         parts.append(entry)
     return {
         "shift_s": pair.shift,

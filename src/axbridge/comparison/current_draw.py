@@ -1,19 +1,16 @@
 """What servos drew between their samples, from their reports and their commands.
 
-A servo reports its load once in a control period. Each new goal makes the load jump, and it dies down as the joint
-follows. So a sample tells little of the mean: 1 ms earlier or later is 6 % of a walk's power. But goals, the moments
-they were sent, and positions are known, too. Here a servo's own loop (`axbridge.servo.position_loop.control`) is run
-over the motion that was measured, a millisecond at a time, which gives the duty in between. What the reported loads
-differ from that, at the moments they are of, is added on lines from sample to sample. Then U·i is summed up.
-
-Two things are fitted. A load register is as old as the servo's loop leaves it, which no manual tells: the age at which
-loads and duties agree best is taken, one for the whole robot. And a model may be wrong: of each servo's duty as much is
-taken as shows in its loads, from all to nothing. Of nothing, lines between the loads remain.
+A servo reports its load once in a control period, and each new goal makes the load jump: 1 ms earlier or later is 6 %
+of a walk's power. So a servo's own loop (`axbridge.servo.position_loop.control`) is run over the motion that was
+measured, a millisecond at a time, which gives the duty in between. What the reported loads differ from it, at the
+moments they are of, is added on lines from sample to sample. Then U·i is summed up. Two things are fitted: how old
+loads are when they are reported, one age for the whole robot; and how much of its duty shows in each servo's loads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -59,8 +56,7 @@ class Drawn(NamedTuple):
 def drawn(recording: Recording) -> Drawn | None:
     """What all servos of a recording drew; None where none of them has a motor model.
 
-    Servos whose loop cannot be run (no goals or loads recorded, no register model) count with the power that was
-    recorded, on lines from sample to sample.
+    Servos whose loop cannot be run count with the power that was recorded, on lines from sample to sample.
     """
     tracks = [track for track in recording.values() if len(track) >= _FEWEST]
     modelled = _modelled(recording, tracks)
@@ -79,10 +75,7 @@ def drawn(recording: Recording) -> Drawn | None:
 
 
 def _lowest(misfits: Sequence[float]) -> float:
-    """The age at which a parabola through the misfits of `_AGES` about the least of them is lowest, s.
-
-    Loads come in steps of a duty, so the least one alone is a matter of luck.
-    """
+    """The age at which a parabola through the misfits of `_AGES` about the least of them is lowest, s."""
     least = int(np.argmin(misfits))
     near = slice(max(0, least - _NEAR), least + _NEAR + 1)
     bend, slope, _ = np.polyfit(_AGES[near], misfits[near], 2)
@@ -103,11 +96,8 @@ def _modelled(recording: Recording, tracks: Sequence[Track]) -> dict[str, tuple[
         if not complete or track.name not in models or not np.isnan(track.duty).all():
             continue
         table = {key: value for key, value in models[track.name].items() if key != "hash"}
-        try:
-            model = ServoModel.model_validate(table)
-        except ValueError:  # of another version
-            continue
-        found[track.name] = rig, configs[track.name], model
+        with suppress(ValueError):  # of another version
+            found[track.name] = rig, configs[track.name], ServoModel.model_validate(table)
     return found
 
 
@@ -163,8 +153,8 @@ class _DrawnServo:
     def power(self, age: float) -> FloatArray:
         """W, (n,), if loads are so old, s, when they are reported.
 
-        A loop that runs once a period answers half a period late on average. It reports what it did in the period
-        before, one and a half late. So the duty itself is late by a third of the load's age.
+        A loop that runs once a period answers half a period late on average, and reports one and a half late. So the
+        duty itself is late by a third of the load's age.
         """
         left, share = self._left(age)
         duty = share * np.interp(self.time - _HELD * age, self.time, self.duty)

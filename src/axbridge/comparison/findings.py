@@ -56,10 +56,6 @@ def _sentence(comparison: Comparison, pair: Pair) -> str:
     return f"{text} Not judged, as samples are missing: {gaps}." if gaps else text
 
 
-def _subject(label: str) -> str:
-    return _SUBJECTS.get(label, f"the {label}" if " " in label and "," not in label else label)
-
-
 def _over_all(pair: Pair, reference: str, other: str) -> str:
     rmse, shift = pair.plain.rmse, pair.shift
     if rmse < AGREES:

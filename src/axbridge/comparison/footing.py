@@ -1,12 +1,9 @@
 """A walk as its joints' angles tell it: which foot stands, how the body is above it, where the floor's push acts.
 
-A robot that has no sensor but its servos does not know where it is. But one foot stands on the floor, and does not
-move. So the recorded angles tell how the body moves above that foot, and inverse dynamics what the floor has to push
-for it: its resultant acts at the zero-moment point (Vukobratovic and Borovac 2004). What the standing foot itself
-does, tilts or slips, no servo feels; an inertial unit in the body tells the tilt, where it was recorded.
-
-Places are given as seen from the middle between both feet: x ahead, y to the left. So it does not matter how far the
-robot has walked, and a real walk and a simulated one can be laid over each other.
+A foot that stands does not move. So the recorded angles tell how the body moves above it, and inverse dynamics what the
+floor has to push: its resultant acts at the zero-moment point (Vukobratovic and Borovac 2004). How the foot tilts, only
+an inertial unit tells, where it was recorded. Places are as seen from the middle between both feet: x ahead, y to the
+left; so a real walk and a simulated one can be laid over each other.
 """
 
 from __future__ import annotations
@@ -35,6 +32,8 @@ _LIFTED = 0.003  # m: between feet whose heights differ by less, the weight is t
 # weight, and at a point so far from the foot that stands, m.
 _UNLIKELY, _FARTHEST = 0.5, 0.15
 CLEAR = 0.005  # m: a foot so high above the other carries nothing
+
+Motion = tuple[FloatArray, FloatArray, FloatArray]  # positions, speeds, accelerations of a tree's joints, (n, joints)
 
 
 @dataclass(frozen=True)
@@ -69,35 +68,20 @@ def on_two_feet(rig: Rig) -> Standing | None:
 class Footing:
     """How a robot stood and walked at n moments; in axes of the middle between both feet, on the floor."""
 
-    time: FloatArray  # s, on the recording's clock, (n,)
     place: FloatArray  # of the base link's frame, m, (n, 3)
     turn: FloatArray  # its axes, (n, 3, 3)
-    positions: FloatArray  # of the tree's joints, rad, (n, joints)
     lifted: FloatArray  # height of the left sole's middle above the right one's, m, (n,)
     zmp: FloatArray  # the zero-moment point, m, (n, 2)
     margin: FloatArray  # from there to the nearest edge of the soles that stand, m, (n,); below 0 outside
+    rooted: tuple[Rooted, Rooted]  # the motion as seen from the left foot, and from the right one
 
 
 class Rooted(NamedTuple):
     """How a robot moved at n moments, as seen from a foot of it that stands flat and does not move."""
 
     tree: Tree  # the robot with that foot as its base
-    # positions, speeds and accelerations of the tree's joints, (n, joints) each
-    motion: tuple[FloatArray, FloatArray, FloatArray]
+    motion: Motion  # of the tree's joints
     gravity: FloatArray  # in the foot's axes, m/s², (n, 3)
-
-
-def rooted_motion(
-    recording: Recording,
-    robot: Standing,
-    motion: tuple[FloatArray, FloatArray, FloatArray],
-    time: FloatArray,
-    side: int,
-) -> Rooted:
-    """A motion as if one foot stood all the time; where an inertial unit tells how the foot tilts, it is tilted."""
-    return _rooted(
-        robot, motion, _flat(_leaning(recording, time), posed(robot.tree, motion[0]), robot.soles[side]), side
-    )
 
 
 def footing(recording: Recording, robot: Standing, time: FloatArray) -> Footing:
@@ -105,16 +89,15 @@ def footing(recording: Recording, robot: Standing, time: FloatArray) -> Footing:
     motion = joints_motion(recording, robot.rig, robot.tree, time)
     where = posed(robot.tree, motion[0])
     leaning = _leaning(recording, time)
-    sides = [_from_foot(robot, where, motion, leaning, side) for side in (0, 1)]
-    heights = np.stack([side.other_height for side in sides])  # of the right sole above the left one, and back
-    lifted = (heights[1] - heights[0]) / 2
+    left, right = (_from_foot(robot, where, motion, leaning, side) for side in (0, 1))
+    lifted = (right.other_height - left.other_height) / 2
     weight = np.clip(0.5 - lifted / (2 * _LIFTED), 0.0, 1.0)[:, None]  # of what is seen from the left foot
-    zmp = weight * sides[0].zmp + (1 - weight) * sides[1].zmp
-    left = weight[:, 0] > 0.5
-    place = np.where(left[:, None], sides[0].place, sides[1].place)
-    turn = np.where(left[:, None, None], sides[0].turn, sides[1].turn)
+    zmp = weight * left.zmp + (1 - weight) * right.zmp
+    on_left = weight > 0.5
+    place = np.where(on_left, left.place, right.place)
+    turn = np.where(on_left[..., None], left.turn, right.turn)
     margin = _margins(robot, where, place, turn, lifted, zmp)
-    return Footing(time, place, turn, motion[0], lifted, zmp, margin)
+    return Footing(place, turn, lifted, zmp, margin, (left.rooted, right.rooted))
 
 
 def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, FloatArray, FloatArray] | None:
@@ -136,20 +119,17 @@ def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, Flo
     return time, found[0], found[1]
 
 
-@dataclass(frozen=True)
-class _Seen:
+class _Seen(NamedTuple):
     """The walk as if one foot stood flat all the time."""
 
     place: FloatArray  # of the base, m, (n, 3), in axes of the middle between the feet
     turn: FloatArray  # its axes, (n, 3, 3)
     zmp: FloatArray  # m, (n, 2), likewise
     other_height: FloatArray  # of the other sole's middle above this one's, m, (n,)
+    rooted: Rooted  # its motion
 
 
-def _from_foot(
-    robot: Standing, where: Posed, motion: tuple[FloatArray, FloatArray, FloatArray], leaning: FloatArray | None,
-    side: int,
-) -> _Seen:  # fmt: skip
+def _from_foot(robot: Standing, where: Posed, motion: Motion, leaning: FloatArray | None, side: int) -> _Seen:
     """Look at a walk from one foot. `where` is in the base's axes."""
     sole, other = robot.soles[side], robot.soles[1 - side]
     back = np.swapaxes(where.turn[sole.link], 1, 2)  # from the base's axes into the foot's
@@ -159,20 +139,22 @@ def _from_foot(
     seen = posed(robot.tree, motion[0], (place, turn))
     far = _points(seen, other)
     middle, heading = far[:, :2] / 2, _heading(seen.turn[other.link]) / 2
-    zmp = _floor_push(_rooted(robot, motion, flat, side), sole, flat)
+    rooted = _rooted(robot, motion, flat, side)
+    zmp = _floor_push(rooted, sole, flat)
     level = _about_up(-heading)
     moved = place - np.column_stack((middle, np.zeros(len(middle))))
-    return _Seen(_times(level, moved), level @ turn, _turned(zmp - middle, -heading), far[:, 2])
+    return _Seen(_times(level, moved), level @ turn, _turned(zmp - middle, -heading), far[:, 2], rooted)
 
 
 def _flat(leaning: FloatArray | None, where: Posed, sole: Sole) -> FloatArray:
-    """How a foot that stands is turned, (n, 3, 3): flat, where nothing tells how the base leans."""
+    """How a foot that stands is turned, (n, 3, 3): x ahead, and flat where nothing tells how the base leans."""
     if leaning is None:
         return np.broadcast_to(np.eye(3), (len(where.centre), 3, 3))
-    return _upright(leaning @ where.turn[sole.link])
+    turn: FloatArray = leaning @ where.turn[sole.link]
+    return _about_up(-_heading(turn)) @ turn
 
 
-def _rooted(robot: Standing, motion: tuple[FloatArray, FloatArray, FloatArray], flat: FloatArray, side: int) -> Rooted:
+def _rooted(robot: Standing, motion: Motion, flat: FloatArray, side: int) -> Rooted:
     assert robot.rig.world is not None
     tree = rooted_at(robot.tree, robot.soles[side].link)
     names = robot.tree.names
@@ -221,12 +203,6 @@ def _leaning(recording: Recording, time: FloatArray) -> FloatArray | None:
     return matrix_of_roll_pitch_yaw(roll, pitch, np.zeros(len(time)))
 
 
-def _upright(turn: FloatArray) -> FloatArray:
-    """The same turn (n, 3, 3) without its part about the vertical: x looks ahead."""
-    level: FloatArray = _about_up(-_heading(turn)) @ turn
-    return level
-
-
 def _middle(where: Posed, soles: tuple[Sole, Sole]) -> tuple[FloatArray, FloatArray]:
     """Between both soles, m, (n, 2), and where that looks, rad, (n,)."""
     left, right = (_points(where, sole)[:, :2] for sole in soles)
@@ -252,8 +228,7 @@ def _about_up(angle: FloatArray) -> FloatArray:
 
 def _turned(points: FloatArray, angle: FloatArray) -> FloatArray:
     """Points (n, 2) turned to the left by angles (n,), rad."""
-    level = _about_up(angle)[:, :2, :2]
-    return _times(level, points)
+    return _times(_about_up(angle)[:, :2, :2], points)
 
 
 def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
@@ -262,27 +237,22 @@ def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     return found
 
 
-def joints_motion(
-    recording: Recording, rig: Rig, tree: Tree, time: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Positions, speeds and accelerations (l, n) of all joints of a tree at the times (l,), s; rad and s."""
+def joints_motion(recording: Recording, rig: Rig, tree: Tree, time: FloatArray) -> Motion:
+    """How all joints of a tree moved at the times (l,), s."""
     servos = {servo.joint: servo for servo in rig.servos}
     columns = []
     for joint in tree.joints:
         servo = servos.get(joint.name)
         if servo is None or servo.name not in recording or np.isnan(recording[servo.name].position).all():
-            raise RecordingError(
-                recording.path,
-                f"does not show how joint {joint.name} moved",
-                "record all servos of the rig: axbridge record …, axbridge run --record",
-            )
+            hint = "record all servos of the rig: axbridge record …, axbridge run --record"
+            raise RecordingError(recording.path, f"does not show how joint {joint.name} moved", hint)
         track = recording[servo.name]
         known = ~np.isnan(track.position)
         columns.append(_derivatives(track.time[known], track.position[known], time))
     return tuple(np.stack(part, axis=1) for part in zip(*columns, strict=True))  # type: ignore[return-value]
 
 
-def _derivatives(time: FloatArray, values: FloatArray, wanted: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _derivatives(time: FloatArray, values: FloatArray, wanted: FloatArray) -> Motion:
     """Values, first and second derivatives (l,) at the `wanted` times, from cubics over `_SMOOTH` s on either side."""
     from scipy.signal import savgol_filter
 

@@ -54,9 +54,9 @@ def write_html(
     progress: Callable[[str, float], None] = lambda _what, _share: None,
 ) -> None:
     """Write the report as one page; `more` is HTML that stands below its figures."""
-    parts = [f'<p class="headline">{escape(walk_headline(walks) or headline(comparison, beside))}</p>']
     two = () if beside is None else (beside,)
     judged = (comparison, *two, *(() if again is None else (again,)))
+    parts = [f'<p class="headline">{escape(walk_headline(walks) or headline(comparison, beside))}</p>']
     parts.append(_large_figures(comparison, beside))
     parts += [*more, *(f'<p class="note">{escape(line)}</p>' for line in lacks(comparison))]
     for recording, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):
@@ -65,17 +65,14 @@ def write_html(
     seconds = worst_seconds(comparison if beside is None else beside)
     names = {pair.name: f"servo-{index}" for index, pair in enumerate(comparison.pairs)}
     of = "" if beside is None else f" of {beside.labels[1]}"
-    parts.append(f"<h2>The worst seconds{escape(of)}</h2>")
-    parts.append(_seconds_html(seconds, names))
+    parts += [f"<h2>The worst seconds{escape(of)}</h2>", _seconds_html(seconds, names)]
     if walks:
         parts += [*walk_parts(walks), "<h2>All joints, worst first</h2>"]
     whole = [(one.start, one.start + 1.0) for one in seconds]
-    drawn = [
-        panels_of(comparison, pair, beside=beside, everything=index < DETAILED)
-        for index, pair in enumerate(comparison.pairs)
-    ]
+    pairs = list(enumerate(comparison.pairs))
+    drawn = [panels_of(comparison, pair, beside=beside, everything=index < DETAILED) for index, pair in pairs]
     points = min(POINTS, max(_FEWEST, round(_ROOM / _BYTES / sum(map(numbers, drawn)))))
-    for index, (pair, panels) in enumerate(zip(comparison.pairs, drawn, strict=True)):
+    for (index, pair), panels in zip(pairs, drawn, strict=True):
         progress(f"drawing {pair.name}", index / len(comparison.pairs))
         if len(comparison.pairs) > 1:
             parts.append(f"<h2>{escape(pair.name)}</h2>")
@@ -131,7 +128,7 @@ def worst_seconds(comparison: Comparison) -> list[WorstSecond]:
 
 
 def _seconds_html(seconds: Sequence[WorstSecond], names: Mapping[str, str]) -> str:
-    """The worst seconds, each a button that shows it in all curves; `names` are the figures of servos."""
+    """The worst seconds, each a button that shows it in all curves; `names` are of servos' figures."""
     items = "</li>".join(
         f'<li><button data-axis="time" data-figure="{names[one.servo]}" data-from="{one.start - _MARGIN:g}" '
         f'data-to="{one.start + 1 + _MARGIN:g}"><b>{one.rmse:.2f}°</b> {escape(one.servo)}, '

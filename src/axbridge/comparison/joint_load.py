@@ -1,13 +1,8 @@
 """What one servo of a robot has to carry while all its joints move as they were recorded.
 
-The motion of the other joints is taken as it was measured; the joint that is fitted is free to move otherwise. Inertia
-about its axis and the torque of weight, which goes with the sine and the cosine of its own angle, are exact then. What
-the motion adds (accelerations of the others, Coriolis) is that of the recorded motion.
-
-A robot that nobody bolted down stands on the floor, which pushes it. While it stands on one foot, that foot does not
-move, and all that the floor pushes goes through it: then inverse dynamics from the foot tells what each joint carries.
-On two feet nobody knows how they share the weight, so these moments are left out for the joints between the feet. What
-arms and a head carry is known on two feet, too.
+The joint that is fitted may move otherwise than it did. Inertia about its axis and the torque of weight, which goes
+with sine and cosine of its own angle, are exact then; what the motion adds (accelerations of the others, Coriolis) is
+that of the recorded motion.
 """
 
 from __future__ import annotations
@@ -18,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
-from axbridge.comparison.footing import CLEAR, Standing, footing, joints_motion, on_two_feet, rooted_motion
+from axbridge.comparison.footing import CLEAR, Motion, Standing, footing, joints_motion, on_two_feet
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree
@@ -32,8 +27,6 @@ _BLOCK = 20_000  # samples at a time: memory
 _ENOUGH = 1.0  # s on its feet, in all, below which a recording tells nothing
 _SURELY = 0.99
 _HUNG = "fit it to a recording of the robot hung up by its body, with fixed_base = true in its rig"
-
-Motion = tuple[FloatArray, FloatArray, FloatArray]  # positions, speeds, accelerations of a tree's joints, (l, joints)
 
 
 @dataclass(frozen=True)
@@ -56,10 +49,7 @@ class CarriedRecording(Recording):
 
 
 def joints_of_robot(recordings: Sequence[Recording], rig: Rig, names: Sequence[str]) -> tuple[list[Recording], Rig]:
-    """Recordings of each of these servos of a robot with what it carried, and the rig with those servos alone.
-
-    One recording after the other, each by its servos.
-    """
+    """Each recording by each of these servos, with what it carried; and the rig with those servos alone."""
     servos = [_hinge(rig, name) for name in names]
     found: list[Recording] = [_carried(recording, rig, servo) for recording in recordings for servo in servos]
     return found, rig.model_copy(update={"servos": tuple(servos)})
@@ -92,7 +82,7 @@ def _carried(recording: Recording, rig: Rig, servo: ServoConfig) -> CarriedRecor
     if rig.world.fixed_base:
         load = _load(tree, joint, motion, np.tile(rig.world.gravity, (len(track), 1)))
     else:
-        load, known = _on_foot(recording, rig, servo, motion)
+        load, known = _on_foot(recording, rig, servo)
         track = replace(track, velocity=motion[1][:, joint])  # rounded, Present Speed is a poor start on each step
     registers = recording.metadata.get("registers") or {}
     metadata = {**recording.metadata, "registers": {key: registers[key] for key in (servo.name,) if key in registers}}
@@ -102,7 +92,7 @@ def _carried(recording: Recording, rig: Rig, servo: ServoConfig) -> CarriedRecor
     )  # fmt: skip
 
 
-def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion) -> tuple[FloatArray, BoolArray]:
+def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig) -> tuple[FloatArray, BoolArray]:
     """What a joint of a robot on its feet carried (l, CARRIED) by what the floor says, and when it says it (l,).
 
     On one foot all that the floor pushes goes through that foot, which does not move. On two feet the weight is shared,
@@ -125,14 +115,10 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion)
     seconds = known.mean() * np.ptp(track.time)
     if seconds < _ENOUGH:
         where = "one foot; on two, nobody knows how they share what the floor pushes" if leg else "its feet"
-        raise RecordingError(
-            recording.path,
-            f"does not show what {servo.name} carries: for {seconds:.2f} s in all the robot stood on {where}",
-            f"fit it to a walk of a few steps; or {_HUNG}",
-        )
+        why = f"does not show what {servo.name} carries: for {seconds:.2f} s in all the robot stood on {where}"
+        raise RecordingError(recording.path, why, f"fit it to a walk of a few steps; or {_HUNG}")
     load = np.zeros((len(track), CARRIED))
-    for side, chosen in enumerate((stood.lifted <= 0, stood.lifted > 0)):
-        rooted = rooted_motion(recording, robot, motion, track.time, side)
+    for rooted, chosen in zip(stood.rooted, (stood.lifted <= 0, stood.lifted > 0), strict=True):
         joint = rooted.tree.names.index(servo.joint)
         load[chosen] = _load(rooted.tree, joint, rooted.motion, rooted.gravity)[chosen]
     return load, known
@@ -161,8 +147,7 @@ def _load(tree: Tree, joint: int, motion: Motion, gravity: FloatArray) -> FloatA
             turned = position.copy()
             turned[:, joint] = angle
             weight.append(wrenches(tree, turned, still, still, gravity[part]).torque[:, joint])
-        a, b = weight
-        theta = position[:, joint]
+        (a, b), theta = weight, position[:, joint]
         rest = torque - inertia * acceleration[:, joint] - a * np.sin(theta) - b * np.cos(theta)
         pieces.append(np.stack((inertia, a, b, rest), axis=1))
     return np.concatenate(pieces)

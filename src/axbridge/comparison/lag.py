@@ -1,8 +1,7 @@
 """What a model has to beat: a perfect servo, and joints that follow with a delay and a first-order lag.
 
-`τ·dy/dt = goal(t - delay) - y`, plus what the joint is off at rest: no masses, so no motors either. A goal is held
-until the next one, or it is on a line from the one before: some programs send where a motion shall end and log that.
-Which of the two is taken is what all joints together follow better.
+`τ·dy/dt = goal(t - delay) - y`, plus what the joint is off at rest. A goal is held until the next one, or it is on a
+line from the one before: some programs send where a motion shall end. What all joints together follow better is taken.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -69,9 +69,9 @@ def lag_of(tracks: Sequence[Track]) -> Lag | None:
 
 
 def apart(track: Track, repeat: Recording) -> tuple[float, float]:
-    """Mean differences of goals and of positions, degrees, to the same joint of a recording that begins as it does.
+    """Mean differences of goals and of positions, degrees, to the same joint, or the only one, of another recording.
 
-    That of another name will do where the recording has no more than one. Infinite where goals are not known.
+    Both begin with their first samples. Infinite where goals are not known.
     """
     other = repeat.get(track.name, next(iter(repeat.values())) if len(repeat) == 1 else None)
     if other is None or np.isnan(track.command).all() or np.isnan(other.command).all():
@@ -89,9 +89,8 @@ def check_repeat(recording: Recording, repeat: Recording) -> None:
     """Refuse a recording whose joints did not all get the goals that they got in another, at the same times."""
     others = [apart(track, repeat)[0] for track in recording.values() if track.name in repeat]
     if not max(others, default=math.inf) < SAME_GOALS:
-        raise UsageError(
-            f"{repeat.path} is no repeat of {recording.path}", "give one with the same goals at the same times"
-        )
+        why = f"{repeat.path} is no repeat of {recording.path}"
+        raise UsageError(why, "give one with the same goals at the same times")
 
 
 def _best(joints: Mapping[str, Sequence[Track]]) -> dict[str, Lag]:
@@ -120,10 +119,8 @@ def _fitted(tracks: Sequence[Track], *, ramped: bool) -> tuple[Lag, float]:
         result: FloatArray = np.degrees(error - np.median(error))
         return result
 
-    ends = np.linspace(0.0, LONGEST / 2, _GRID)
-    begin = min(
-        (np.array([delay, lag]) for delay in ends for lag in ends), key=lambda point: np.abs(residuals(point)).mean()
-    )
+    places = map(np.array, product(np.linspace(0.0, LONGEST / 2, _GRID), repeat=2))
+    begin = min(places, key=lambda point: np.abs(residuals(point)).mean())
     point = least_squares(  # large errors, as of a foot that hits the floor, count linearly
         residuals, np.clip(begin, 1e-4, LONGEST - 1e-4), bounds=(0.0, LONGEST), loss="soft_l1",
         diff_step=[0.02, 0.02], x_scale=0.02, max_nfev=30,

@@ -23,57 +23,34 @@ _OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": opera
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far one motion is from another.
+    """How far one motion is from another, degrees."""
 
-    Attributes:
-        mae: Mean absolute error, degrees.
-        rmse: Root of the mean squared error, degrees.
-        mse: Mean squared error, deg² (the figure Lima et al. 2009 give).
-        worst: Largest absolute error, degrees.
-        samples: How many samples were compared.
-    """
-
-    mae: float
+    mae: float  # mean absolute error
     rmse: float
-    mse: float
-    worst: float
-    samples: int
+    mse: float  # deg² (the figure Lima et al. 2009 give)
+    worst: float  # largest absolute error
+    samples: int  # that were compared
 
 
 @dataclass(frozen=True)
 class StepResponse:
-    """What a step response is like; a value that is not known is NaN.
+    """What a step response is like; a value that is not known is NaN."""
 
-    Attributes:
-        delay: From the command until it has moved 1°, s.
-        rise: From 10 % to 90 % of the way it went, s.
-        overshoot: Beyond where it came to rest, degrees.
-        settling: From the command until it stays within 1° or 2 % of where it came to rest, s.
-        steady_state_error: Goal minus where it came to rest, degrees.
-    """
-
-    delay: float
-    rise: float
-    overshoot: float
-    settling: float
-    steady_state_error: float
+    delay: float  # from the command until it has moved 1°, s
+    rise: float  # from 10 % to 90 % of the way it went, s
+    overshoot: float  # beyond where it came to rest, degrees
+    settling: float  # from the command until it stays within 1° or 2 % of where it came to rest, s
+    steady_state_error: float  # goal minus where it came to rest, degrees
 
 
 @dataclass(frozen=True)
 class FrequencyResponse:
-    """Response to a chirp.
+    """Response to a chirp."""
 
-    Attributes:
-        frequency: Hz, (n,).
-        gain: Amplitude out over amplitude in, (n,).
-        phase: Degrees, negative when it lags, (n,).
-        bandwidth: Where the gain falls below 1/√2, Hz; NaN when it does not.
-    """
-
-    frequency: FloatArray
-    gain: FloatArray
-    phase: FloatArray
-    bandwidth: float
+    frequency: FloatArray  # Hz, (n,)
+    gain: FloatArray  # amplitude out over amplitude in, (n,)
+    phase: FloatArray  # degrees, negative when it lags, (n,)
+    bandwidth: float  # where the gain falls below 1/√2, Hz; NaN when it does not
 
 
 def resample(time: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
@@ -108,8 +85,8 @@ def moves(position: FloatArray) -> bool:
 def best_shift(time: FloatArray, reference: FloatArray, other: FloatArray, limit: float = 0.2) -> float | None:
     """How much later `other` is than `reference`, s: the shift within ±`limit` with the least squared error.
 
-    A grid of 2 ms first, then a parabola through the best three. None when no shift within the limit is the best: the
-    error is least at an end of the range, or the motions do not overlap, are too short, or hardly move.
+    A grid of 2 ms first, then a parabola through the best three. None where the error is least at an end of the range,
+    or the motions do not overlap, are too short, or hardly move.
     """
     if len(time) < 3 or not moves(reference):
         return None

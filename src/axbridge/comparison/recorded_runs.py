@@ -27,6 +27,7 @@ from axbridge.virtual.servo import loop_row
 _GRAVITY = 9.81
 _RESTING = 0.1  # rad/s: two steps of an AX-12's Present Speed
 _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
+_ITS_RIG = "use the rig it was recorded on"
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,8 @@ def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
     if servo.joint not in names:
         raise RigError(path, place, "no such joint", f"it has: {', '.join(names)}")
     if len(names) > 1 or not rig.world.fixed_base:
-        raise RigError(
-            path,
-            place,
-            "is one of several moving parts",
-            "identification needs one arm on a fixed base; of a robot, say which servo: --servo NAME",
-        )
+        hint = "identification needs one arm on a fixed base; of a robot, say which servo: --servo NAME"
+        raise RigError(path, place, "is one of several moving parts", hint)
     if tree.joints[0].linear:
         raise RigError(path, place, "slides", "identification needs an arm on a hinge")
     # Turned by θ it takes the torque inertia·θ'' - a·cos θ - b·sin θ.
@@ -70,10 +67,8 @@ def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
 def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     """Commands and measurements of recordings of one servo each, ready for `rollouts`: angles are the servo's own.
 
-    The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names, or what it carried as
-    one servo of a robot (`comparison.joint_load`); likewise supply voltage and registers. Times of samples whose
-    stamps are known to be coarse are restored (`axbridge.recording.coarse_clock`). While an arm that turns endlessly is
-    where its sensor cannot see it, the run is `Regime.FOLLOWED`: there is nothing to compare.
+    The arm is the one that a recording names, else the rig's; likewise supply voltage and registers. Coarse stamps are
+    restored. Where the sensor cannot see the arm, the run is `Regime.FOLLOWED`: there is nothing to compare.
     """
     rig_arm = None
     samples: list[dict[str, Any]] = []
@@ -145,10 +140,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
 
 
 def packed(model: ServoModel, rig: Rig) -> FloatArray:
-    """A model of the rig's only servo as a parameter set (len(Param),), for a fit to turn.
-
-    Slope and punch that the model leaves to the registers in force are those of the rig's.
-    """
+    """A model of the rig's only servo as a parameter set (len(Param),); slope and punch by registers, if need be."""
     row = pack(model, rig.profile_of(rig.servos[0]).units.position)
     settings = settings_of(rig, rig.servos[0], {})
     if row[Param.SLOPE] <= 0:
@@ -168,18 +160,11 @@ def only_track(recording: Recording, rig: Rig) -> Track:
     if not len(recording):
         raise RecordingError(recording.path, "holds no samples", "record it again")
     if len(recording) != 1:
-        raise RecordingError(
-            recording.path,
-            f"holds {len(recording)} servos, the rig has one",
-            "use the rig it was recorded on; to identify some of them, say which: --servo NAME",
-        )
+        hint = f"{_ITS_RIG}; to identify some of them, say which: --servo NAME"
+        raise RecordingError(recording.path, f"holds {len(recording)} servos, the rig has one", hint)
     track = next(iter(recording.values()))
     if recording.metadata.get("rig") and track.name != (name := servo_of(track.name, rig).name):
-        raise RecordingError(
-            recording.path,
-            f"is of servo {track.name}, the rig's is {name}",
-            "use the rig it was recorded on",
-        )
+        raise RecordingError(recording.path, f"is of servo {track.name}, the rig's is {name}", _ITS_RIG)
     if len(track) < 2:
         raise RecordingError(recording.path, "holds fewer than two samples", "record it again")
     if np.isnan(track.command).all() and np.isnan(track.duty).all() and track.enabled.any():
@@ -199,10 +184,7 @@ def goals_hint(recording: Recording) -> str:
 
 
 def unseen(track: Track, rig: Rig) -> BoolArray:
-    """Samples in wheel mode with the arm at an end of the sensor's range, beyond it, or round past it, (n,).
-
-    Out there an AX-12 reads either end, or anything; the samples on both sides of a jump are not trusted, either.
-    """
+    """Samples in wheel mode with the arm at an end of the sensor's range or beyond, and those beside a jump, (n,)."""
     servo = servo_of(track.name, rig)
     units = rig.profile_of(servo).units
     turning = ~np.isnan(track.duty)
@@ -263,11 +245,7 @@ def settings_of(rig: Rig, servo: ServoConfig, written: Mapping[str, int]) -> lis
 
 
 def speed_limits(rig: Rig, servo: ServoConfig, track: Track) -> FloatArray:
-    """Limits of the approach as the register had them, rad/s, (n,); 0 = none.
-
-    A limit that was lifted is recorded as the servo's full speed. The drive writes 0 for that: the goal acts at once,
-    and does not come nearer at that speed.
-    """
+    """Limits of the approach as the register had them, rad/s, (n,); 0 = none, recorded as the servo's full speed."""
     limits = np.nan_to_num(track.speed_limit)
     if servo.max_velocity is not None:  # then the register has it
         return limits

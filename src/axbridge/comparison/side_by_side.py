@@ -9,16 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.metrics import (
-    MEASURES,
-    Deviation,
-    Measure,
-    SegmentMotion,
-    best_shift,
-    deviation,
-    moves,
-    resample,
-)
+from axbridge.comparison.metrics import MEASURES, Deviation, SegmentMotion, best_shift, deviation, moves, resample
 from axbridge.recording.recording import Recording, Segment, Track
 
 SHARE = 0.98  # of the samples have to be compared ...
@@ -38,18 +29,13 @@ class ComparedSegment:
     # what its kind's measure tells of both sides, reference first; None when the kind has no measure
     results: tuple[Any, Any] | None = None
 
-    @property
-    def measure(self) -> Measure:
-        """What gave `results`."""
-        return MEASURES[self.kind]
-
 
 @dataclass(frozen=True)
 class TimeMap:
     """Which time of the other recording belongs to a time of the reference: that of the same command.
 
-    Late control cycles make one recording longer than the other. So the clocks are set again where each segment's first
-    command was sent, and in walks of one gait at every control period.
+    Late control cycles make one recording longer. So the clocks are set again at each segment's first command, and in
+    walks of one gait at every control period.
     """
 
     since: FloatArray  # from these times of the reference on, s, (k,), ascending ...
@@ -93,29 +79,18 @@ class Pair:
     """One servo in both recordings: its figures. Its motions are worked out when somebody looks at them.
 
     So the memory does not grow with the length of the recordings. Take `motions` once where you need several of them.
-
-    Attributes:
-        name: The servo (in the reference).
-        other_name: The servo in the other recording.
-        samples: Common times: n.
-        seconds: From the first of them to the last, s.
-        coverage: How much of the motion this is.
-        shift: How much later `other` is than `reference`, s; None when no shift within the limit fits best.
-        plain: Errors as they are.
-        aligned: Errors with `shift` taken out; of a servo that hardly moves the plain ones, as there is nothing to
-            align; None when a motion's shift was not found.
-        parts: The experiment's segments.
     """
 
-    name: str
-    other_name: str
-    samples: int
-    seconds: float
-    coverage: Coverage
-    shift: float | None
-    plain: Deviation
+    name: str  # the servo, in the reference
+    other_name: str  # in the other recording
+    samples: int  # common times: n
+    seconds: float  # from the first of them to the last, s
+    coverage: Coverage  # how much of the motion this is
+    shift: float | None  # how much later the other is, s; None when no shift within the limit fits best
+    plain: Deviation  # errors as they are
+    # errors with the shift taken out; of a servo that hardly moves the plain ones; None when no shift was found
     aligned: Deviation | None
-    parts: tuple[ComparedSegment, ...]
+    parts: tuple[ComparedSegment, ...]  # the experiment's segments
     _sides: Sides = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -128,14 +103,7 @@ class Pair:
 
 
 class Sides:
-    """Two recordings, whose servos are put on common times; the latest is kept.
-
-    Attributes:
-        reference: Measured against.
-        other: Measured.
-        zero: The reference's time that is 0 in the comparison, s.
-        segments: Of the reference.
-    """
+    """Two recordings, whose servos are put on common times; the latest is kept. `zero` is the reference's time 0, s."""
 
     def __init__(self, reference: Recording, other: Recording, *, same_clock: bool, goals: bool = False) -> None:
         self.reference, self.other, self._same_clock, self._goals = reference, other, same_clock, goals
@@ -173,7 +141,7 @@ class Sides:
         return TimeMap(since, then - since)
 
     def motions(self, mine: str, theirs: str) -> Motions:
-        """See `Motions`."""
+        """Both motions of a servo, where they overlap."""
         if self._kept is None or self._kept[0] != (mine, theirs):
             a, b = map(_finite, self.tracks(mine, theirs))
             times = self.clock(a, b).other(a.time)
@@ -204,18 +172,10 @@ def pair_of(sides: Sides, names: tuple[str, str], tracks: tuple[Track, Track], l
         if shift is not None:
             aligned = deviation(both.reference, _seen(b.time, b.position, both.other_time + shift))
     segments = [segment for segment in sides.segments if segment.data.get("servo", mine) == mine]
-    return Pair(
-        mine,
-        theirs,
-        len(both.time),
-        float(both.time[-1] - both.time[0]) if len(both.time) else 0.0,
-        _coverage(a, b, clock, sides.zero, found),
-        shift,
-        plain,
-        aligned,
-        tuple(_part(a, b, segment, clock, sides, both) for segment in segments),
-        sides,
-    )
+    parts = tuple(_part(a, b, segment, clock, sides, both) for segment in segments)
+    seconds = float(both.time[-1] - both.time[0]) if len(both.time) else 0.0
+    coverage = _coverage(a, b, clock, sides.zero, found)
+    return Pair(mine, theirs, len(both.time), seconds, coverage, shift, plain, aligned, parts, sides)
 
 
 def _finite(track: Track) -> Track:
@@ -242,10 +202,7 @@ def _sent(track: Track, segment: Segment) -> float | None:
 
 
 def _coverage(a: Track, b: Track, clock: TimeMap, zero: float, found: FloatArray) -> Coverage:
-    """How much of `a` was compared with what was `found` of `b` at its times (n,).
-
-    What came before the first command was sent does not count: how long that took is no part of the motion.
-    """
+    """How much of `a`, from its first command on, was compared with what was `found` of `b` at its times (n,)."""
     waiting = (a.time >= zero) & (a.time < clock.since[0])
     known = ~np.isnan(a.position) & ~waiting
     lacking = known & np.isnan(found)
@@ -306,9 +263,8 @@ def walk_span(recording: Recording) -> tuple[float, float]:
 def shared_periods(reference: Recording, other: Recording) -> FloatArray | None:
     """Times at which two walks of one gait got the same goals, s on the clock of each, (2, n).
 
-    A control period that comes late makes a walk on a real bus longer than the same walk in a simulator. The gait
-    counts control periods, not seconds, so the periods of one number belong together. None where they are no walks of
-    one gait, or of different numbers of periods.
+    A gait counts control periods, not seconds, so the periods of one number belong together, late or not. None where
+    they are no walks of one gait, or of different numbers of periods.
     """
     gait = reference.metadata.get("gait")
     if gait is None or gait != other.metadata.get("gait"):

@@ -33,7 +33,6 @@ from axbridge.sim.runs import Regime
 from axbridge.sim.support import Hand
 
 if TYPE_CHECKING:
-    from axbridge.robot.robot import Robot
     from axbridge.robot.servo import Servo
 
 
@@ -93,9 +92,8 @@ def _in_closed_form(recording: Recording, rig: Rig, chosen_model: str | None) ->
     runs = runs_of([recording], rig)
     unseen = runs.driven == Regime.FOLLOWED
     if unseen.all():
-        raise RecordingError(
-            recording.path, "has the arm where its sensor cannot see it all the time", "record it with smaller duties"
-        )
+        why = "has the arm where its sensor cannot see it all the time"
+        raise RecordingError(recording.path, why, "record it with smaller duties")
     row = pack(model, rig.profile_of(servo).units.position)
     position = np.where(unseen, np.nan, servo.direction * rollouts(row[None], runs)[0])
     simulated = Track.of(
@@ -112,7 +110,7 @@ def _in_closed_form(recording: Recording, rig: Rig, chosen_model: str | None) ->
 
 
 def _start(rig: Rig, servo: ServoConfig, started: Mapping[str, float]) -> float:
-    """Where a joint is put, rad: where it was seen first, but not beyond the stop on which a real one may rest."""
+    """Where a joint is put, rad: where it was seen first, but not beyond its stop."""
     if servo.name not in started:
         return servo.position
     low, high = (-math.inf, math.inf) if rig.world is None else rig.stops_of(servo)
@@ -125,16 +123,12 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
 
     tracks = {name: track for name, track in recording.items() if name in {servo.name for servo in rig.servos}}
     if not tracks:
-        raise RecordingError(
-            recording.path, f"has none of the servos of rig {rig.name}", f"it has {', '.join(recording)}"
-        )
+        why = f"has none of the servos of rig {rig.name}"
+        raise RecordingError(recording.path, why, f"it has {', '.join(recording)}")
     for name, track in tracks.items():
         if not np.isnan(track.duty).all():
-            raise RecordingError(
-                recording.path,
-                f"turns {name} by duty, which only a rig of that servo alone can repeat",
-                "compare it on a rig with one servo",
-            )
+            why = f"turns {name} by duty, which only a rig of that servo alone can repeat"
+            raise RecordingError(recording.path, why, "compare it on a rig with one servo")
     started = {
         name: float(track.position[~np.isnan(track.position)][0])
         for name, track in tracks.items()
@@ -176,7 +170,9 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
                 for time in track.time[(track.time >= begin) & (track.time < end)].tolist():
                     state, power = robot.simulation.sample(name, time - recording.start)
                     rows[name].append({"time": time, "power": power, **{key: getattr(state, key) for key in _SEEN}})
-            way.append({"time": end, **_base(robot)})
+            base = robot.simulation.base
+            pose = () if base is None else zip(BASE, (*base[0], *roll_pitch_yaw(base[1])), strict=True)
+            way.append({"time": end, **dict(pose)})
     done = {}
     for name, row in rows.items():
         time, columns = _columns(row)
@@ -204,14 +200,6 @@ def _limit(servo: Servo, track: Track, index: int) -> None:
         servo.set_available_torque(servo.max_torque * torque)
 
 
-def _base(robot: Robot) -> dict[str, float]:
-    """Where the base of a robot is that stands free, as fields of a cycle."""
-    base = None if robot.simulation is None else robot.simulation.base
-    if base is None:
-        return {}
-    return dict(zip(BASE, (*base[0], *roll_pitch_yaw(base[1])), strict=True))
-
-
 def _of_cycles(recording: Recording, time: FloatArray, moved: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     """Fields of a cycle (n,) at the recording's own cycles, where it has any: between them lie straight lines."""
     if not moved:
@@ -235,10 +223,10 @@ def _metadata(recording: Recording, rig: Rig, model: ServoModel, engine: str) ->
 
 
 class Span(NamedTuple):
-    """A span of time."""
+    """A span of time, s."""
 
-    begin: float  # s
-    end: float  # s
+    begin: float
+    end: float
     goals: bool  # whether goals had been sent at its beginning, or it is the first
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.comparison import Comparison, shift_text
-from axbridge.comparison.metrics import Deviation, deviation, resample
+from axbridge.comparison.metrics import MEASURES, Deviation, deviation, resample
 from axbridge.comparison.page import Table
 from axbridge.comparison.plots import Curve, Panel
 from axbridge.comparison.side_by_side import ComparedSegment, Pair
@@ -42,22 +42,18 @@ def figure_rows(part: ComparedSegment) -> list[tuple[str, ...]]:
             f"{row.text}, {row.unit}",
             *(_number(row.value(result, reference) * row.factor, row.digits) for result in part.results),
         )
-        for row in part.measure.rows
+        for row in MEASURES[part.kind].rows
     ]
 
 
 def response_tables(comparison: Comparison, pair: Pair) -> list[Table]:
     """One servo's segments by their kind, one row each: the figures of both sides, and the errors."""
-    kinds = dict.fromkeys(part.kind if part.results is not None else "" for part in pair.parts)
+    kinds: dict[str, list[ComparedSegment]] = {}
+    for part in pair.parts:
+        if part.deviation.samples:
+            kinds.setdefault(part.kind if part.results is not None else "", []).append(part)
     tables = []
-    for kind in sorted(kinds, key=lambda kind: kind == ""):  # what has no measure comes last
-        parts = [
-            part
-            for part in pair.parts
-            if part.deviation.samples and (part.kind if part.results is not None else "") == kind
-        ]
-        if not parts:
-            continue
+    for kind, parts in sorted(kinds.items(), key=lambda found: found[0] == ""):  # what has no measure comes last
         names = [name for name, *_ in figure_rows(parts[0])]
         rows = tuple(
             (
@@ -167,9 +163,7 @@ def panels_of(
     sides = [("other", label, other, both.other_time, both.time, both.other)]
     errors = [(both, "", "error")]
     if not following:
-        measured = (
-            "reference" if beside is None else "fitted"
-        )  # of two candidates, one may hide it: it is pale and wide
+        measured = "reference" if beside is None else "fitted"  # of two candidates, one may hide it: pale and wide
         track = comparison.reference[pair.name]
         sides.insert(0, (measured, comparison.labels[0], track, both.reference_time, both.time, both.reference))
     if beside is not None:
@@ -214,6 +208,7 @@ def title_of(comparison: Comparison) -> str:
 
 def _facts(recording: Recording) -> dict[str, str]:
     meta = recording.metadata
+    models = {f"{model.get('name', '')} {model.get('hash', '')}".strip() for model in meta.get("models", {}).values()}
     facts = {
         "file": recording.path.name + (f" ({recording.flaw})" if recording.flaw else ""),
         "backend": meta.get("backend", ""),
@@ -223,14 +218,7 @@ def _facts(recording: Recording) -> dict[str, str]:
         "seed": meta.get("seed", ""),
         "source": meta.get("source", ""),
         "profiles": ", ".join(f"{name} {digest}" for name, digest in meta.get("profiles", {}).items()),
-        "models": ", ".join(
-            sorted(
-                {
-                    f"{model.get('name', '')} {model.get('hash', '')}".strip()
-                    for model in meta.get("models", {}).values()
-                }
-            )
-        ),
+        "models": ", ".join(sorted(models)),
         "versions": ", ".join(f"{name} {number}" for name, number in meta.get("versions", {}).items()),
     }
     return {key: str(value) for key, value in facts.items() if value not in ("", None)}

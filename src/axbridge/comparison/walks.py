@@ -1,7 +1,6 @@
-"""Walks side by side: what Lima et al. 2009 and 2008 show of one, worked out from two or three recordings.
+"""Walks side by side: knee angles, the zero-moment point, power and energy of a step (Lima et al. 2009 and 2008).
 
-Knee angles, the zero-moment point, power and energy of a step. All of it comes from what servos report; where a
-simulation measured more, that is taken. Times count from the walk's start.
+All of it comes from what servos report; where a simulation measured more, that is taken.
 """
 
 from __future__ import annotations
@@ -32,6 +31,14 @@ _STILL = 2.0  # degrees: a knee that moves less has no share
 _FEWEST = 0.5  # of the walk that a simulation must have measured to be taken at its word
 _POINTS = 1000  # of a line
 _TIME = "time from the walk's start, s"
+_OF_ZMP = (
+    "As seen from the middle between the feet. What no simulation measured is worked out from the joints' recorded "
+    "angles, as if the foot that stands lay flat on the floor."
+)
+_OF_POWER = (
+    "Electrical power U·i of all servos, by their motor models, from the goals they were sent and the load, voltage, "
+    "position and speed that they reported."
+)
 
 
 class Power(NamedTuple):
@@ -63,11 +70,6 @@ class Knee(NamedTuple):
     def share(self) -> float:
         """The RMSE as a share of how far the knee moves; NaN where it hardly does."""
         return self.rmse / self.reach if self.reach > _STILL else math.nan
-
-    @property
-    def text(self) -> str:
-        """Both, in words."""
-        return f"{self.rmse:.2f} ({self.share:.1%})" if math.isfinite(self.share) else f"{self.rmse:.2f}"
 
 
 @dataclass(frozen=True)
@@ -185,15 +187,11 @@ def sides_of(comparison: Comparison, beside: Comparison | None = None) -> list[W
         sides = [WalkSide(second, "other", comparison.other)]
     if not all(is_walk(side.recording) for side in sides):
         return []
-    return [sides[0], *(_beside(sides[0], side) for side in sides[1:])]
-
-
-def _beside(reference: WalkSide, other: WalkSide) -> WalkSide:
-    """The other walk on the reference's clock."""
-    found = shared_periods(reference.recording, other.recording)
-    if found is None:
-        return other
-    return replace(other, beat=found - [[reference.span[0]], [other.span[0]]])
+    for place, side in enumerate(sides[1:], 1):  # on the reference's clock
+        found = shared_periods(sides[0].recording, side.recording)
+        if found is not None:
+            sides[place] = replace(side, beat=found - [[sides[0].span[0]], [side.span[0]]])
+    return sides
 
 
 def knees(reference: WalkSide, other: WalkSide) -> list[Knee]:
@@ -215,11 +213,11 @@ def knee_names(side: WalkSide) -> list[str]:
 
 def zmp_apart(one: Zmp, other: Zmp) -> tuple[float, float]:
     """How far apart two zero-moment points are, ahead and to the left, m, root mean square."""
-    found = []
-    for axis in (0, 1):
-        error = resample(other.time, other.place[:, axis], one.time) - one.place[:, axis]
-        found.append(math.sqrt(float(np.nanmean(error**2))))
-    return found[0], found[1]
+    errors = (
+        resample(other.time, there, one.time) - here for there, here in zip(other.place.T, one.place.T, strict=True)
+    )
+    ahead, left = (math.sqrt(float(np.nanmean(error**2))) for error in errors)
+    return ahead, left
 
 
 def document(sides: Sequence[WalkSide]) -> dict[str, Any]:
@@ -259,7 +257,7 @@ def walk_headline(sides: Sequence[WalkSide]) -> str:
         parts = []
         if found:
             worst = max(found, key=lambda knee: knee.rmse)
-            share = f" ({worst.share:.0%} of their travel)" if math.isfinite(worst.share) else ""
+            share = _share(worst, " ({:.0%} of their travel)")
             parts.append(f"knees within {worst.rmse:.1f}° of each other{share}")
         one, other = sides[0].power, side.power
         if one is not None and other is not None and one.watt.any():
@@ -268,6 +266,10 @@ def walk_headline(sides: Sequence[WalkSide]) -> str:
         if parts:
             said.append(f"{side.label} beside {sides[0].label}: {', '.join(parts)}.")
     return " ".join(said)
+
+
+def _share(knee: Knee, text: str) -> str:
+    return text.format(knee.share) if math.isfinite(knee.share) else ""
 
 
 def walk_table(sides: Sequence[WalkSide]) -> Table:
@@ -279,7 +281,8 @@ def walk_table(sides: Sequence[WalkSide]) -> Table:
     ]
     reference, apart = sides[0], [{knee.name: knee for knee in knees(sides[0], side)} for side in sides[1:]]
     for name in knee_names(reference) if apart else ():
-        cells = [found[name].text if name in found else "-" for found in apart]
+        found = [knee_of.get(name) for knee_of in apart]
+        cells = ("-" if one is None else f"{one.rmse:.2f}{_share(one, ' ({:.1%})')}" for one in found)
         rows.append((f"{name}: RMSE, ° (of its reach)", "", *cells))
     powers = [side.power for side in sides]
     if any(powers):
@@ -288,37 +291,27 @@ def walk_table(sides: Sequence[WalkSide]) -> Table:
     points = [side.zmp for side in sides]
     if any(points):
         rows.append(("ZMP", *("-" if point is None else _origin(point) for point in points)))
-        rows.append(("its margin, cm, median", *(_margin(point) for point in points)))
+        margins = ("-" if point is None else f"{100 * float(np.nanmedian(point.margin)):.1f}" for point in points)
+        rows.append(("its margin, cm, median", *margins))
         if apart:
-            rows.append(
-                ("ZMP against the first, cm, ahead / left", "", *(_apart(points[0], one) for one in points[1:]))
-            )
+            both = (None if points[0] is None or one is None else zmp_apart(points[0], one) for one in points[1:])
+            cells = ("-" if off is None else f"{100 * off[0]:.1f} / {100 * off[1]:.1f}" for off in both)
+            rows.append(("ZMP against the first, cm, ahead / left", "", *cells))
     return Table("The walk", ("", *(side.label for side in sides)), tuple(rows))
 
 
 def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
     """The HTML of it."""
     parts = [table_html(walk_table(sides))]
-    if panels := knee_panels(sides):
-        parts.append("<h2>Knee angles</h2>" + _figure(panels, "walk-knees"))
-    if panels := zmp_panels(sides):
-        words = (
-            "As seen from the middle between the feet. What no simulation measured is worked out from the joints' "
-            "recorded angles, as if the foot that stands lay flat on the floor."
-        )
-        drawn = _figure(panels, "walk-zmp")
-        parts.append(f'<h2>Zero-moment point</h2>{drawn}<p class="lead">{escape(words)}</p>')
-    if panels := power_panels(sides):
-        words = (
-            "Electrical power U·i of all servos, by their motor models, from the goals they were sent and the load, "
-            "voltage, position and speed that they reported."
-        )
-        parts.append(f'<h2>Power</h2>{_figure(panels, "walk-power")}<p class="lead">{words}</p>')
+    for title, name, panels, words in (
+        ("Knee angles", "walk-knees", knee_panels(sides), ""),
+        ("Zero-moment point", "walk-zmp", zmp_panels(sides), _OF_ZMP),
+        ("Power", "walk-power", power_panels(sides), _OF_POWER),
+    ):
+        if panels:
+            lead = f'<p class="lead">{escape(words)}</p>' if words else ""
+            parts.append(f"<h2>{title}</h2>{figure_html(fewer(panels, _POINTS), name, axis='walk')}{lead}")
     return parts
-
-
-def _figure(panels: Sequence[Panel], name: str) -> str:
-    return figure_html(fewer(panels, _POINTS), name, axis="walk")
 
 
 def knee_panels(sides: Sequence[WalkSide]) -> list[Panel]:
@@ -355,15 +348,11 @@ def zmp_panels(sides: Sequence[WalkSide]) -> list[Panel]:
             Curve(planned.time, 100 * planned.planned[:, axis], "planned", "command", width=4.0)
         ]  # fmt: skip
         lines += [
-            Curve(point.time, 100 * point.place[:, axis], _named(side, point), side.colour, width=1.3)
+            Curve(point.time, 100 * point.place[:, axis], f"{side.label} ({_origin(point)})", side.colour, width=1.3)
             for side, point in found
         ]
         panels.append(Panel(tuple(lines), _TIME, title, share=1.5, marks=_marks(sides)))
     return panels
-
-
-def _named(side: WalkSide, point: Zmp) -> str:
-    return f"{side.label} ({_origin(point)})"
 
 
 def _origin(point: Zmp) -> str:
@@ -385,14 +374,3 @@ def _smooth(values: FloatArray) -> FloatArray:
     padded = np.pad(values, 2, mode="edge")
     found: FloatArray = np.convolve(padded, np.full(5, 0.2), mode="valid")
     return found
-
-
-def _margin(point: Zmp | None) -> str:
-    return "-" if point is None else f"{100 * float(np.nanmedian(point.margin)):.1f}"
-
-
-def _apart(one: Zmp | None, other: Zmp | None) -> str:
-    if one is None or other is None:
-        return "-"
-    ahead, left = zmp_apart(one, other)
-    return f"{100 * ahead:.1f} / {100 * left:.1f}"
