@@ -22,7 +22,7 @@ from PIL import Image
 from robot_png import draw_robot, extent
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.plots import COLOURS
+from axbridge.comparison.page import COLOURS
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Shape, read_shapes
 from axbridge.motion.gait import Gait

@@ -22,7 +22,7 @@ from robot_png import draw_robot, extent
 import axbridge
 from axbridge.comparison.comparison import Comparison, compare
 from axbridge.comparison.lag import apart
-from axbridge.comparison.plots import COLOURS
+from axbridge.comparison.page import COLOURS
 from axbridge.comparison.simulate import simulate
 from axbridge.comparison.tables import errors_beside
 from axbridge.config.rig import Rig

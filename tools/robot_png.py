@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.plots import COLOURS
+from axbridge.comparison.page import COLOURS
 from axbridge.config.urdf import Shape
 from axbridge.rotations import LinkPose, matrix
 

@@ -9,8 +9,7 @@ import pytest
 
 from axbridge.comparison.comparison import compare, following
 from axbridge.comparison.html import worst_seconds, write_html
-from axbridge.comparison.page import table_text
-from axbridge.comparison.plots import Curve, Panel, fewer
+from axbridge.comparison.page import Curve, Panel, fewer, table_text
 from axbridge.comparison.png import mark_rows, write_png
 from axbridge.comparison.tables import beside_table, deviation_table, errors_beside, panels_of, response_tables
 from axbridge.errors import RecordingError

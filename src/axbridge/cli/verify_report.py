@@ -16,8 +16,7 @@ from axbridge import __version__
 from axbridge.bus.diagnose import grouped
 from axbridge.cli.verify_steps import StepOutcome
 from axbridge.comparison.comparison import Comparison
-from axbridge.comparison.page import Table, command_html, table_html, write_page
-from axbridge.comparison.plots import fewer, figure_html
+from axbridge.comparison.page import Table, command_html, fewer, figure_html, table_html, write_page
 from axbridge.comparison.tables import deviation_table, panels_of, response_tables
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError

@@ -11,8 +11,7 @@ import numpy as np
 
 from axbridge.comparison.comparison import Comparison, lacks, shift_text
 from axbridge.comparison.findings import headline
-from axbridge.comparison.page import table_html, write_page
-from axbridge.comparison.plots import POINTS, fewer, figure_html, numbers
+from axbridge.comparison.page import POINTS, fewer, figure_html, numbers, table_html, write_page
 from axbridge.comparison.tables import (
     acts_table,
     beside_table,

@@ -12,8 +12,7 @@ import numpy as np
 
 from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.findings import headline
-from axbridge.comparison.page import Table
-from axbridge.comparison.plots import COLOURS, Panel, fewer
+from axbridge.comparison.page import COLOURS, Panel, Table, fewer
 from axbridge.comparison.tables import acts_table, deviation_table, panels_of, title_of
 from axbridge.files import replacing, writing
 

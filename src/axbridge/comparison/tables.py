@@ -11,8 +11,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.comparison.comparison import Comparison, shift_text
 from axbridge.comparison.metrics import MEASURES, Deviation, deviation, resample
-from axbridge.comparison.page import Table
-from axbridge.comparison.plots import Curve, Panel
+from axbridge.comparison.page import Curve, Panel, Table
 from axbridge.comparison.side_by_side import ComparedSegment, Pair
 from axbridge.recording.recording import Recording, Track
 

@@ -19,8 +19,7 @@ from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.current_draw import drawn
 from axbridge.comparison.footing import Footing, Standing, footing, measured_zmp, standing_robot
 from axbridge.comparison.metrics import deviation, resample
-from axbridge.comparison.page import Table, table_html
-from axbridge.comparison.plots import Curve, Panel, fewer, figure_html
+from axbridge.comparison.page import Curve, Panel, Table, fewer, figure_html, table_html
 from axbridge.comparison.side_by_side import shared_periods, walk_span
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.recording.recording import Recording
@@ -77,7 +76,7 @@ class WalkSide:
     """One of the walks."""
 
     label: str  # what to call it
-    colour: str  # a key of `axbridge.comparison.plots.COLOURS`
+    colour: str  # a key of `axbridge.comparison.page.COLOURS`
     recording: Recording  # it
     # times of the reference and of this walk, s from their starts, (2, n), at which both got the same goals; between
     # them lie straight lines. None where both have one clock.

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.comparison.page import Table, table_html
+from axbridge.comparison.page import Curve, Panel, Table, fewer, figure_html, grid_html, map_html, table_html
 from axbridge.comparison.page import write_page as write_parts
-from axbridge.comparison.plots import Curve, Panel, fewer, figure_html, grid_html, map_html
 from axbridge.comparison.recorded_runs import servo_of
 from axbridge.fit.params_file import in_file
 from axbridge.fit.result import Fit, LawComparison, Score

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.comparison.plots import heights, packed
+from axbridge.comparison.page import heights, packed
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.recording.recording import Recording, Track
