@@ -42,48 +42,49 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from axbridge.bus.base import Bus
-    from axbridge.comparison.comparison import compare
-    from axbridge.comparison.simulate import simulate
-    from axbridge.config.model import ServoModel
-    from axbridge.config.profile import FirmwareProfile
-    from axbridge.config.rig import Rig
-    from axbridge.errors import (
-        AxBridgeError,
-        BusError,
-        BusTimeout,
-        ControlWarning,
-        CorruptPacket,
-        ErrorFlag,
-        MoveError,
-        PortError,
-        ProfileError,
-        RecordingError,
-        RigError,
-        RobotStopped,
-        ServoFault,
-        SimulationDiverged,
-        UnknownServo,
-        UnsupportedOperation,
-        UsageError,
-    )
-    from axbridge.fit.identify import identify
-    from axbridge.motion.experiments import record
-    from axbridge.motion.gait import Gait
-    from axbridge.motion.moves import Move
-    from axbridge.motion.player import play
-    from axbridge.motion.teaching import teach
-    from axbridge.motion.walking import walk
-    from axbridge.recording import sample_logs as samples
-    from axbridge.recording.recorder import Recorder
-    from axbridge.recording.recording import Recording
-    from axbridge.recording.robot_recorder import RobotRecorder
-    from axbridge.recording.stored import open_recording
-    from axbridge.robot.open import open_robot as open  # noqa: A004 - `axbridge.open` is the public name
-    from axbridge.robot.robot import Robot
-    from axbridge.robot.servo import Servo
-    from axbridge.robot.simulation import Simulation
-    from axbridge.state import ServoState, StepReport
+    from axbridge.bus.base import Bus as Bus
+    from axbridge.comparison.comparison import compare as compare
+    from axbridge.comparison.simulate import simulate as simulate
+    from axbridge.config.model import ServoModel as ServoModel
+    from axbridge.config.profile import FirmwareProfile as FirmwareProfile
+    from axbridge.config.rig import Rig as Rig
+    from axbridge.errors import AxBridgeError as AxBridgeError
+    from axbridge.errors import BusError as BusError
+    from axbridge.errors import BusTimeout as BusTimeout
+    from axbridge.errors import ControlWarning as ControlWarning
+    from axbridge.errors import CorruptPacket as CorruptPacket
+    from axbridge.errors import ErrorFlag as ErrorFlag
+    from axbridge.errors import MoveError as MoveError
+    from axbridge.errors import PortError as PortError
+    from axbridge.errors import ProfileError as ProfileError
+    from axbridge.errors import RecordingError as RecordingError
+    from axbridge.errors import RigError as RigError
+    from axbridge.errors import RobotStopped as RobotStopped
+    from axbridge.errors import ServoFault as ServoFault
+    from axbridge.errors import SimulationDiverged as SimulationDiverged
+    from axbridge.errors import UnknownServo as UnknownServo
+    from axbridge.errors import UnsupportedOperation as UnsupportedOperation
+    from axbridge.errors import UsageError as UsageError
+    from axbridge.fit.identify import identify as identify
+    from axbridge.motion.experiments import record as record
+    from axbridge.motion.gait import Gait as Gait
+    from axbridge.motion.moves import Move as Move
+    from axbridge.motion.player import play as play
+    from axbridge.motion.teaching import teach as teach
+    from axbridge.motion.walking import walk as walk
+    from axbridge.recording import sample_logs
+    from axbridge.recording.recorder import Recorder as Recorder
+    from axbridge.recording.recording import Recording as Recording
+    from axbridge.recording.robot_recorder import RobotRecorder as RobotRecorder
+    from axbridge.recording.stored import open_recording as open_recording
+    from axbridge.robot.open import open_robot
+    from axbridge.robot.robot import Robot as Robot
+    from axbridge.robot.servo import Servo as Servo
+    from axbridge.robot.simulation import Simulation as Simulation
+    from axbridge.state import ServoState as ServoState
+    from axbridge.state import StepReport as StepReport
+
+    open, samples = open_robot, sample_logs  # noqa: A001 - the public names
 
 __version__ = "0.1.0"
 
@@ -117,51 +118,9 @@ _HOMES = {  # a literal: tools/import_graph.py reads it
     "robot.simulation": ("Simulation",),
     "state": ("ServoState", "StepReport"),
 }  # fmt: skip
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_HOME = dict(sorted((name, home) for home, names in _HOMES.items() for name in names))
 
-__all__ = [
-    "AxBridgeError",
-    "Bus",
-    "BusError",
-    "BusTimeout",
-    "ControlWarning",
-    "CorruptPacket",
-    "ErrorFlag",
-    "FirmwareProfile",
-    "Gait",
-    "Move",
-    "MoveError",
-    "PortError",
-    "ProfileError",
-    "Recorder",
-    "Recording",
-    "RecordingError",
-    "Rig",
-    "RigError",
-    "Robot",
-    "RobotRecorder",
-    "RobotStopped",
-    "Servo",
-    "ServoFault",
-    "ServoModel",
-    "ServoState",
-    "Simulation",
-    "SimulationDiverged",
-    "StepReport",
-    "UnknownServo",
-    "UnsupportedOperation",
-    "UsageError",
-    "compare",
-    "identify",
-    "open",
-    "open_recording",
-    "play",
-    "record",
-    "samples",
-    "simulate",
-    "teach",
-    "walk",
-]
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:
