@@ -39,6 +39,7 @@ _log = logging.getLogger(__name__)
 _STDERR = 2
 _TICK = 0.05  # s between two looks of the watchdog thread, at most
 _PATIENCE = 2.0  # s to wait for the end of another thread's transaction
+_OFTEN = 0.02  # s between two signs of life to the guard: each wakes it
 _GUARD_PATIENCE = 3.0  # s for the guard to end: it asks the servos for half of that
 
 
@@ -160,6 +161,7 @@ class Safety:
         self._left: Mapping[str, BusError] = {}  # what the policy has not confirmed
         self._absent: frozenset[str] = frozenset()
         self._fed_at = time.monotonic()
+        self._shown_at = -math.inf  # when the guard was shown a sign of life
         self._applying = threading.RLock()
         self._guarding = threading.RLock()  # a guard is started or ended
         self._stop = threading.Event()
@@ -433,14 +435,15 @@ class Safety:
         guard.stdin.close()
         if lines:
             os.set_blocking(self._pipe, False)
-        self._guard, self._guarded, self._owed = guard, lines, {}
+        self._guard, self._guarded, self._owed, self._shown_at = guard, lines, {}, -math.inf
 
     def _feed_guard(self) -> None:
         if self._guard is None or self._guarded != self._lines():  # a port was lost and found: it holds the old one
             self._end_guard(b"q")
             self._start_guard()
         try:
-            self._show_life()
+            if self._fed_at - self._shown_at > _OFTEN:  # it waits for more than twice the silence
+                self._show_life()
         except OSError:  # it was killed: a new one takes over
             self._end_guard(b"q")
             self._start_guard()
@@ -474,6 +477,7 @@ class Safety:
 
     def _show_life(self) -> None:
         self._note_life()
+        self._shown_at = self._fed_at
         if self._guard is not None:
             with contextlib.suppress(BlockingIOError):  # the pipe is full of signs of life
                 os.write(self._pipe, b".")
