@@ -12,14 +12,15 @@ Torque Enable is read of each servo that gets goals, too, twice a second and aft
 servo was without power (it was away, or has forgotten what was written), or somebody has switched it off. Neither gets
 goals: the first until its owner has set it up again (`Cycle.revived`), the other until its torque is on again.
 
-Replies become one table of register counts, whole columns at a time (`_take_usual`). All else is looked at one by one.
+Replies become one table of register counts, whole columns when they are asked for (`Rows`). All else is looked at one
+by one.
 Time is the bus's clock, so a cycle on a virtual bus runs in simulated time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
@@ -43,16 +44,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing serv
 _BOOT = 0.1  # s: no servo starts faster, so one that has just answered has had power since
 _AGAIN = 10.0  # s: one whose torque is gone again so soon, and that was heard meanwhile, was not without power twice
 _LOOK = 0.3  # s between two looks at a Torque Enable
+_SUPPLY = "voltage", "temperature"
 _UNREAD = -1  # torque limit of a servo whose limit was not read, or shows no overload
 
-# One sample of a servo: register counts, speed and load with their signs. Time: when the servo took it, s on the bus's
-# clock; NaN before the first. Error: what is wrong, as `Protocol.alarms`. Torque limit: as read last (it rotates: one
-# servo a cycle), 0 after an overload shutdown; -1 before, and where an overload takes Torque Enable away.
-RAW_ROW = np.dtype(
-    [("time", "<f8")]
-    + [(name, "<i8") for name in ("position", "speed", "load", "voltage", "temperature", "error", "torque_limit")]
-)
-Rows = npt.NDArray[np.void]
 Mask = npt.NDArray[np.bool_]
 
 
@@ -98,7 +92,14 @@ class Goal(NamedTuple):
 
 
 class RawState(NamedTuple):
-    """A row of `RAW_ROW` by itself; `torque_limit` is None where it is not known."""
+    """One sample of a servo: register counts, speed and load with their signs.
+
+    Attributes:
+        time: When the servo took it, s on the bus's clock; NaN before the first.
+        error: What is wrong, as `Protocol.alarms`.
+        torque_limit: As read last (it rotates: one servo a cycle), 0 after an overload shutdown. None where it is not
+            known, and where an overload takes Torque Enable away.
+    """
 
     time: float
     position: int
@@ -110,9 +111,30 @@ class RawState(NamedTuple):
     torque_limit: int | None = None
 
 
-def rows_of(samples: Iterable[RawState]) -> Rows:
-    """These samples as `RAW_ROW`."""
-    return np.array([(*sample[:7], _UNREAD) for sample in samples], RAW_ROW)
+class Rows(dict[str, npt.NDArray[Any]]):
+    """Columns of some servos' samples by the names of `RawState`; a torque limit that is not known is -1.
+
+    What the servos have sent themselves, one behind the other, becomes a column when somebody asks for it.
+    """
+
+    def __init__(self, known: Mapping[str, npt.NDArray[Any]], protocol: Protocol = FIRST, sent: bytes = b"") -> None:
+        super().__init__(known)
+        self._protocol, self._sent = protocol, sent
+
+    def __missing__(self, name: str) -> npt.NDArray[np.int64]:
+        self[name] = column = decoded(self._protocol, self._sent, name)
+        return column
+
+    @classmethod
+    def of(cls, samples: Iterable[RawState]) -> Rows:
+        """These samples."""
+        rows = np.array([(*sample[:7], _UNREAD) for sample in samples], float).reshape(-1, len(RawState._fields))
+        return cls(dict(zip(RawState._fields, rows.T, strict=True)))
+
+    @classmethod
+    def unread(cls, count: int) -> Rows:
+        """Of servos that were never read."""
+        return cls.of([RawState(math.nan, *[0] * 6)] * count)
 
 
 class CycleResult(NamedTuple):
@@ -120,7 +142,7 @@ class CycleResult(NamedTuple):
 
     Attributes:
         servos: In the order of the rows.
-        rows: `RAW_ROW` of all servos, as read last.
+        rows: Of all servos, as read last.
         fresh: Which of them were read in this cycle.
         faults: By name, for the others. A servo that is left alone for a while keeps its latest error.
         events: What changed since the cycle before.
@@ -140,7 +162,8 @@ class CycleResult(NamedTuple):
     def states(self) -> dict[str, RawState]:
         """The fresh rows by name."""
         states = {}
-        for servo, row, fresh in zip(self.servos, self.rows.tolist(), self.fresh.tolist(), strict=True):
+        rows = zip(*(self.rows[name].tolist() for name in RawState._fields), strict=True)
+        for servo, row, fresh in zip(self.servos, rows, self.fresh.tolist(), strict=True):
             if fresh:
                 state = RawState(*row)
                 states[servo.name] = state._replace(torque_limit=None) if state.torque_limit == _UNREAD else state
@@ -244,10 +267,10 @@ class Cycle:
         self._asking = any(track.asks for track in self._all)
         self._kinds = list(dict.fromkeys(servo.protocol for servo in servos))
         self._watched = any(protocol.watchdog is not None for protocol in self._kinds)
-        self._rows = np.zeros(len(servos), RAW_ROW)
-        self._rows["time"] = math.nan
-        self._rows["torque_limit"] = _UNREAD
+        self._rows = Rows.unread(len(servos))
         self._usual_bytes = [0] * len(servos)  # error bytes that tell nothing new
+        self._supply_at = min((at for name, _, at in servos[0].protocol.sample if name in _SUPPLY), default=0)
+        self._supplied: list[bytes] = []  # from there on: voltage and temperature, within their limits
         self._hottest = np.array([servo.top_temperature for servo in servos])
         self._volts = np.array([servo.voltage_range for servo in servos]).reshape(-1, 2).T
         self._turn = 0
@@ -562,35 +585,36 @@ class Cycle:
         samples = b"".join(blocks)
         if len(samples) != length * len(replies):
             return False
-        rows = np.empty(len(replies), RAW_ROW)  # a new one, column by column: numpy copies a whole one slowly
-        for name in ("time", "error", "torque_limit"):
-            rows[name] = self._rows[name]
-        for name, column in columns(protocol, samples):
-            rows[name] = column
-        if np.count_nonzero(self._beyond(rows)):
-            return False
+        known = {name: self._rows[name] for name in ("time", "error", "torque_limit")}
+        rows, supplied = Rows(known, protocol, samples), [block[self._supply_at :] for block in blocks]
+        if supplied != self._supplied:
+            if self._beyond(rows).any():
+                return False
+            self._supplied = supplied
         self._rows = rows
         if address != begin:
             limit = protocol.number(asked.data[protocol.torque_limit - address :][:2])
             if address == protocol.torque_enable or limit == 0 or limit != turn.torque_limit:
                 self._examine(turn, asked, address, beyond=False)
                 self._calm = self._calm and not turn.uneasy  # another thread may have asked for a soft start
-        self._rows["time"] = times
+        rows["time"] = np.array(times)
         return True
 
     def _take(self, heard: _Heard, fresh: Mask, *, calm: bool) -> None:
         """Put answers into the table, a column at a time; look at those one by one that are not as usual."""
         rows = _places(heard, len(self._all))
         times = np.array([reply.time for _, reply, _ in heard])
-        self._rows = table = self._rows.copy()  # the last result has the old one
+        self._rows = table = Rows(
+            {name: self._rows[name].copy() for name in RawState._fields}
+        )  # others have the old ones
         for protocol in self._kinds:
             here = heard if len(self._kinds) == 1 else [one for one in heard if one[0].protocol is protocol]
             if here:
                 begin = protocol.usual[0]
                 samples = b"".join([reply.data[begin - address :] for _, reply, address in here])
                 own = _places(here, len(self._all))
-                for name, column in columns(protocol, samples):
-                    table[name][own] = column
+                for name, *_ in protocol.sample:
+                    table[name][own] = decoded(protocol, samples, name)
         beyond = self._beyond(table)[rows]
         silent = times - table["time"][rows] > _BOOT  # NaN before the first sample
         fresh[rows] = True
@@ -607,10 +631,15 @@ class Cycle:
         beyond: Mask = (voltage < lowest) | (voltage > highest) | (rows["temperature"] > self._hottest)
         return beyond
 
+    def _correct(self, track: _Track, name: str, value: int) -> None:
+        """Put another value into a column, which results of earlier cycles have, too."""
+        self._rows[name] = column = self._rows[name].copy()
+        column[track.row] = value
+
     def _note_flags(self, track: _Track, flags: int) -> None:
         """This is wrong with a servo."""
         track.flags = flags
-        self._rows["error"][track.row] = flags
+        self._correct(track, "error", flags)
         self._usual_bytes[track.row] = track.protocol.alert * bool(flags) if track.asks else flags
 
     def _ask_why(self, track: _Track) -> None:
@@ -728,7 +757,7 @@ class Cycle:
         """
         before, ours, protocol = track.torque_limit, track.written_torque == 0, track.protocol
         track.torque_limit = limit = protocol.number(reply.data[protocol.torque_limit - address :][:2])
-        self._rows["torque_limit"][track.row] = limit
+        self._correct(track, "torque_limit", limit)
         sure, hurt = address == protocol.torque_enable, bool(reply.error & protocol.shuts_down)
         doubtful, away = sure and (returned or track.unsure), track.away
         on = not sure or bool(reply.data[0])
@@ -838,16 +867,14 @@ def _format(protocol: Protocol) -> np.dtype[np.void]:
 
 @lru_cache(maxsize=8)
 def _signed(bit: int) -> npt.NDArray[np.int64]:
-    """Numbers of magnitudes below a bit that says that they are negative."""
-    magnitudes = np.arange(1 << bit)
-    return np.concatenate([magnitudes, -magnitudes])
+    """Numbers of all words: magnitudes below a bit that says that they are negative."""
+    words = np.arange(1 << 16)
+    magnitudes = words & ((1 << bit) - 1)
+    return np.where(words >> bit & 1, -magnitudes, magnitudes)
 
 
-def columns(protocol: Protocol, samples: bytes) -> Iterator[tuple[str, npt.NDArray[np.integer]]]:
-    """Columns of the bytes of usual reads, one behind the other."""
-    table = np.frombuffer(samples, _format(protocol))
-    for name, _, _ in protocol.sample:
-        column = table[name]
-        if bit := protocol.sign_bits.get(name):
-            column = _signed(bit)[column.astype(np.int64) & ((2 << bit) - 1)]
-        yield name, column
+def decoded(protocol: Protocol, samples: bytes, name: str) -> npt.NDArray[np.int64]:
+    """A column of the bytes of usual reads, one behind the other."""
+    column = np.frombuffer(samples, _format(protocol))[name]
+    bit = protocol.sign_bits.get(name)
+    return _signed(bit)[column] if bit else column.astype(np.int64)

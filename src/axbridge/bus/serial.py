@@ -252,28 +252,34 @@ class SerialBus(Bus):
         """Answers to the first of these questions, up to one that asks for care.
 
         The next servo is asked as soon as an answer is known to be whole. As little Python as possible runs between the
-        two, when the processor has just woken up: the rest is done before and after.
+        two: an answer is looked at, and the question after the next chosen, while the line is busy with the next.
         """
-        fd = self.port.fd
-        questions = self._plain_questions(requests) if fd is not None and not self.echo and self._nobody_owes() else []
-        answers: list[Reply | BusError] = []
-        if fd is None or not questions:
+        fd, answers = self.port.fd, list[Reply | BusError]()
+        if fd is None or self.echo or not self._nobody_owes():
             return answers
         poll, read, write, clock = self.port.poller.poll, os.read, os.write, time.monotonic
         wait = (self.latency * self._patience + REPLY_DELAY) * 1e3
-        heard: list[tuple[_Question, float, bytes]] = []  # with when it was asked
-        waiting, answer, now = None, b"", 0.0
-        last = _Answers()
+        whole: tuple[_Question, float, bytes] | None = None  # an answer that was not looked at, and when it was asked
+        waiting, answer, now = None, b"", clock()
+        following = self._plain_question(requests[0], now)
         try:
-            if poll(0):
+            if following is not None and poll(0):
                 self._clear()
-            for question in questions:
-                now = clock()
-                last.again = now + TWIN_WINDOW
-                if now < question.answers.again:
-                    break  # the line is faster than was thought, or the same is asked twice: think again
+            for place, request in enumerate(requests, 1):
+                question, now = following, clock()
+                if whole is not None:
+                    whole[0].answers.again = now + TWIN_WINDOW
+                if question is not None and now < question.answers.again:
+                    question = self._plain_question(request, now)  # the line is faster, or the same is asked twice
+                if question is None:
+                    break
                 waiting = question  # before it goes out: a signal may be handled as the call ends
                 write(fd, question.frame)
+                if whole is not None:
+                    answers.append(_reply(*whole))
+                    whole = None
+                if place < len(requests):
+                    following = self._plain_question(requests[place], now + question.least)
                 answer = read(fd, _READ_SIZE) if poll(question.least * 1e3 + wait) else b""
                 if (
                     len(answer) != question.size
@@ -282,8 +288,7 @@ class SerialBus(Bus):
                     or answer == question.frame
                 ):
                     break
-                heard.append((question, now, answer))
-                last, waiting = question.answers, None
+                whole, waiting = (question, now, answer), None
         except BaseException as failure:
             if waiting is not None:
                 self._owe(waiting.id, waiting.count)
@@ -291,13 +296,9 @@ class SerialBus(Bus):
                 raise
             waiting = None  # the port is lost, or its buffer is full: `_read_once` finds out which
         finally:
-            last.again = clock() + TWIN_WINDOW
-            for question, asked, whole in heard:
-                speaker = question.speaker
-                speaker.counts.asked += 1
-                if speaker.last is not question.answers:
-                    speaker.before, speaker.last = speaker.last, question.answers
-                answers.append(Reply(whole[4], whole[5 + question.begin : 5 + question.end], asked + question.sending))
+            if whole is not None:
+                whole[0].answers.again = clock() + TWIN_WINDOW
+                answers.append(_reply(*whole))
         if waiting is not None:
             try:
                 answers.append(self._put(waiting, answer, now))
@@ -305,26 +306,17 @@ class SerialBus(Bus):
                 answers.append(error)
         return answers
 
-    def _plain_questions(self, requests: Sequence[tuple[int, int, int]]) -> list[_Question]:
-        """READs to send for these, up to one whose answer is not plain to see."""
-        questions: list[_Question] = []
-        due, protocols, unasked = time.monotonic(), self.protocols, self.stats.unasked
-        known = self._questions[FIRST]
-        for request in requests:
-            if protocols:
-                known = self._questions[protocols.get(request[0], FIRST)]
-            question: _Question | None
-            for question in known.get(request, ()):
-                who = question.speaker
-                if question.answers.again <= due and not (unasked and question.answers in {who.last, who.before}):
-                    break
-            else:
-                question = self._question(request, due)
-            if question is None or not question.size:
+    def _plain_question(self, request: tuple[int, int, int], due: float) -> _Question | None:
+        """The READ to send at `due` for this request, where its answer is plain to see; nobody owes one."""
+        unasked = self.stats.unasked
+        question: _Question | None
+        for question in self._questions[self.protocols.get(request[0], FIRST)].get(request, ()):
+            who = question.speaker
+            if question.answers.again <= due and not (unasked and question.answers in {who.last, who.before}):
                 break
-            questions.append(question)
-            due += question.least  # the next one is asked when this one has answered, not earlier
-        return questions
+        else:
+            question = self._question(request, due)
+        return question if question is not None and question.size else None
 
     def _question(self, request: tuple[int, int, int], due: float) -> _Question | None:
         """The READ to send at `due` for this request; None: an older answer may fit any.
@@ -496,6 +488,15 @@ class SerialBus(Bus):
         while time.monotonic() < until:
             self.port.receive(until)
         speaker.forgive()
+
+
+def _reply(question: _Question, asked: float, answer: bytes) -> Reply:
+    """A whole answer to a question; its servo has spoken."""
+    speaker = question.speaker
+    speaker.counts.asked += 1
+    if speaker.last is not question.answers:
+        speaker.before, speaker.last = speaker.last, question.answers
+    return Reply(answer[4], answer[5 + question.begin : 5 + question.end], asked + question.sending)
 
 
 def _rooms(protocol: Protocol, address: int, length: int) -> Iterator[tuple[int, int]]:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from axbridge.bus.base import Bus
 from axbridge.bus.commission import apply_registers
-from axbridge.bus.cycle import RAW_ROW, Cycle, CycleServo, Goal, Rows
+from axbridge.bus.cycle import Cycle, CycleServo, Goal, Rows
 from axbridge.bus.handshake import Expected, Finding, handshake, require
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
@@ -143,7 +143,7 @@ class Connection:
         return limp if limp > self._read_at else self.backend.clock.now()
 
     def receive(self) -> tuple[Rows, npt.NDArray[np.bool_], dict[str, BusError]]:
-        """Read every servo: `RAW_ROW` of those on buses in the rig's order, which rows are new, and faults by name."""
+        """Read every servo: those on buses in the rig's order, which rows are new, and faults by name."""
         work = self._threads.map if self._threads else map
         results = list(work(Cycle.receive, self.cycles.values()))
         faults = {name: fault for result in results for name, fault in result.faults.items()}
@@ -151,9 +151,11 @@ class Connection:
         if len(results) == 1:
             rows, fresh = results[0].rows, results[0].fresh
         else:
-            rows, fresh = np.zeros(len(self.on_bus), RAW_ROW), np.zeros(len(self.on_bus), dtype=bool)
+            rows, fresh = Rows.unread(len(self.on_bus)), np.zeros(len(self.on_bus), dtype=bool)
             for places, result in zip(self._places.values(), results, strict=True):
-                rows[places], fresh[places] = result.rows, result.fresh
+                fresh[places] = result.fresh
+                for name, column in rows.items():
+                    column[places] = result.rows[name]
         self._read_at = self.backend.clock.now()
         self._warn_lost_ports(faults)
         return rows, fresh, faults

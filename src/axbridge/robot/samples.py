@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
-from axbridge.bus.cycle import RAW_ROW, RawState, Rows, rows_of
+from axbridge.bus.cycle import RawState, Rows
 from axbridge.robot.drives.drive import Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.ideal import IdealDrive
@@ -72,7 +72,7 @@ class Samples(StepTable):
         time: FloatArray,
         powered: Sequence[bool],
         sensors: Mapping[int, tuple[float, float]] | None = None,
-        others: Rows | None = None,
+        others: npt.NDArray[np.void] | None = None,
     ) -> None:
         super().__init__(scales.servos, scales.flags)
         self._scales, self._raw, self._time, self._powered = scales, raw, time, powered
@@ -133,12 +133,12 @@ class Samples(StepTable):
                 self._on_bus |= {"true_position": angles, "true_torque": torques}
                 return self._on_bus[quantity]
             case _:
-                return np.full(len(raw), math.nan)
+                return np.full(len(self._time), math.nan)
 
     def _modelled(self, figure: Callable[[SteadyServo, Any, Any, Any, Any], Any]) -> FloatArray:
         """A figure of the motor models by temperature, duty, supply and speed; 0 where the motor is off."""
         asked = [self._bus_column(quantity) for quantity in ("temperature", "load", "voltage", "velocity")]
-        if len(self._raw) > _FEW:
+        if len(self._time) > _FEW:
             with np.errstate(all="ignore"):
                 return np.where(self._powered, figure(self._scales.steady, *asked), 0.0)
         drives = zip(
@@ -158,8 +158,7 @@ class Sampling:
         self.frozen = False
         self.rewire()
         count = len(self._scales.on_bus)
-        self._raw, self._time = np.zeros(count, RAW_ROW), np.full(count, math.nan)
-        self._raw["time"] = math.nan
+        self._raw, self._time = Rows.unread(count), np.full(count, math.nan)
         self._powered = [False] * count
         self._sensors: dict[int, tuple[float, float]] = {}
         self._others = np.full(len(joints), math.nan, SERVO_ROW)
@@ -186,12 +185,13 @@ class Sampling:
                     self._others[quantity][joint.row] = value
 
     def add(self, raw: Rows, fresh: Flags, start: float) -> None:
-        """Publish a step: `RAW_ROW` of the servos on buses, and which of these rows are new."""
+        """Publish a step: samples of the servos on buses, and which of these rows are new."""
         if self.frozen:
             return
         powered, time = self._scales.powered(), raw["time"] - start
         if not fresh.all():
-            raw, time = np.where(fresh, raw, self._raw), np.where(fresh, time, self._time)
+            raw = Rows({name: np.where(fresh, raw[name], self._raw[name]) for name in RawState._fields})
+            time = np.where(fresh, time, self._time)
             powered = np.where(fresh, powered, self._powered).tolist()
         self._raw, self._time, self._powered = raw, time, powered
         if self._inexact:
@@ -220,7 +220,7 @@ class Sampling:
             others = np.full(1, math.nan, SERVO_ROW)
             for quantity, value in joint.drive.measure(start).items():
                 others[quantity] = value
-        raw = rows_of([sample] if sample else [])
+        raw = Rows.of([sample] if sample else [])
         table = Samples(scales, raw, raw["time"] - start, scales.powered(), others=others)
         return table[name], table.column("power").item(0)
 

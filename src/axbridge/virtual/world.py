@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.bus.cycle import RawState, columns
+from axbridge.bus.cycle import RawState, Rows
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import BusConfig, ServoConfig
@@ -144,8 +144,9 @@ class World:
         """
         read, when = self.servos[servo], self._now if time is None else time
         data = read.peek(*read.protocol.usual, when)
-        seen = {name: int(column[0]) for name, column in columns(read.protocol, data)}
-        return RawState(when, **seen, error=read.alarms.bits)
+        seen = Rows({}, read.protocol, data)
+        position, speed, load, voltage, temperature = (int(seen[name][0]) for name in RawState._fields[1:6])
+        return RawState(when, position, speed, load, voltage, temperature, read.alarms.bits)
 
     def energy(self) -> float:
         """What the motors have drawn since the start, J: the integral of U·i."""

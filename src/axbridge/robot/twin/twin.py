@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from axbridge.bus.base import Bus, Reply
-from axbridge.bus.cycle import RawState, rows_of
+from axbridge.bus.cycle import RawState, Rows
 from axbridge.bus.protocols.known import SCS, STS
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol, Span
@@ -52,7 +52,7 @@ class Shadow:
 
     def table(self, scales: Scales, start: float) -> Samples:
         """What the twins of these servos measure now; `start` is when time began, on the real servos' clock, s."""
-        return scales.table(rows_of(map(self.world.sample, scales.servos)), start - self.lag)
+        return scales.table(Rows.of(map(self.world.sample, scales.servos)), start - self.lag)
 
     def follow_limp(self, drive: DynamixelDrive, position: float, twin: float) -> None:
         """Put the twin of a limp joint where that is (rad), if it is elsewhere: no model knows hands and gravity."""
@@ -244,7 +244,7 @@ class PassiveTwin:
         shadow.follow(now)
         blocks = self._read(states, _reads)
         goals = {name: self._copy(name, states[name], block) for name, block in blocks.items()}
-        raw = rows_of(states.get(name, _NOBODY) for name in self._drives)
+        raw = Rows.of(states.get(name, _NOBODY) for name in self._drives)
         tables = self._scales.table(raw, shadow.lag), shadow.table(self._scales, shadow.lag)
         measured, twins = ({name: table[name] for name in goals} for table in tables)
         for name, state in measured.items():
