@@ -11,11 +11,13 @@ import pytest
 
 import axbridge
 from axbridge import BusError
+from axbridge.bus.cycle import CycleServo
 from axbridge.bus.diagnose import diagnose
 from axbridge.bus.port_name import Adapter
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import run as run_arguments
+from axbridge.cli.monitor import _Line
 from axbridge.errors import ErrorFlag
 from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_comb
@@ -232,15 +234,10 @@ def test_monitor_of_a_rig_shows_degrees_of_its_joints(tmp_path, capsys):
 
 
 def test_what_is_wrong_is_red_in_the_monitor_and_nothing_else(tmp_path):
-    from axbridge.bus.cycle import Cycle, CycleServo
-    from axbridge.bus.protocols.known import PROTOCOLS
-    from axbridge.cli.monitor import _rows
-
     with PtyLine((1, 2)) as line, SerialBus(line.port) as bus:
         line.tables[1][43] = 70  # °C
         line.deaf = {2}
-        cycle = Cycle(bus, [CycleServo(f"s{id_}", id_, protocol=PROTOCOLS[1]) for id_ in (1, 2)])
-        (hot, wrong), (deaf, silent) = _rows(cycle, cycle.receive(), {})
+        (hot, wrong), (deaf, silent) = _Line(bus, [CycleServo(f"s{id_}", id_) for id_ in (1, 2)], {}).rows()
     assert [hot[place] for place in wrong if place < 9] == ["70"]
     assert deaf[8] == "no answer"
     assert len(silent) == len(deaf)

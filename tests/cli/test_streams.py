@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from axbridge.bus.cycle import Cycle, CycleServo
+from axbridge.bus.cycle import CycleServo
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import monitor
 from axbridge.cli.app import run
 from axbridge.file_reading import controls
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import write_recording
+from axbridge.robot.twin.residuals import REMEDIES
 from tests.support.pty_line import PtyLine
 
 ESCAPE = "\x1b[31mred\x07"
@@ -106,8 +107,9 @@ def test_an_error_that_quotes_a_large_file_stays_short(tmp_path, capsys):
 def test_a_name_that_looks_like_markup_is_a_name_in_the_live_table():
     with PtyLine((1,)) as line, SerialBus(line.port) as bus:
         bus.latency = 0.1  # a busy machine may keep the responder waiting
-        cycle = Cycle(bus, [CycleServo("[/red]", 1)])
-        table = monitor._table([cycle], [cycle.receive()], {}, ["[/red]: blocked"])
+        servo = "[/red]"
+        cause = {"time": 0.0, "servo": servo, "cause": next(iter(REMEDIES))}
+        table = monitor._table([monitor._Line(bus, [CycleServo(servo, 1)], {})], [cause])
     console = Console(file=StringIO(), width=200)
     console.print(table)
     assert console.file.getvalue().count("[/red]") == 2

@@ -58,7 +58,7 @@ app = typer.Typer(
 )
 
 
-def _tell_version(*, asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         print(f"axbridge {__version__}")
         raise typer.Exit
@@ -68,10 +68,7 @@ def _tell_version(*, asked: bool) -> None:
 def _main(
     *,
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=lambda asked: _tell_version(asked=asked), is_eager=True, help="Print the version."
-        ),
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
@@ -127,7 +124,7 @@ def run(arguments: list[str]) -> int:
         verb = f"{arguments[0]} " if arguments[0] in PANELS else ""
         return _complain(f"{_in_our_words(misuse)}\nsee `axbridge {verb}--help`", MISUSE)
     except Stopped as end:
-        return end.code
+        return int(end.args[0])
     except KeyboardInterrupt:
         return _stopped(arguments, signals)
     except typer.Abort:  # "no" to a question
@@ -149,10 +146,8 @@ def run(arguments: list[str]) -> int:
             return _complain(memory.words(error), MISUSE)
         if not isinstance(error, OSError):
             raise
-        where = f"{error.filename}: " if error.filename else ""
-        return _complain(
-            f"{where}{error.strerror or error}\ncheck the path, its permissions and the free space", MISUSE
-        )
+        why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or error
+        return _complain(f"{why}\ncheck the path, its permissions and the free space", MISUSE)
     if code == INTERRUPTED:  # typer's way to take a Ctrl-C
         return _stopped(arguments, signals)
     return code if isinstance(code, int) else DONE
@@ -182,9 +177,7 @@ def _in_our_words(misuse: typer.TyperException) -> str:
     if close:
         nearest = difflib.get_close_matches(wrong, close, n=1, cutoff=0)[0]
         return f"no such option: {wrong}; did you mean {nearest}?"
-    if (
-        number := re.fullmatch(r"Invalid value for '(.*)': Input should be a valid (integer|number).*", text)
-    ) is not None:
+    if number := re.fullmatch(r"Invalid value for '(.*)': Input should be a valid (integer|number).*", text):
         whole = "whole " if number[2] == "integer" else ""
         meant = " (a bus id; `axbridge scan` lists them)" if number[1] == "ID" else ""
         return f"{number[1]} must be a {whole}number{meant}"

@@ -100,11 +100,7 @@ def pressed() -> Iterator[Callable[[], str]]:
 
 
 class Hand(Generic[Found]):
-    """Asks for joint after joint, while the robot goes on.
-
-    Attributes:
-        found: What came of each joint so far, by name of the rig's servo.
-    """
+    """Asks for joint after joint, while the robot goes on; `found` is what came of each so far, by servo of the rig."""
 
     def __init__(self, rig: Rig, robot: Robot, key: Callable[[], str], show: Show) -> None:
         self.robot, self.found = robot, dict[str, Found]()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, note, report
-from axbridge.cli.options import EngineOption, ForceOption, JsonOption, names_rig, servo_of, shared
+from axbridge.cli.options import MODELS, EngineOption, ForceOption, JsonOption, names_rig, servo_of, shared
 from axbridge.cli.progress import Show, progress
 from axbridge.comparison import tables
 from axbridge.comparison.comparison import Comparison, check, following, lacks, summary
@@ -38,48 +38,29 @@ def compare(
     recording: Annotated[Path, typer.Argument(metavar="REAL.mcap", help="The recording to compare with.")],
     other: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="SIM.mcap|RIG",
-            help="The recording to compare, or a rig: see --rig. Without it, the goals are compared with the motion.",
-        ),
+        typer.Argument(metavar="SIM.mcap|RIG", help="A recording, or a rig: see --rig. Default: the recorded goals."),
     ] = None,
     *,
-    rig: Annotated[
-        str | None, shared("--rig", "The recorded goals are simulated on it, and the recording is compared with that.")
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        shared("--model", "`axbridge list models` names them. Default: the rig's; for walks you can give two."),
-    ] = None,
-    beside: Annotated[
-        Path | None,
-        typer.Option("--beside", metavar="THIRD.mcap", help="A third recording of a walk, for the same pictures."),
-    ] = None,
+    rig: Annotated[str | None, shared("--rig", "The recorded goals are simulated on it, to compare with.")] = None,
+    model: Annotated[list[str] | None, shared("--model", f"{MODELS}; for walks you can give two.")] = None,
+    beside: Annotated[Path | None, typer.Option(metavar="THIRD.mcap", help="A third recording of a walk.")] = None,
     again: Annotated[Path | None, shared("--again")] = None,
     engine: EngineOption = None,
     servo: Annotated[str | None, shared("--servo", "Compare this one only.")] = None,
     out: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--out",
-            "--html",
-            metavar="FILE.html|FILE.png",
-            help="Where to write. A page, or a picture; repeat for both.",
-        ),
+        shared("--out", "A page, or a picture; repeat for both.", "--html", metavar="FILE.html|FILE.png"),
     ] = None,
-    fail_if: Annotated[
-        list[str] | None,
-        shared("--fail-if", "Example: rmse>2. Also 1 if something could not be compared."),
-    ] = None,
+    fail_if: Annotated[list[str] | None, shared("--fail-if", "Also 1 if something could not be compared.")] = None,
     allow_partial: Annotated[
-        bool, typer.Option("--allow-partial", help="With --fail-if: accept servos and parts that were not compared.")
+        bool, typer.Option("--allow-partial", help="With --fail-if: accept what was not compared.")
     ] = False,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> int:
     """Compare two motions: print how far apart they are, and write a page or a picture.
 
-    --engine simulates the recorded goals with that engine, on the rig that was recorded unless --rig names one.
+    --engine simulates the recorded goals, on the rig that was recorded unless --rig names one.
     """
     if rig is None and names_rig(other):
         rig, other = str(other), None

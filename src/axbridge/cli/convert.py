@@ -21,21 +21,11 @@ from axbridge.recording.stored import open_recording
 @app.command()
 def convert(
     recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="A recording.")],
-    table: Annotated[
-        Path,
-        typer.Argument(metavar="FILE.csv", help="What to write: .csv or .parquet; with --ros2 a folder."),
-    ],
-    *,
+    table: Annotated[Path, typer.Argument(metavar="FILE.csv", help="A .csv or .parquet; with --ros2 a folder.")],
     wide: Annotated[
-        bool,
-        typer.Option(
-            "--wide", help="One row for each moment, one column for each servo and quantity: shoulder.position_rad."
-        ),
+        bool, typer.Option("--wide", help="A row for each moment, a column such as s1.position_rad.")
     ] = False,
-    rate: Annotated[
-        float | None,
-        typer.Option("--rate", help="Of a wide table: rows a second; default: a row at each sample."),
-    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Rows a second; default: a row at each sample.")] = None,
     ros2: Annotated[bool, typer.Option("--ros2", help="Write a bag of ROS 2: needs rosbags, and no ROS.")] = False,
     force: ForceOption = False,
 ) -> None:

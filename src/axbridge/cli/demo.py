@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from functools import partial
@@ -51,9 +52,7 @@ STARTS, BUDGET = 2, 8.0  # searches, and s
 @app.command()
 def demo(
     *,
-    out: Annotated[
-        Path, shared("--out", "A folder for recordings, model, report and picture.", metavar="FOLDER")
-    ] = Path("axbridge-demo"),
+    out: Annotated[Path, shared("--out", "A folder for all of it.", metavar="FOLDER")] = Path("axbridge-demo"),
     rig: RigOption = "bench_arm",
     engine: EngineOption = None,
     port: PortOption = None,
@@ -129,7 +128,9 @@ def _demo_arm(
     if teaches:
         files |= {"model": out / "identified.toml", "identified": out / "identified.mcap"}
         with progress("identifying a model", quiet=quiet):
-            write_params(_identified(loaded, taught, seed), files["model"])
+            law = MEASURED if "cw_compliance_slope" in loaded.profile_of(config).registers else "pendulum-servo"
+            fit = identify([taught], loaded, law, starts=STARTS, budget=BUDGET, seed=seed, richer=False)
+            write_params(fit, files["model"])
         with progress("starting the simulator, identified model", quiet=quiet) as show:
             record(loaded.with_model(str(files["model"])), "sim", files["identified"], SHOWN, show=show)
         after = compare(real, open_recording(files["identified"]), labels=(measured, "identified"))
@@ -140,29 +141,26 @@ def _demo_arm(
         write_png(before, files["picture"], title, beside=after)
     acts = (before,) if after is None else (before, after)
     note(*(line for act in acts for line in lacks(act)))
-    lines = [headline(before, after), "", table_text(acts_table(acts)), "", *_listed(files)]
-    if alone and not COMPILED:
-        lines += ["", "The third act, a model identified from recordings, needs numba: pip install numba"]
+    lines = [headline(before, after), "", table_text(acts_table(acts))]
+    lacking = ["", "The third act, a model identified from recordings, needs numba: pip install numba"]
     beside = f"--rig {rig} --model {files['model']}" if teaches else files["sim"]
     compared = f"axbridge compare {taught if teaches else files[kind]} {beside}"
-    lines += _next([f"axbridge info {files[kind]}", compared, f"axbridge serve {rig} --link /tmp/arm"])
+    commands = [f"axbridge info {files[kind]}", compared, f"axbridge serve {rig} --link /tmp/arm"]
+    lines += _ending(files, commands, lacking if alone and not COMPILED else [])
     more = {"identified": summary(after)} if after is not None else {}
     return "demo-1", {**summary(before), **more, "files": {name: str(path) for name, path in files.items()}}, lines
 
 
 def _compile(rig: Rig) -> None:
-    """What simulates a recording for a fit, unless this is done: by simulating one."""
+    """Let what simulates a recording for a fit be compiled."""
     with suppress(AxBridgeError):  # the fit will say so
         simulate(load("xl330"), rig)
 
 
-def _listed(files: dict[str, Path]) -> list[str]:
-    return [f"{name:<10} {path}" for name, path in files.items()]
-
-
-def _next(commands: list[str]) -> list[str]:
-    """Commands to go on with."""
-    return ["", "next:", *(f"  {command}" for command in commands)]
+def _ending(files: dict[str, Path], commands: list[str], lacking: Sequence[str] = ()) -> list[str]:
+    """What was written, and commands to go on with."""
+    listed = [f"{name:<10} {path}" for name, path in files.items()]
+    return ["", *listed, *lacking, "", "next:", *(f"  {command}" for command in commands)]
 
 
 def _recordings(port: str | None) -> list[str]:
@@ -203,12 +201,6 @@ def _measured(rig: Rig, servo: ServoConfig) -> str:
     return f"virtual {'AX-12' if profile.units_name == 'ax' else profile.name.upper()}"
 
 
-def _identified(rig: Rig, taught: Path, seed: int) -> Any:
-    slopes = "cw_compliance_slope" in rig.profile_of(rig.servos[0]).registers
-    model = MEASURED if slopes else "pendulum-servo"
-    return identify([taught], rig, model, starts=STARTS, budget=BUDGET, seed=seed, richer=False)
-
-
 _WALK_FILES = {"recording": "walk.mcap", "report": "report.html", "picture": "report.png"}
 _STEPS = 6
 _MODELS = "ax12", "lima2009"  # of the virtual robot, and of its simulation: two that differ
@@ -218,15 +210,10 @@ def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Ou
     """Let a virtual robot walk, simulate it by another model, and write recording, page and picture."""
     own = rig.model_of(rig.dynamixels[0]).name
     other = next(model for model in _MODELS if model != own)
-    commands = [
-        f"axbridge info {out / _WALK_FILES['recording']}",
-        f"axbridge view {out / _WALK_FILES['recording']}",
-        f"axbridge compare {out / _WALK_FILES['recording']} --rig {name} --model {other}",
-        f"axbridge walk --rig {name} --steps 12",
-        f"axbridge serve {name} --link /tmp/robot",
-    ]
-    gait = Gait(steps=_STEPS)
-    files = {what: out / name for what, name in _WALK_FILES.items()}
+    gait, files = Gait(steps=_STEPS), {what: out / file for what, file in _WALK_FILES.items()}
+    seen = {"info": "", "view": "", "compare": f" --rig {name} --model {other}"}
+    commands = [f"axbridge {verb} {files['recording']}{more}" for verb, more in seen.items()]
+    commands += [f"axbridge walk --rig {name} --steps 12", f"axbridge serve {name} --link /tmp/robot"]
     with progress("starting the simulator", quiet=quiet) as show, open_robot(rig, "sim", seed=seed) as robot:
         facts = describe(rig, backend=robot.backend, seed=seed, experiment="walk", gait=asdict(gait))
         with Recorder(files["recording"], facts) as recorder, robot:  # the robot ends first
@@ -235,13 +222,13 @@ def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Ou
         walked = open_recording(files["recording"])
         simulated = simulate(walked, rig, other)
         show("writing the report")
-        labels = f"virtual robot, {own}", f"simulated, {other}"
-        found, title = compare(walked, simulated, labels=labels, same_clock=True), _headline(rig, outcome)
+        labels, title = (f"virtual robot, {own}", f"simulated, {other}"), _headline(rig, outcome)
+        found = compare(walked, simulated, labels=labels, same_clock=True)
         more = ["<h2>Go on with</h2>", *map(command_html, commands)]
         write_html(found, files["report"], title, walks=sides_of(found), more=more)
         write_png(found, files["picture"], title)
     document = {**asdict(outcome), "files": {key: str(path) for key, path in files.items()}}
-    return "demo-walk-1", document, [_headline(rig, outcome), "", *_listed(files), *_next(commands)]
+    return "demo-walk-1", document, [title, *_ending(files, commands)]
 
 
 def _headline(rig: Rig, outcome: WalkOutcome) -> str:

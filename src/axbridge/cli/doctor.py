@@ -35,9 +35,7 @@ def doctor(
     port: PortOption = None,
     rig: Annotated[str | None, shared("--rig", "Check that its servos answer.")] = None,
     baud: BaudOption = 1_000_000,
-    udev_rule: Annotated[
-        bool, typer.Option("--udev-rule", help="Print the udev rule for adapters, then exit.")
-    ] = False,
+    udev_rule: Annotated[bool, typer.Option("--udev-rule", help="Print the udev rule for adapters.")] = False,
     json: JsonOption = False,
 ) -> int:
     """Check adapter, line and servos, and print the command that repairs each fault. Nothing moves.

@@ -22,11 +22,7 @@ _MOTORS = {"limp": "motors are off", "hold": "motors hold, as the rig says", "pa
 
 
 class Stopped(Exception):
-    """A verb that a signal or its user has ended early, and that has said what became of motors and files."""
-
-    def __init__(self, code: int) -> None:
-        self.code = code
-        super().__init__(code)
+    """A verb that a signal or its user has ended early, and that has said what is left; with its exit code."""
 
 
 class Terminated(KeyboardInterrupt):

@@ -59,9 +59,7 @@ def bam(
     out: Annotated[Path, shared("--out", metavar="M4.json")],
     rig: OnRig = None,
     servo: Annotated[str | None, shared("--servo", "Default: the rig's first.")] = None,
-    actuator: Annotated[
-        str | None, typer.Option("--actuator", help="BAM's name for the servo; default: its profile.")
-    ] = None,
+    actuator: Annotated[str | None, typer.Option(help="BAM's name of the servo; default: its profile.")] = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:

@@ -1,8 +1,4 @@
-"""The verbs, in the order of a first day, and what `--help` shows beside the options: an example of each.
-
-Typer would break the lines of a help text where the source breaks them, and say `<bool>` of an option that takes no
-value. Both are corrected here.
-"""
+"""The verbs, in the order of a first day, and their help: with an example of each, and no `<bool>` of a flag."""
 
 from __future__ import annotations
 

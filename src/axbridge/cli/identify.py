@@ -30,42 +30,29 @@ def identify(
     *,
     rig: RigOption,
     model: Annotated[
-        str,
-        shared("--model", "A fit begins with ax12 (AX), pendulum-servo (X, MX, Feetech) or lima2009.", metavar="NAME"),
+        str, shared("--model", "To begin with: ax12 (AX), pendulum-servo (X, MX, Feetech) or lima2009.", metavar="NAME")
     ],
     out: Annotated[Path | None, shared("--out", "The parameters.", metavar="PARAMS.toml")] = None,
-    method: Annotated[str | None, typer.Option("--method", help="cma, or grid: the paper's scans (lima2009).")] = None,
-    servo: Annotated[
-        list[str] | None,
-        shared("--servo", "Of a robot: what it carries comes from the recorded motion of all; repeat: one model."),
-    ] = None,
+    method: Annotated[str | None, typer.Option(help="cma, or grid: the paper's scans (lima2009).")] = None,
+    servo: Annotated[list[str] | None, shared("--servo", "Of a robot; repeat for one model of several.")] = None,
     friction: Annotated[str | None, typer.Option(help="M1 to M6; compare: try all, take the best.")] = None,
     holdout: Annotated[
-        list[Path] | None,
-        typer.Option("--holdout", metavar="REC.mcap", help="Recording to test the model with, never fitted; repeat."),
+        list[Path] | None, typer.Option(metavar="REC.mcap", help="To test the model with, never fitted; repeat.")
     ] = None,
     again: Annotated[list[Path] | None, shared("--again", "Of one held out; repeat.")] = None,
-    starts: Annotated[int, typer.Option("--starts", min=1, help="Number of random points to begin at, at most.")] = 12,
-    budget: Annotated[
-        str, typer.Option(help="How much to simulate: what two cores do in about this time, on any machine.")
-    ] = "150s",
+    starts: Annotated[int, typer.Option(min=1, help="Number of random points to begin at, at most.")] = 12,
+    budget: Annotated[str, typer.Option(help="How much to simulate: what two cores do in such a time.")] = "150s",
     executor: Annotated[str | None, shared("--executor")] = None,
     html: Annotated[Path | None, typer.Option(metavar="PAGE.html", help="Write a page that shows the fit.")] = None,
     load: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="REC.mcap=bar:KG,M,M",
-            help="A balanced bar (mass, length, width) that a recording's servo turned, or inertia:KGM2; repeat.",
+            metavar="REC.mcap=bar:KG,M,M", help="A balanced bar (mass, length, width), or inertia:KGM2; repeat."
         ),
     ] = None,
-    fail_if: Annotated[
-        list[str] | None, shared("--fail-if", "mae, rmse, held_out_mae or held_out_rmse, degrees: rmse>2.")
-    ] = None,
+    fail_if: Annotated[list[str] | None, shared("--fail-if", "Of mae, rmse, held_out_mae, held_out_rmse, °.")] = None,
     prove: Annotated[
-        bool,
-        typer.Option(
-            "--prove", help="Fit what a hidden truth does by these commands: which parameters come back? Without --out."
-        ),
+        bool, typer.Option("--prove", help="Fit made-up data of a hidden truth: what comes back? Without --out.")
     ] = False,
     seed: SeedOption = 0,
     force: ForceOption = False,

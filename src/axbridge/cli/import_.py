@@ -27,56 +27,39 @@ from axbridge.recording.recording import Recording
 from axbridge.recording.sample_quality import Oddity
 from axbridge.recording.stored import write_recording
 
+_LOGS = (
+    "BAM .json (logs, or parameters), Poppy or Dynamixel Wizard .csv, any .csv; a folder: a LeRobot dataset, or "
+    "control.csv and state_motor.csv of an arm; or sample:xl330."
+)
+_COLUMN = (
+    "Any other CSV: the column of a value, such as time=t:ms position=angle:deg command=goal:deg; repeat. "
+    "* in a header is a servo's name: position=*_pos:deg."
+)
+
 
 @app.command("import")
 def import_(
-    log: Annotated[
-        str,
-        typer.Argument(
-            metavar="LOG",
-            help="BAM .json (logs, or parameters), Poppy or Dynamixel Wizard .csv, any .csv; "
-            "a folder: a LeRobot dataset, or control.csv and state_motor.csv of an arm; or sample:xl330.",
-        ),
-    ],
-    recording: Annotated[
-        Path, typer.Argument(metavar="FILE.mcap", help="The recording to write; BAM's parameters: a .toml.")
-    ],
+    log: Annotated[str, typer.Argument(metavar="LOG", help=_LOGS)],
+    recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="What to write; BAM's parameters: a .toml.")],
     *,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FIELD=HEADER[:UNIT]",
-            help="Any other CSV: the column of a value, e.g. time=t:ms position=angle:deg command=goal:deg; repeat. "
-            "* in a header is a servo's name: position=*_pos:deg.",
-        ),
-    ] = None,
+    column: Annotated[list[str] | None, typer.Option(metavar="FIELD=HEADER[:UNIT]", help=_COLUMN)] = None,
     servo: Annotated[str | None, shared("--servo", "Where the log names none; default: servo.", metavar="NAME")] = None,
     goal: Annotated[
         str | None,
-        typer.Option(
-            metavar="COUNTS@SECONDS",
-            help="Dynamixel Wizard: the servo's goal and when it got it, or auto: estimate it.",
-        ),
+        typer.Option(metavar="COUNTS@SECONDS", help="Dynamixel Wizard: goal and when, or auto: estimate it."),
     ] = None,
     unit: Annotated[
-        str | None,
-        typer.Option(
-            help="Any other CSV: of angles whose column names no unit: rad, deg or counts. "
-            "LeRobot: deg, rad or normalised."
-        ),
+        str | None, typer.Option(help="Of angles that name none: rad, deg, counts; LeRobot: deg, rad, normalised.")
     ] = None,
     episode: Annotated[int | None, typer.Option(help="LeRobot: which; default: 0. Poppy: only this walk.")] = None,
     calibration: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="LeRobot: the arm's calibration, for normalised values.")
     ] = None,
     profile: Annotated[str, typer.Option(help="Servo whose counts are meant.")] = "ax-12a",
-    rig: Annotated[
-        str | None,
-        shared("--rig", "The robot: the recording notes it. control.csv and state_motor.csv have its joints."),
-    ] = None,
+    rig: Annotated[str | None, shared("--rig", "The recording notes it. An arm's two .csv have its joints.")] = None,
     segment: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=START:END", help="Mark a part, s: fall-90=1.2:3.5, or fall=: for all; repeat."),
+        typer.Option(metavar="NAME=START:END", help="Mark a part, s: fall=1.2:3.5, or fall=:; repeat."),
     ] = None,
     start: Annotated[float | None, typer.Option("--from", metavar="S", help="Leave out what is before.")] = None,
     end: Annotated[float | None, typer.Option("--to", metavar="S", help="Leave out what is after.")] = None,

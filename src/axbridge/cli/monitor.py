@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections import deque
-from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from typing import Annotated, Any
 
@@ -14,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from axbridge.bus.cycle import Cycle, CycleResult, CycleServo
+from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import wire_time
@@ -32,6 +30,7 @@ from axbridge.robot.twin.twin import PassiveTwin
 _PERIOD = 0.02  # s: 50 Hz
 _REDRAW = 0.2  # s
 _COLUMNS = ("servo", "id", "position", "speed", "load", "V", "°C", "torque limit", "errors", "loss")
+_OF_JOINTS = {"position": "position °", "speed": "speed °/s", "load": "load %"}
 _TEXTS = {"servo", "errors"}
 _LATEST = 5  # causes below the table
 _HOT, _LOSSY = 65, 0.001  # °C, share: what is worse is coloured
@@ -57,8 +56,10 @@ def monitor(
     """
     if model is not None and rig is None:
         raise UsageError("--model needs the robot that it is simulated on", "add --rig")
+    live = sys.stdout.isatty() and not json
+    twin, causes = None, list[dict[str, Any]]()
     with ExitStack() as stack:
-        cycles = []
+        scales, lines = _scales(rig), list[_Line]()
         for expected in buses_of(port, rig, baud):
             bus = stack.enter_context(SerialBus(expected.port, expected.baud))
             servos = [CycleServo(one.name, one.id, protocol=one.protocol) for one in expected.servos]
@@ -67,78 +68,21 @@ def monitor(
                     servos = [CycleServo(f"id {one.id}", one.id, protocol=bus.protocol(one.id)) for one in scan(bus)]
             if not servos:
                 raise BusError(f"{bus.port_name}: no servo answers", f"run `axbridge doctor --port {bus.port_name}`")
-            cycles.append(Cycle(bus, servos))
-        live = sys.stdout.isatty() and not json
-        scales = _scales(rig)
-        causes = _Causes(live=live, quiet=json)
+            lines.append(_Line(bus, servos, scales))
         if model is not None and rig is not None:
             with progress("building the simulation", quiet=json):
-                causes.twin = stack.enter_context(closing(_twin_of(rig, model, engine, cycles)))
-        for_ever = live or (causes.twin is not None and not json)
-        results = _watch(cycles, scales, causes, duration or (0.0 if for_ever else 1.0), live=live)
+                twin = stack.enter_context(closing(_twin_of(rig, model, engine, lines)))
+        for_ever = live or (twin is not None and not json)
+        _watch(lines, twin, causes, duration or (math.inf if for_ever else 1.0), live=live, said=not (live or json))
     if json:
-        lines = [_document(cycle, result) for cycle, result in zip(cycles, results, strict=True)]
-        emit_json("monitor-1", {"lines": lines} | ({} if model is None else {"causes": causes.found}))
+        found = {"lines": [line.document() for line in lines]}
+        emit_json("monitor-1", found | ({} if model is None else {"causes": causes}))
     elif not live:
-        _print_plain(cycles, results, scales)
-    return HARDWARE if any(result.faults for result in results) else DONE
-
-
-class _Causes:
-    """What a twin has named.
-
-    Attributes:
-        twin: Of the servos; None = none.
-        found: All of it: time, servo and cause.
-        latest: The last few, in words.
-    """
-
-    def __init__(self, *, live: bool, quiet: bool) -> None:
-        self.twin: PassiveTwin | None = None
-        self.found: list[dict[str, Any]] = []
-        self.latest: deque[str] = deque(maxlen=_LATEST)
-        self._said = not (live or quiet)
-        self._begun = time.monotonic()
-
-    def look(self, results: list[CycleResult]) -> None:
-        """Take a cycle of each line in."""
-        if self.twin is None:
-            return
-        states = {name: state for result in results for name, state in result.states.items()}
-        for cause, name in self.twin.update(time.monotonic(), states):
-            passed = time.monotonic() - self._begun
-            self.found.append({"time": passed, "servo": name, "cause": cause})
-            self.latest.append(f"{passed:7.1f} s  {name}: {cause} ({REMEDIES[cause]})")
-            if self._said:
-                print(self.latest[-1], flush=True)
-
-
-def _twin_of(rig: str, model: str, engine: str | None, cycles: list[Cycle]) -> PassiveTwin:
-    loaded = with_usual_engine(Rig.load(rig), engine).with_model(model)
-    if loaded.world is None:
-        raise RigError(loaded.path, "world", "there is no body to simulate", 'add [world] urdf = "…"')
-    lines = [bus.name for bus in loaded.buses]  # in the order of their cycles
-    return PassiveTwin(loaded, {name: cycle.bus for name, cycle in zip(lines, cycles, strict=True)})
-
-
-def _watch(cycles: list[Cycle], scales: _Scales, causes: _Causes, seconds: float, *, live: bool) -> list[CycleResult]:
-    results: list[CycleResult] = []
-    end = time.monotonic() + seconds if seconds else math.inf
-    due = drawn = time.monotonic()
-    with Live(transient=False, auto_refresh=False) if live else ExitStack() as screen:
-        try:
-            while not results or time.monotonic() < end:
-                results = [cycle.receive() for cycle in cycles]
-                causes.look(results)
-                if isinstance(screen, Live) and time.monotonic() - drawn > _REDRAW:
-                    drawn = time.monotonic()
-                    screen.update(_table(cycles, results, scales, causes.latest), refresh=True)
-                due = max(due + _PERIOD, time.monotonic())
-                time.sleep(max(due - time.monotonic(), 0))
-        except KeyboardInterrupt as end:
-            if not live or isinstance(end, Terminated):
-                raise
-    return results
+        for line in lines:
+            for row in (_columns(scales), *(row for row, _ in line.rows())):
+                print("\t".join(row))
+            print(line.caption())
+    return HARDWARE if any(line.result.faults for line in lines) else DONE
 
 
 _Scales = dict[str, tuple[int, float, float, float]]  # by servo: zero, degrees, degrees/s and % that a count is
@@ -157,41 +101,71 @@ def _scales(rig: str | None) -> _Scales:
 
 
 def _columns(scales: _Scales) -> tuple[str, ...]:
-    units = {"position": "position °", "speed": "speed °/s", "load": "load %"} if scales else {}
-    return tuple(units.get(name, name) for name in _COLUMNS)
+    return tuple(_OF_JOINTS.get(name, name) if scales else name for name in _COLUMNS)
 
 
-def _rows(cycle: Cycle, result: CycleResult, scales: _Scales) -> list[tuple[tuple[str, ...], frozenset[int]]]:
-    """Cells of each servo, and which of them say that something is wrong."""
-    rows = []
-    for servo in cycle.servos:
-        loss = _line_of(cycle).stats.of(servo.id).loss
-        state = result.states.get(servo.name)
-        if state is None:
-            cells = (servo.name, str(servo.id), *["-"] * 6, _brief(result.faults[servo.name]), f"{loss:.2%}")
-            rows.append((cells, frozenset(range(len(cells)))))
-            continue
-        moving: tuple[str, ...] = (str(state.position), str(state.speed), str(state.load))
-        if servo.name in scales:
-            zero, degrees, speed, share = scales[servo.name]
-            values = degrees * (state.position - zero), speed * state.speed, share * state.load
-            moving = tuple(
-                f"{round(one, digits) + 0.0:.{digits}f}" for one, digits in zip(values, (1, 0, 0), strict=True)
-            )
-        limit = "-" if state.torque_limit is None else str(state.torque_limit)
-        flags = servo.protocol.alarms(state.error)
-        cells = (
-            servo.name, str(servo.id), *moving, f"{state.voltage / 10:.1f}", str(state.temperature), limit,
-            flags.describe(), f"{loss:.2%}",
-        )  # fmt: skip
-        wrong = (state.temperature >= _HOT, state.torque_limit == 0, bool(flags), loss > _LOSSY)
-        rows.append((cells, frozenset(column for column, bad in enumerate(wrong, 6) if bad)))
-    return rows
+class _Line:
+    """The servos of a bus, and what they said in the latest cycle."""
+
+    def __init__(self, bus: SerialBus, servos: list[CycleServo], scales: _Scales) -> None:
+        self.bus, self.cycle, self.scales = bus, Cycle(bus, servos), scales
+        self.result = self.cycle.receive()
+
+    def rows(self) -> list[tuple[tuple[str, ...], frozenset[int]]]:
+        """Cells of each servo, and which of them say that something is wrong."""
+        rows = []
+        for servo in self.cycle.servos:
+            loss = self.bus.stats.of(servo.id).loss
+            state = self.result.states.get(servo.name)
+            if state is None:
+                cells = (servo.name, str(servo.id), *["-"] * 6, _brief(self.result.faults[servo.name]), f"{loss:.2%}")
+                rows.append((cells, frozenset(range(len(cells)))))
+                continue
+            moving: tuple[str, ...] = (str(state.position), str(state.speed), str(state.load))
+            if servo.name in self.scales:
+                zero, degrees, speed, share = self.scales[servo.name]
+                angle = degrees * (state.position - zero)
+                moving = (_plain(angle, 1), _plain(speed * state.speed, 0), _plain(share * state.load, 0))
+            limit = "-" if state.torque_limit is None else str(state.torque_limit)
+            flags = servo.protocol.alarms(state.error)
+            cells = (
+                servo.name, str(servo.id), *moving, f"{state.voltage / 10:.1f}", str(state.temperature), limit,
+                flags.describe(), f"{loss:.2%}",
+            )  # fmt: skip
+            wrong = (state.temperature >= _HOT, state.torque_limit == 0, bool(flags), loss > _LOSSY)
+            rows.append((cells, frozenset(column for column, bad in enumerate(wrong, 6) if bad)))
+        return rows
+
+    def wire_share(self) -> float:
+        """Bare time of the bytes over the time that it took, 0..1."""
+        protocols = [servo.protocol for servo in self.cycle.servos]
+        return min(wire_time(protocols, self.bus.baud) / max(self.result.spent, 1e-9), 1.0)
+
+    def caption(self) -> str:
+        """How fast it is, and what was lost."""
+        times, stats = self.cycle.times.as_dict(), self.bus.stats
+        kinds = "asked", "timeouts", "corrupt", "late"
+        asked, lost, damaged, late = (sum(getattr(one, kind) for one in stats.servos.values()) for kind in kinds)
+        return (
+            f"{self.bus.port_name}: {times['rate']:.0f} Hz, reading takes {1e3 * times['p50']:.2f} ms "
+            f"(p99 {1e3 * times['p99']:.2f} ms), {self.wire_share():.0%} wire\n"
+            f"{asked} asked, {lost} lost, {damaged} damaged, {late} late, {stats.junk} stray bytes"
+        )
+
+    def document(self) -> dict[str, Any]:
+        """All of it, for programs."""
+        return {
+            "port": self.bus.port_name,
+            "states": {name: state._asdict() for name, state in self.result.states.items()},
+            "faults": {name: fault.message for name, fault in self.result.faults.items()},
+            "cycle": self.cycle.times.as_dict(),
+            "wire_share": self.wire_share(),
+            "line": self.bus.stats.as_dict(),
+        }
 
 
-def _wire_share(cycle: Cycle, result: CycleResult) -> float:
-    """Bare time of the bytes over the time that it took, 0..1."""
-    return min(wire_time([servo.protocol for servo in cycle.servos], cycle.bus.baud) / max(result.spent, 1e-9), 1.0)
+def _plain(number: float, digits: int) -> str:
+    return f"{round(number, digits) + 0.0:.{digits}f}"  # no -0
 
 
 def _brief(fault: BusError) -> str:
@@ -199,49 +173,53 @@ def _brief(fault: BusError) -> str:
     return next((said for kind, said in words.items() if isinstance(fault, kind)), fault.message)
 
 
-def _line_of(cycle: Cycle) -> SerialBus:
-    assert isinstance(cycle.bus, SerialBus)  # as they were made above
-    return cycle.bus
+def _twin_of(rig: str, model: str, engine: str | None, lines: list[_Line]) -> PassiveTwin:
+    loaded = with_usual_engine(Rig.load(rig), engine).with_model(model)
+    if loaded.world is None:
+        raise RigError(loaded.path, "world", "there is no body to simulate", 'add [world] urdf = "…"')
+    return PassiveTwin(loaded, {bus.name: line.bus for bus, line in zip(loaded.buses, lines, strict=True)})
 
 
-def _caption(cycle: Cycle, result: CycleResult) -> str:
-    times, bus = cycle.times.as_dict(), _line_of(cycle)
-    asked, lost, damaged, late = (
-        sum(getattr(line, name) for line in bus.stats.servos.values())
-        for name in ("asked", "timeouts", "corrupt", "late")
-    )
-    return (
-        f"{bus.port_name}: {times['rate']:.0f} Hz, reading takes {1e3 * times['p50']:.2f} ms "
-        f"(p99 {1e3 * times['p99']:.2f} ms), {_wire_share(cycle, result):.0%} wire\n"
-        f"{asked} asked, {lost} lost, {damaged} damaged, {late} late, {bus.stats.junk} stray bytes"
-    )
+def _watch(
+    lines: list[_Line],
+    twin: PassiveTwin | None,
+    causes: list[dict[str, Any]],
+    seconds: float,
+    *,
+    live: bool,
+    said: bool,
+) -> None:
+    """Read all lines for so long, or until Ctrl-C; what the twin names goes into `causes`."""
+    begun = due = drawn = time.monotonic()
+    with Live(transient=False, auto_refresh=False) if live else ExitStack() as screen:
+        try:
+            while time.monotonic() < begun + seconds:
+                due = max(due + _PERIOD, time.monotonic())
+                time.sleep(max(due - time.monotonic(), 0))
+                for line in lines:
+                    line.result = line.cycle.receive()
+                states = {name: state for line in lines for name, state in line.result.states.items()}
+                for cause, name in () if twin is None else twin.update(time.monotonic(), states):
+                    causes.append({"time": time.monotonic() - begun, "servo": name, "cause": cause})
+                    if said:
+                        print(_in_words(causes[-1]), flush=True)
+                if isinstance(screen, Live) and time.monotonic() - drawn > _REDRAW:
+                    drawn = time.monotonic()
+                    screen.update(_table(lines, causes), refresh=True)
+        except KeyboardInterrupt as end:
+            if not live or isinstance(end, Terminated):
+                raise
 
 
-def _table(cycles: list[Cycle], results: list[CycleResult], scales: _Scales, causes: Iterable[str]) -> Table:
+def _in_words(cause: dict[str, Any]) -> str:
+    return "{time:7.1f} s  {servo}: {cause} ({remedy})".format(**cause, remedy=REMEDIES[cause["cause"]])
+
+
+def _table(lines: list[_Line], causes: list[dict[str, Any]]) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), caption_justify="left", header_style="bold underline")
-    for name in _columns(scales):  # as narrow as it goes: 18 servos fit on 80 x 24
+    for name in _columns(lines[0].scales):  # as narrow as it goes: 18 servos fit on 80 x 24
         table.add_column(name.replace(" ", "\n"), no_wrap=True, justify="left" if name in _TEXTS else "right")
-    table.caption = Text("\n".join((*(_caption(*pair) for pair in zip(cycles, results, strict=True)), *causes)))
-    for cycle, result in zip(cycles, results, strict=True):
-        for row, wrong in _rows(cycle, result, scales):
-            table.add_row(*(Text(cell, "bold red" if place in wrong else "") for place, cell in enumerate(row)))
+    table.caption = Text("\n".join([*(line.caption() for line in lines), *map(_in_words, causes[-_LATEST:])]))
+    for row, wrong in (one for line in lines for one in line.rows()):
+        table.add_row(*(Text(cell, "bold red" if place in wrong else "") for place, cell in enumerate(row)))
     return table
-
-
-def _print_plain(cycles: list[Cycle], results: list[CycleResult], scales: _Scales) -> None:
-    for cycle, result in zip(cycles, results, strict=True):
-        print("\t".join(_columns(scales)))
-        for row, _ in _rows(cycle, result, scales):
-            print("\t".join(row))
-        print(_caption(cycle, result))
-
-
-def _document(cycle: Cycle, result: CycleResult) -> dict[str, Any]:
-    return {
-        "port": _line_of(cycle).port_name,
-        "states": {name: state._asdict() for name, state in result.states.items()},
-        "faults": {name: fault.message for name, fault in result.faults.items()},
-        "cycle": cycle.times.as_dict(),
-        "wire_share": _wire_share(cycle, result),
-        "line": _line_of(cycle).stats.as_dict(),
-    }

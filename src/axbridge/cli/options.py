@@ -1,7 +1,4 @@
-"""Options that several verbs share: each word is declared once, has one meaning, and reads the same everywhere.
-
-A verb may add a sentence of its own to the help: what it does with it, or what it takes when nothing is given.
-"""
+"""Options that several verbs share: each word is declared once, has one meaning, and reads the same everywhere."""
 
 from __future__ import annotations
 
@@ -85,10 +82,10 @@ def seconds(text: str) -> float:
     return float(match[1]) * _UNITS[match[2] or "s"]
 
 
-def lined_up(rows: Sequence[Sequence[str]]) -> list[str]:
+def lined_up(rows: Sequence[Sequence[str]], filled: Callable[[str, int], str] = str.ljust) -> list[str]:
     """Rows as lines, with their columns lined up."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return ["  ".join(map(filled, row, widths)).rstrip() for row in rows]
 
 
 def _rigs(begun: str) -> list[str]:
@@ -138,20 +135,19 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 
 
-def shared(word: str, more: str = "", **settings: Any) -> Any:
-    """An option of `SHARED`."""
+def shared(word: str, more: str = "", *words: str, **settings: Any) -> Any:
+    """An option of `SHARED`; a verb may add to its help, and other words for it."""
     first, usual = SHARED[word]
-    return typer.Option(word, help=f"{first} {more}".rstrip(), **{**usual, **settings})
+    return typer.Option(word, *words, help=f"{first} {more}".rstrip(), **{**usual, **settings})
 
 
+MODELS = "`axbridge list models` names them. Default: the rig's"
 BackendOption = Annotated[str, shared("--backend")]
 BaudOption = Annotated[int, shared("--baud")]
 EngineOption = Annotated[str | None, shared("--engine")]
 ForceOption = Annotated[bool, shared("--force")]
 JsonOption = Annotated[bool, shared("--json")]
-ModelOption = Annotated[
-    str | None, shared("--model", "`axbridge list models` names them. Default: the rig's.", envvar="AXBRIDGE_MODEL")
-]
+ModelOption = Annotated[str | None, shared("--model", f"{MODELS}.", envvar="AXBRIDGE_MODEL")]
 MoveArgument = Annotated[Path, typer.Argument(metavar="MOVE", help="A .json, .mtn or .motion file; or sample:bow.")]
 PortOption = Annotated[str | None, shared("--port")]
 RecordOption = Annotated[Path | None, shared("--record")]

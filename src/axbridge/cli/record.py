@@ -26,11 +26,7 @@ from axbridge.recording.stored import open_recording
 @app.command()
 def record(
     experiment: Annotated[
-        str,
-        typer.Argument(
-            help="step, fall, sine, chirp, sin-time-square, lift-and-drop, duty, stall, torque-speed, replay, "
-            "or protocol: all that a good identification needs, one file for each experiment."
-        ),
+        str, typer.Argument(help=f"{', '.join(NAMES)}, or protocol: all that a good identification needs, a file each.")
     ],
     *,
     rig: opt.RigOption,
@@ -38,29 +34,22 @@ def record(
     engine: opt.EngineOption = None,
     model: opt.ModelOption = None,
     port: opt.PortOption = None,
-    servo: Annotated[
-        str | None, opt.shared("--servo", "Default: the rig's first, in replay all that the source has.")
-    ] = None,
+    servo: Annotated[str | None, opt.shared("--servo", "Default: the rig's first; replay: all recorded.")] = None,
     out: Annotated[Path | None, opt.shared("--out", "Default: EXPERIMENT.mcap.", metavar="FILE.mcap")] = None,
     angle: Annotated[
         list[float] | None,
-        typer.Option(
-            "--angle", "--amplitude", help="Of steps and falls (repeat), or of a periodic motion to each side, degrees."
-        ),
+        typer.Option("--angle", "--amplitude", help="Of steps and falls (repeat), or to each side, degrees."),
     ] = None,
     speed: Annotated[float, typer.Option(help="Highest speed of steps, °/s; 0: no limit.")] = 0.0,
     period: Annotated[float, opt.shared("--period", "Of a sine.")] = 4.0,
     low: Annotated[float, typer.Option(help="Lowest frequency of a chirp, Hz.")] = 0.1,
     high: Annotated[float, typer.Option(help="Highest frequency of a chirp, Hz.")] = 3.0,
     duration: Annotated[float, opt.shared("--duration", "The motion, or each part of it.")] = 1.5,
-    duty: Annotated[list[float] | None, typer.Option("--duty", help="Duty of the motor, 0..1; repeat.")] = None,
-    source: Annotated[Path | None, typer.Option("--source", help="Recording that replay repeats.")] = None,
-    tick: Annotated[
-        str | None,
-        typer.Option("--tick", metavar="TIME", help="Control period, such as 10ms; default: that of the rig."),
-    ] = None,
+    duty: Annotated[list[float] | None, typer.Option(help="Duty of the motor, 0..1; repeat.")] = None,
+    source: Annotated[Path | None, typer.Option(help="Recording that replay repeats.")] = None,
+    tick: Annotated[str | None, typer.Option(metavar="TIME", help="Control period: 10ms; default: the rig's.")] = None,
     dry: Annotated[
-        bool, typer.Option("--dry-run", help="Move nothing: try it on the simulator, and draw that into FILE.png.")
+        bool, typer.Option("--dry-run", help="Move nothing: draw a simulation of it into FILE.png.")
     ] = False,
     seed: opt.SeedOption = 0,
     force: opt.ForceOption = False,
@@ -70,9 +59,9 @@ def record(
 
     First the servo goes gently, at 60°/s or slower, to where the experiment begins; then it moves at full speed.
     """
-    if experiment not in {*NAMES, "protocol"}:
-        hint = nearest(experiment, [*NAMES, "protocol"])
-        raise UsageError(f"there is no experiment {experiment!r}", f"{hint}experiments: {', '.join(NAMES)}, protocol")
+    if experiment not in (names := [*NAMES, "protocol"]):
+        hint = f"{nearest(experiment, names)}experiments: {', '.join(names)}"
+        raise UsageError(f"there is no experiment {experiment!r}", hint)
     period_ms = None if tick is None else 1e3 * opt.seconds(tick)
     if period_ms is not None and period_ms >= 1000:
         raise UsageError(f"--tick {tick} is too long", f"write --tick {tick}ms if you mean milliseconds")
@@ -85,14 +74,10 @@ def record(
     options = Options(
         angles=tuple(math.radians(value) for value in angle) if angle else chosen.angles,
         amplitude=math.radians(angle[0]) if angle else None,
-        speed=math.radians(speed),
-        period=period,
-        low=low,
-        high=high,
-        duration=duration,
         duties=tuple(duty) if duty else chosen.duties,
         source=open_recording(source) if source is not None else None,
-    )
+        speed=math.radians(speed), period=period, low=low, high=high, duration=duration,
+    )  # fmt: skip
     if dry and json:
         raise UsageError("--dry-run draws a picture, and prints for people", "leave --json out")
     target = (out if dry else opt.named_mcap(out)) or Path(f"{experiment}.mcap")

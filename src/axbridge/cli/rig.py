@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -14,10 +13,9 @@ from axbridge.cli.app import app, report
 from axbridge.cli.help import Verbs
 from axbridge.cli.list_ import shipped_rigs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigArgument, lined_up
-from axbridge.config.model import toml_value
 from axbridge.config.rig import Rig, split_options
 from axbridge.config.rig_check import check_rig
-from axbridge.config.rig_edit import copy_rig
+from axbridge.config.rig_edit import copy_rig, written
 from axbridge.config.rig_schema import rig_schema
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import UsageError
@@ -48,23 +46,17 @@ def new(
     path = name / f"{name.name}.toml"
     check_new(path, force=False)
     found = rig_of_scan(name.name, port, baud)
-    lines = [f"name = {_toml(name.name)}", 'description = "what answered when it was made"']
+    lines = [f"name = {written(name.name)}", 'description = "what answered when it was made"']
     for table, entries in (("bus", found.buses), ("servo", found.servos)):
         for entry in entries:
             lines += ["", f"[[{table}]]"]
-            values = {key: value for key, value in entry.model_dump(exclude_unset=True).items() if value != {}}
-            lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
+            values = entry.model_dump(exclude_unset=True)
+            lines += [f"{key} = {written(value)}" for key, value in values.items() if value != {}]
     text = "\n".join(lines) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text)
     print(f"wrote {path}: {len(found.servos)} servos\nnext: name them, then `axbridge rig check {name}`")
     print("compare and identify need what the servos move, too: [world] urdf, docs/rigs.md")
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {toml_value(one)}" for key, one in value.items()) + " }"
-    return toml_value(value)
 
 
 @rig.command()

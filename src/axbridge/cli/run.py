@@ -7,10 +7,10 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -39,16 +39,12 @@ def run(
     context: typer.Context,
     script: Annotated[Path, typer.Argument(help="The script; all words after it are its arguments.")],
     *,
-    rig: Annotated[
-        str | None, opt.shared("--rig", "The robot of a Webots controller; other scripts open their own.")
-    ] = None,
+    rig: Annotated[str | None, opt.shared("--rig", "Of a Webots controller; other scripts open their own.")] = None,
     backend: opt.BackendOption = "sim",
     engine: opt.EngineOption = None,
     model: opt.ModelOption = None,
     port: opt.PortOption = None,
-    duration: Annotated[
-        float | None, opt.shared("--duration", "In robot time; then the controller is asked to end.")
-    ] = None,
+    duration: Annotated[float | None, opt.shared("--duration", "Then the controller is asked to end.")] = None,
     record: Annotated[Path | None, opt.shared("--record", "Of the first robot that the script opens.")] = None,
     view: opt.ViewOption = False,
     force: opt.ForceOption = False,
@@ -90,66 +86,48 @@ def run(
     asked: set[int] = set()
     with ExitStack() as held:
         held.enter_context(watched(wanted=view))
-        recording = None
+        recording: list[RobotRecorder] = []
         if record is not None:
             held.enter_context(interruptible(record, loaded, lambda: signal.SIGINT in asked))
             facts = {"script": str(script), "arguments": sys.argv[1:]}
-            recording = held.enter_context(_ScriptRecording(record, loaded, experiment=script.stem, **facts))
+            recording = held.enter_context(_recording(record, loaded, experiment=script.stem, **facts))
         if session is not None:
             held.callback(session.close)
         _end_on_signals(session, asked, held.close)
         status = _execute(script, controller=session is not None)
-        if recording is not None and status != DONE:
-            recording.failed(status)
-    if recording is not None and recording.made:
+        if recording and status != DONE:
+            recording[0].event("aborted", error=f"the script ended with status {status}")
+    if recording:
         typer.echo(f"wrote {record}", err=True)
     return status
 
 
-class _ScriptRecording:
-    """Records the first robot that this process opens; a context manager.
+@contextmanager
+def _recording(path: Path, rig: Rig | None, **facts: Any) -> Iterator[list[RobotRecorder]]:
+    """Record the first robot that this process opens; yields a list that has its log then.
 
     The file is made when the robot is opened. At the end the robot is closed first: no motor waits for the disk.
     """
+    described = {} if rig is None else describe(rig, **facts)
+    logs: list[RobotRecorder] = []
 
-    def __init__(self, path: Path, rig: Rig | None, **facts: Any) -> None:
-        self._path, self._rig, self._facts = path, rig, facts
-        self._described = {} if rig is None else describe(rig, **facts)
-        self._held = ExitStack()
-        self._log: RobotRecorder | None = None
-
-    def __enter__(self) -> _ScriptRecording:
-        self._held.enter_context(attending(self._opened))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with progress("closing the recording"):
-            self._held.__exit__(kind, value, trace)
-        if kind is None and self._log is None:
-            note("nothing was recorded: the script opened no robot")
-
-    @property
-    def made(self) -> bool:
-        """Whether there is a file: the script has opened a robot."""
-        return self._log is not None
-
-    def failed(self, status: int) -> None:
-        """Record that the script has ended with this exit status, which is not 0."""
-        if self._log is not None:
-            self._log.event("aborted", error=f"the script ended with status {status}")
-
-    def _opened(self, robot: Robot, seed: int) -> None:
-        """Record this robot, if it is the first."""
-        if self._log is not None:
-            note(f"{self._path} holds the first robot that the script opened, not this one")
+    def opened(robot: Robot, seed: int) -> None:
+        if logs:
+            note(f"{path} holds the first robot that the script opened, not this one")
             return
-        facts = self._described if robot.rig == self._rig else describe(robot.rig, **self._facts)
-        facts |= {"backend": robot.backend, "seed": seed}
-        recorder = self._held.enter_context(Recorder(self._path, facts))
-        self._held.enter_context(robot)
-        self._log = self._held.enter_context(RobotRecorder(robot, recorder))
+        about = described if robot.rig == rig else describe(robot.rig, **facts)
+        recorder = held.enter_context(Recorder(path, about | {"backend": robot.backend, "seed": seed}))
+        held.enter_context(robot)
+        logs.append(held.enter_context(RobotRecorder(robot, recorder)))
+
+    with ExitStack() as shown, ExitStack() as held:
+        held.enter_context(attending(opened))
+        try:
+            yield logs
+        finally:
+            shown.enter_context(progress("closing the recording"))
+    if not logs:
+        note("nothing was recorded: the script opened no robot")
 
 
 def _end_on_signals(session: Session | None, asked: set[int], close: Callable[[], None]) -> None:

@@ -34,20 +34,12 @@ def serve(
     rig: RigArgument,
     *,
     engine: EngineOption = None,
-    link: Annotated[
-        Path | None,
-        typer.Option("--link", help="Make this symbolic link to the port (PATH-BUS if the rig has several buses)."),
-    ] = None,
-    timing: Annotated[str, typer.Option("--timing", help="wire, or none: answer at once.")] = "wire",
-    faults: Annotated[
-        str,
-        typer.Option("--faults", help="Faults to simulate: drop=0.01,late=0.01:40ms,echo,brownout@2s,overload:3@4s …"),
-    ] = "",
+    link: Annotated[Path | None, typer.Option(help="A link to make to the port; several buses: PATH-BUS.")] = None,
+    timing: Annotated[str, typer.Option(help="wire, or none: answer at once.")] = "wire",
+    faults: Annotated[str, typer.Option(help="To simulate: drop=0.01,late=0.01:40ms,echo,brownout@2s …")] = "",
     seed: SeedOption = 0,
     model: Annotated[str | None, shared("--model", "Default: ax12, where the firmware has its law.")] = None,
-    tcp: Annotated[
-        str, typer.Option("--tcp", help="Serve on HOST:PORT instead, for socket:// clients (next bus: next port).")
-    ] = "",
+    tcp: Annotated[str, typer.Option(help="Serve on HOST:PORT, for socket:// clients (next bus: next port).")] = "",
     allow_remote: Annotated[
         bool, typer.Option("--allow-remote", help="Let other machines reach --tcp, and move the robot.")
     ] = False,

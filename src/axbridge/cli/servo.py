@@ -243,9 +243,7 @@ def _agreed(number: int, *, keep: str, yes: bool) -> None:
 @_verb(ask=_agreed)
 def reset(
     found: _Found,
-    keep: Annotated[
-        str, typer.Option("--keep", metavar="id|id+baud", help="Keep these registers; Protocol 2.0 only.")
-    ] = "",
+    keep: Annotated[str, typer.Option(metavar="id|id+baud", help="Keep these registers; Protocol 2.0 only.")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask first.")] = False,  # noqa: ARG001 - `_agreed` asks
 ) -> _Said:
     """Factory reset: every EEPROM register gets its default, the id becomes 1."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from axbridge.cli.app import app, report
-from axbridge.cli.options import EngineOption, ForceOption, JsonOption, RigArgument, SeedOption, shared
+from axbridge.cli.options import EngineOption, ForceOption, JsonOption, RigArgument, SeedOption, lined_up, shared
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.files import check_new, write_whole
@@ -19,16 +19,10 @@ from axbridge.learn.sweep import sweep as measured
 @app.command()
 def sweep(
     rig: RigArgument,
-    *,
     over: Annotated[
-        list[str],
-        typer.Option(
-            "--over", metavar="NAME=VALUES", help="friction=0.02,0.05 or latency=0:40:5 (from, to, how many); repeat."
-        ),
+        list[str], typer.Option(metavar="NAME=VALUES", help="friction=0.02,0.05 or latency=0:40:5 (5 values); repeat.")
     ],
-    metric: Annotated[
-        str, typer.Option("--metric", help="walk, step or fall, or one figure of them: walk.distance.")
-    ] = "step",
+    metric: Annotated[str, typer.Option(help="walk, step or fall, or one figure of them: walk.distance.")] = "step",
     engine: EngineOption = None,
     executor: Annotated[str | None, shared("--executor")] = None,
     out: Annotated[Path | None, shared("--out", "The table.", metavar="FILE.csv")] = None,
@@ -46,10 +40,7 @@ def sweep(
         )  # fmt: skip
     if out is not None:
         write_whole(out, "".join(",".join(cells) + "\n" for cells in _table(rows, "{!r}")))
-    table = _table(rows, "{:.4g}")
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)) for cells in table]
-    lines += [] if out is None else [f"wrote {out}"]
+    lines = [*lined_up(_table(rows, "{:.4g}"), str.rjust), *([] if out is None else [f"wrote {out}"])]
     found = [{**row.values, **row.figures} for row in rows]
     report("sweep-1", {"rig": rig, "metric": metric, "rows": found}, lines, json=json)
 

@@ -32,9 +32,7 @@ def teach(
     out: Annotated[Path, opt.shared("--out", "A .json, .mtn or .motion file.", metavar="MOVE")],
     port: opt.PortOption = None,
     joints: Annotated[str, opt.shared("--joints", "They become soft.")] = "",
-    stiffness: Annotated[
-        float, typer.Option("--stiffness", help="0 = limp; 0.3 = a soft joint carries itself with 30 % of its torque.")
-    ] = 0.0,
+    stiffness: Annotated[float, typer.Option(help="0 = limp; 0.3 = a joint carries itself with 30 %.")] = 0.0,
     keyframes: Annotated[bool, typer.Option("--keyframes", help="Each key takes a pose; q ends.")] = False,
     duration: Annotated[float, opt.shared("--duration", "Then you need no keys.", min=0.0)] = 0.0,
     force: opt.ForceOption = False,

@@ -56,12 +56,8 @@ def verify(
     *,
     rig: opt.RigOption,
     port: opt.PortOption = None,
-    out: Annotated[
-        Path | None, opt.shared("--out", "A folder for results and report; default: verify-RIG.", metavar="FOLDER")
-    ] = None,
-    only: Annotated[
-        str, typer.Option("--only", help=f"Do only these steps, separated by commas: {', '.join(_STEPS)}.")
-    ] = "",
+    out: Annotated[Path | None, opt.shared("--out", "A folder; default: verify-RIG.", metavar="FOLDER")] = None,
+    only: Annotated[str, typer.Option(help=f"Only these steps, separated by commas: {', '.join(_STEPS)}.")] = "",
     engine: opt.EngineOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Read less and move less, to check again.")] = False,
     force: opt.ForceOption = False,

@@ -12,7 +12,16 @@ import typer
 
 from axbridge.cli.app import app, note
 from axbridge.cli.exit import stopping
-from axbridge.cli.options import BackendOption, EngineOption, ForceOption, PortOption, SeedOption, names_rig, shared
+from axbridge.cli.options import (
+    MODELS,
+    BackendOption,
+    EngineOption,
+    ForceOption,
+    PortOption,
+    SeedOption,
+    names_rig,
+    shared,
+)  # fmt: skip
 from axbridge.cli.progress import progress
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
@@ -36,24 +45,16 @@ def view(
         typer.Argument(metavar="RECORDING.mcap…|RIG", help="Play recordings again, beside each other; or show a rig."),
     ] = None,
     *,
-    rig: Annotated[
-        str | None,
-        shared("--rig", "The robot to show; with a recording: simulate it on this rig, and show that as a ghost."),
-    ] = None,
-    model: Annotated[str | None, shared("--model", "`axbridge list models` names them. Default: the rig's.")] = None,
+    rig: Annotated[str | None, shared("--rig", "The robot; with a recording: also show a simulation.")] = None,
+    model: Annotated[str | None, shared("--model", f"{MODELS}.")] = None,
     engine: EngineOption = None,
     backend: BackendOption = "sim",
     port: PortOption = None,
-    out: Annotated[
-        Path | None, shared("--out", "Write the recordings as one page that needs no server.", metavar="PAGE.html")
-    ] = None,
+    out: Annotated[Path | None, shared("--out", "Recordings, as a page without a server.", metavar="PAGE.html")] = None,
     page_port: Annotated[
-        int | None,
-        typer.Option("--page-port", min=0, max=65535, help="Port of the page; default: the first free one from 8080."),
+        int | None, typer.Option(min=0, max=65535, help="Port of the page; default: the first free one from 8080.")
     ] = None,
-    host: Annotated[
-        str, typer.Option("--host", help="Address of the page; an address that other machines reach needs a token.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Of the page; one that others reach needs a token.")] = "127.0.0.1",
     browser: Annotated[bool, shared("--open/--no-open")] = True,
     duration: Annotated[float, shared("--duration", "0: until Ctrl-C.", min=0.0)] = 0.0,
     seed: SeedOption = 0,

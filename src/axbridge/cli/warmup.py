@@ -11,7 +11,7 @@ from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
 from axbridge.jit import COMPILED, cache_folder, kernels
 from axbridge.recording.sample_logs import load
-from axbridge.sim.engines.choice import EngineName, installed
+from axbridge.sim.engines.choice import installed
 
 _PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}  # backlash takes other kernels
 
@@ -27,23 +27,12 @@ def warmup() -> None:
         return
     began = time.monotonic()
     with progress("looking for compiled kernels"):
-        _rollouts()
-        _step("bare_horn")
-        for engine in installed():
-            _step("bioloid", engine)
+        log, rig = load("xl330"), Rig.load("xl330_pendulum")
+        for each in (rig, rig.with_servos(lambda _: {"params": _PLAY})):
+            simulate(log, each)
+        for name, engine in (("bare_horn", None), *(("bioloid", engine) for engine in installed())):
+            with axbridge.open(name, engine=engine) as robot:
+                robot.step()
     done, _ = kernels()
     took = f"{done} kernels compiled in {time.monotonic() - began:.0f} s" if done else "all kernels are compiled"
     print(f"{took}: {cache_folder()}")
-
-
-def _step(rig: str, engine: EngineName | None = None) -> None:
-    """A step of a simulated rig."""
-    with axbridge.open(rig, engine=engine) as robot:
-        robot.step()
-
-
-def _rollouts() -> None:
-    """A recording through models without and with backlash."""
-    log, rig = load("xl330"), Rig.load("xl330_pendulum")
-    for each in (rig, rig.with_servos(lambda _: {"params": _PLAY})):
-        simulate(log, each)

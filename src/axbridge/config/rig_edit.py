@@ -97,17 +97,18 @@ def _with_value(block: Sequence[str], key: str, value: Value, end_of_line: str) 
         return result
     found = re.fullmatch(_KEY.format(key=re.escape(key)), block[places[key]].rstrip("\r\n"))
     if found is not None:  # else the value is spread over lines: the check of the whole finds it
-        new = _written(value)
+        new = written(value)
         room = max(len(found["value"]) + len(found["gap"]) - len(new), 1) if found["rest"] else 0
         result[places[key]] = found["head"] + new + " " * room + (found["rest"] or "") + end_of_line
     return result
 
 
 def _line(key: str, value: Value) -> str:
-    return f"{key} = {_written(value)}"
+    return f"{key} = {written(value)}"
 
 
-def _written(value: Value) -> str:
+def written(value: Value) -> str:
+    """A value as TOML."""
     if isinstance(value, dict):
         return f"{{ {', '.join(_line(*item) for item in value.items())} }}"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
