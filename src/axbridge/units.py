@@ -56,10 +56,7 @@ _BAUDS = {"x": _X_BAUDS, "sts": _FEETECH_BAUDS, "scs": _FEETECH_BAUDS}  # where 
 
 
 def baud_of(value: int, units_name: str = "ax") -> float:
-    """Bits per second of a baud rate register: 2e6/(v+1); the MX has three faster rates from 250, others a list.
-
-    NaN for what the list does not have.
-    """
+    """Bits per second of a baud rate register: 2e6/(v+1), or of a list, and NaN for what that does not have."""
     if bauds := _BAUDS.get(units_name):
         return bauds[value] if 0 <= value < len(bauds) else math.nan
     if units_name == "mx" and value in _MX_BAUDS:
@@ -76,20 +73,14 @@ def baud_register(baud: float, units_name: str = "ax") -> int | None:
 
 
 def signed_to_bits(value: int) -> int:
-    """Encode a signed speed or load: magnitude in bits 0-9, bit 10 set for clockwise (negative).
-
-    Magnitudes above 1023 saturate, as in the servo.
-    """
+    """Encode a signed speed or load: magnitude in bits 0-9, at most 1023; bit 10 set for clockwise (negative)."""
     magnitude = min(abs(value), FULL_SCALE)
     return magnitude | _DIRECTION_BIT if value < 0 else magnitude
 
 
 def bits_to_signed(raw: int) -> int:
-    """Decode Present Speed or Present Load: counter-clockwise positive, clockwise negative; 0 and 1024 are both 0.
-
-    Bits above 10 are ignored: some AX-12 of 2007 send them set in wheel mode.
-    """
-    magnitude = raw & FULL_SCALE
+    """Decode Present Speed or Present Load: counter-clockwise positive, clockwise negative."""
+    magnitude = raw & FULL_SCALE  # bits above 10 are ignored: some AX-12 of 2007 send them set in wheel mode
     return -magnitude if raw & _DIRECTION_BIT else magnitude
 
 

@@ -120,16 +120,6 @@ def test_a_joint_whose_gear_is_held_moves_by_the_play_and_no_further(tmp_path, i
     assert abs(np.diff(ends)) == pytest.approx(PLAY, rel=0.02)
 
 
-def test_under_a_load_that_does_not_turn_the_servo_holds_as_without_play(tmp_path):
-    bank = pendulum(tmp_path, 7.2e-4, 0.081, 1 / 240)
-    order(bank, math.pi / 2)
-    bank.advance(1.5)
-    assert math.degrees(bank.positions[0]) == pytest.approx(89.29, abs=0.02)
-    assert bank._joint[0, Joint.LOOSE] == 0
-    assert bank._joint[0, Joint.FLANK] == 1  # it pushes upwards
-    bank.close()
-
-
 def test_play_adds_no_energy(tmp_path):
     inertia, weight = 1e-3, 0.1
     bank = pendulum(tmp_path, inertia, weight, 1 / 240, start=2.0, viscous=0.0)

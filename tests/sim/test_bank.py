@@ -8,7 +8,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.servo.columns import Joint, Mode, Passive, State
 from axbridge.sim.engines.pendulums import Pendulums
-from tests.support.one_joint import command, factory, servo_bank
+from tests.support.one_joint import command, servo_bank
 
 AX, MX = FirmwareProfile.load("ax-12a"), FirmwareProfile.load("mx-28")
 R = 8.0  # ohm
@@ -73,13 +73,6 @@ def test_the_pid_law_scales_with_the_gain_register():
         command(bank, GOAL=10 * MX.units.position, P_GAIN=gain)
         bank.advance(1e-3)
         assert bank.state[0, State.DUTY] == pytest.approx(10 * gain * 1e-3, rel=0.2)
-
-
-def test_the_moving_speed_limits_the_approach():
-    bank = bank_of("ax12")
-    command(bank, GOAL=1.0, SPEED=0.5, **factory(AX))
-    bank.advance(1.02)
-    assert 0.35 < bank.state[0, State.ANGLE] < 0.5
 
 
 def test_energy_and_heat_are_those_of_the_current():

@@ -122,20 +122,6 @@ def test_what_is_to_be_off_goes_off_whoever_does_not_answer_or_is_switched_on_be
         line.deaf = set()
 
 
-def test_what_goes_wrong_is_told_and_never_raised_into_the_step(arm):
-    told = []
-    desk = Desk(told.append)
-    desk.ask("a", lambda: arm["shoulder"].set_position(99))
-    desk.ask("b", lambda: arm["knee"])
-    desk.ask("c", lambda: Actions(arm).way({"shoulder": 0.1}, -1))
-    desk.serve()
-    assert "99" in told[0]
-    assert "no servo 'knee'" in told[1]
-    assert "-1" in told[2]
-    desk.serve()
-    assert len(told) == 3  # what failed is not tried again
-
-
 # ---- actions
 
 

@@ -33,10 +33,9 @@ from axbridge.servo.motor import fitted_weight
 def spin(
     speed: float, inertia: float, torque: float, damping: float, friction: float, step: float
 ) -> tuple[float, float]:
-    """A step of a body that turns on its own: a rotor in its play, or the one joint of a rollout with its rotor.
+    """A step of a body that turns on its own: mean speed and speed at its end, rad/s.
 
-    `torque` is that at zero speed, of all but dry friction, N·m; `friction` the largest impulse of that, N·m·s; `speed`
-    is at the start. Returns mean speed and speed at the end, rad/s.
+    `torque` is that at zero speed, of all but dry friction, N·m; `friction` the largest impulse of that, N·m·s.
     """
     weight = fitted_weight(step * damping / inertia)
     pivot = inertia + step * weight * damping
@@ -50,10 +49,7 @@ def spin(
 def stopped(
     angle: float, mean: float, speed: float, low: float, high: float, step: float
 ) -> tuple[float, float, float]:
-    """A step from `angle` at `mean` speed that hard stops may end: it stands at the stop then.
-
-    Returns angle at the end, mean speed and speed at the end; rad and rad/s.
-    """
+    """A step that hard stops may end: angle at its end, rad, mean speed and speed at its end, rad/s."""
     following = angle + step * mean
     if following < low or following > high:
         following = min(max(following, low), high)
@@ -75,10 +71,9 @@ def reached(gap: float, rotor: float, joint: float, play: float) -> int:
 
 @jit
 def meeting(gap: float, rotor: float, joint: float, play: float, armature: float, mobility: float) -> tuple[int, float]:
-    """What happens where the rotor reaches an end of the play; arguments as for `reached`.
+    """As `reached`; and the impulse that the joint gets from the rotor, N·m·s.
 
-    `mobility` is the speed that an impulse of 1 N·m·s gives the joint, 1/(kg·m²). Returns the flank reached, 1 or -1, 0
-    for none; and the impulse that the joint gets from it, N·m·s.
+    `mobility` is the speed that an impulse of 1 N·m·s gives the joint, 1/(kg·m²).
     """
     flank = reached(gap, rotor, joint, play)
     if flank == 0:
@@ -94,10 +89,9 @@ def leaves(flank: float, passed: float) -> bool:
 
 @jit
 def rest(joint: FloatArray, armature: float, play: float, pushed: float, gained: float) -> float:
-    """After a substep of a rotor on its flank: whether it still pushes; the joint's row is changed.
+    """Let a rotor leave its flank after a substep, if it has to; what it kept of the impulse, N·m·s.
 
-    `pushed` is the impulse of motor and gear, the gear's own friction included, N·m·s; `gained` the speed that joint
-    and rotor gained. Returns what of the impulse the rotor kept; the rest passed on to the joint.
+    `pushed` is the impulse of motor and gear with its friction; `gained` the speed that joint and rotor gained.
     """
     kept: float = armature * gained
     if leaves(joint[Joint.FLANK], pushed - kept):

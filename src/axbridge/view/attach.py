@@ -248,7 +248,6 @@ def _fits(name: str, value: object) -> bool:
 
 
 def _within(ends: tuple[float, float], value: float, what: str) -> float:
-    """The value of a field."""
     low, high = ends
     if not low <= value <= high:
         raise UsageError(f"{what}: {value:g} is not within {low:g} .. {high:g}")

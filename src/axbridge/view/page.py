@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -223,7 +223,6 @@ class LivePage:
         self._fresh.set()
 
     def _note(self, event: BusEvent) -> None:
-        """Put it on the list, and keep in mind what is away."""
         why = f": {event.flags.describe()}" if event.flags else ""
         self.events.note(self.robot.time, self._words(event.kind, event.name) + why)
         if event.kind in {"missing", "port lost"}:
@@ -265,10 +264,6 @@ class LivePage:
         return cycle, packets
 
     # ---- what people ask for; from any thread
-
-    def note_nonsense(self, kind: str) -> None:
-        """Count what somebody has sent to the page that makes no sense."""
-        self.events.note(self.robot.time, f"the page was sent what makes no sense ({kind})")
 
     def tell(self, text: str) -> None:
         """Show a message on every page."""
@@ -356,7 +351,8 @@ class LivePage:
 
     def record(self, path: Path) -> None:
         """Begin a recording; `stop_recording` ends it. Where the file is there already, the name gets a number."""
-        path = _unused(path)
+        numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
+        path = next(name for name in chain([path], numbered) if not name.exists())
         check_new(path, force=False)
         recorder = Recorder(path, describe(self.robot.rig, backend=self.robot.backend, experiment="view"))
 
@@ -496,12 +492,6 @@ class LivePage:
 
     def __repr__(self) -> str:
         return f"<Page of {self.robot.name!r} at {self.url}>"
-
-
-def _unused(path: Path) -> Path:
-    """This path, or with the first number for which no file is there."""
-    names = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
-    return path if not path.exists() else next(name for name in names if not name.exists())
 
 
 def moves() -> list[str]:

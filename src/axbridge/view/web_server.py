@@ -150,7 +150,8 @@ class WebServer:
         """Count on the page, and keep off the terminal, what failed because of what somebody has sent."""
         _log.debug("the page was sent what makes no sense", exc_info=error)
         if self._robot is not None:
-            self._robot.note_nonsense(type(error).__name__)
+            what = f"the page was sent what makes no sense ({type(error).__name__})"
+            self._robot.events.note(self._robot.robot.time, what)
 
     def _hear(self, message: object) -> None:
         if self._robot is None or not isinstance(message, str):

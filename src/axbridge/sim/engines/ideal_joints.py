@@ -50,11 +50,9 @@ class IdealJoint:
             self.stops = facts.low, facts.high
 
     def sense(self, position: float, speed: float, torque: float, time: float) -> None:
-        """Learn what the joint did in the physics step that ended at `time`, s; `torque` is the motor's."""
         self.position, self.speed, self.torque, self.time = position, speed, torque, time
 
     def command(self, setpoints: Setpoints) -> None:
-        """Take set-points; they act from the next `control` on."""
         self._setpoints = setpoints
         if setpoints.gains_set != self._gains_set:
             self._gains_set = setpoints.gains_set
@@ -77,7 +75,6 @@ class IdealJoint:
 
     @property
     def damping(self) -> float:
-        """Damping of the joint and its brake."""
         return self._own_damping + (self._setpoints.damping if self._setpoints else 0.0)
 
     @property
