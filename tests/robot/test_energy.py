@@ -71,19 +71,6 @@ def test_the_battery_loses_what_the_motors_draw_however_long_the_steps_are(perio
         assert lost == pytest.approx(paper_energy(math.pi / 2, robot.time), rel=0.03)
 
 
-def test_on_an_empty_battery_the_motors_are_limp_and_nothing_is_drawn():
-    battery = {"battery": (0.15, 100.0, 0.0), "cpu_consumption": 0.0}
-    with axbridge.open("bench_arm", robot=battery) as robot:
-        shoulder = robot["shoulder"]
-        shoulder.torque_on()
-        shoulder.set_position(math.pi / 2)
-        run(robot, 2.0)
-        assert robot.battery_energy == 0
-        bank = robot.simulation.world.bank
-        assert bank.state[0, State.CURRENT] == 0
-        assert abs(bank.positions[0]) < 0.2
-
-
 def recorded(path, robot, **options):
     with Recorder(path, {}) as recorder:
         conduct("step", robot, "shoulder", recorder, Options(angles=(math.pi / 2,), duration=2.0), **options)

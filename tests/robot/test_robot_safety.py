@@ -65,17 +65,19 @@ def test_a_servo_that_was_never_heard_is_no_cause_for_alarm(line, capfd):
     line.deaf.add(2)
     with pytest.raises(BusTimeout, match="servo 2 did not answer"):
         open_robot(line, make_rig())
-    assert capfd.readouterr().err == ""
-    assert NETS.unconfirmed == []
+    assert (capfd.readouterr().err, NETS.unconfirmed) == ("", [])
 
 
-def test_a_servo_that_falls_silent_is_one(line, capfd):
+def test_a_servo_that_falls_silent_is_named_until_a_net_watches_again(line, capfd):
     with open_robot(line, make_rig()) as robot:
         robot["knee"].set_position(0.3)
         robot.step(20)
         line.deaf.add(2)
     assert "these servos may still be powered: knee (servo 2 did not answer)\ncut the" in capfd.readouterr().err
     assert NETS.unconfirmed == ["knee"]
+    line.deaf.clear()
+    with open_robot(line, make_rig()):
+        assert NETS.unconfirmed == []
 
 
 @pytest.mark.parametrize("lost", [4, math.inf])
@@ -167,14 +169,6 @@ def in_thread(call):
         return other.submit(call)
 
 
-@pytest.fixture
-def python_takes_ctrl_c():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever other tests have left there
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("python_takes_ctrl_c")
 def test_after_ctrl_c_that_was_caught_other_threads_may_not_move_the_robot_until_it_is_resumed(line):
     with open_robot(line, make_rig()) as robot:
         robot["hip"].set_position(0.3)
@@ -196,7 +190,8 @@ def test_after_ctrl_c_that_was_caught_other_threads_may_not_move_the_robot_until
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_cannot_drive_its_parents_robot(line):
+@pytest.mark.parametrize("end", ["closes it", "gets a signal"])
+def test_a_forked_child_cannot_drive_its_parents_robot_and_leaves_it_and_its_guard_alone(line, end):
     with open_robot(line, make_rig()) as robot:
         robot["hip"].set_position(0.3)
         robot.step(20)
@@ -209,7 +204,13 @@ def test_a_forked_child_cannot_drive_its_parents_robot(line):
                     command()
                 except UsageError as why:
                     refused += "forked" in why.message
+            if end == "gets a signal":
+                os.kill(os.getpid(), signal.SIGTERM)
+            robot.close()
             os._exit(refused)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert code == (4 if end == "closes it" else -signal.SIGTERM)
         assert len(line.heard) == heard
+        assert robot._connection._safety._guard.poll() is None
+        assert powered(line) == [1]
     assert powered(line) == []
