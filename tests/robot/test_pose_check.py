@@ -47,11 +47,7 @@ def stand(line, pose):
 def moved(line, pose):
     """Servos whose goal is not where they are; and those with torque."""
     goals = {id_: int.from_bytes(line.tables[id_][30:32], "little") for id_ in line.tables}
-    return [id_ for id_, count in counts(BIOLOID, pose).items() if goals[id_] != count], powered(line)
-
-
-def powered(line):
-    return [id_ for id_, table in line.tables.items() if table[24]]
+    return [id_ for id_, count in counts(BIOLOID, pose).items() if goals[id_] != count], line.powered
 
 
 def test_an_arm_may_hang_a_little_beyond_its_limit_but_no_more_than_ten_degrees():
@@ -96,7 +92,7 @@ def test_goto_of_the_whole_robot_is_refused_but_not_that_of_one_joint(line):
             robot.goto(STANDING, 1.0)
         assert moved(line, pose) == ([], [])
         robot["right_elbow"].goto(0.1, 0.1)
-        assert powered(line) == [BIOLOID.servos[list(STANDING).index("right_elbow")].id]
+        assert line.powered == [BIOLOID.servos[list(STANDING).index("right_elbow")].id]
 
 
 @pytest.mark.slow
@@ -129,4 +125,4 @@ def test_the_page_says_so_and_stays(line, tmp_path, monkeypatch):
         begun = robot.time
         page.run(0.1)
         assert robot.time > begun
-        assert powered(line) == []
+        assert line.powered == []

@@ -6,6 +6,7 @@ import signal
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -31,52 +32,52 @@ def line(tmp_path):
         yield made
 
 
-def open_robot(line, rig):
-    return axbridge.open(rig, backend="real", port=line.port)
+def opened(line, **safety):
+    return axbridge.open(make_rig(**safety), backend="real", port=line.port)
 
 
-def powered(line):
-    return [id_ for id_, table in line.tables.items() if table[24]]
+@contextmanager
+def driven(line, **safety):
+    """A robot whose hip is on its way."""
+    with opened(line, **safety) as robot:
+        robot["hip"].set_position(0.3)
+        robot.step(20)
+        yield robot
 
 
 def test_park_goes_to_the_pose_of_the_rig(line):
-    with open_robot(line, make_rig(on_exit="park", park={"hip": -0.05})) as robot:
-        robot["hip"].set_position(0.3)
-        robot.step(20)
+    with driven(line, on_exit="park", park={"hip": -0.05}):
         line.tables[1][36:38] = (502).to_bytes(2, "little")
     assert int.from_bytes(line.tables[1][30:32], "little") == 502
-    assert powered(line) == []
+    assert line.powered == []
 
 
 def test_motors_that_were_limped_stay_off_until_the_program_asks_for_them_anew(line):
-    with open_robot(line, make_rig(stale_command_ms=100)) as robot:
-        robot["hip"].set_position(0.3)
-        run(robot, 0.06)
-        until(lambda: not powered(line))
+    with driven(line, stale_command_ms=100) as robot:
+        until(lambda: not line.powered)
         run(robot, 0.2)
-        assert powered(line) == []
+        assert line.powered == []
         assert not robot["hip"].torque_enabled
         robot["hip"].set_position(0.2)
         run(robot, 0.06)
-        assert powered(line) == [1]
+        assert line.powered == [1]
 
 
 def test_a_servo_that_was_never_heard_is_no_cause_for_alarm(line, capfd):
     line.deaf.add(2)
     with pytest.raises(BusTimeout, match="servo 2 did not answer"):
-        open_robot(line, make_rig())
+        opened(line)
     assert (capfd.readouterr().err, NETS.unconfirmed) == ("", [])
 
 
 def test_a_servo_that_falls_silent_is_named_until_a_net_watches_again(line, capfd):
-    with open_robot(line, make_rig()) as robot:
-        robot["knee"].set_position(0.3)
-        robot.step(20)
+    with driven(line) as robot:
+        robot["knee"].torque_on()
         line.deaf.add(2)
     assert "these servos may still be powered: knee (servo 2 did not answer)\ncut the" in capfd.readouterr().err
     assert NETS.unconfirmed == ["knee"]
     line.deaf.clear()
-    with open_robot(line, make_rig()):
+    with opened(line):
         assert NETS.unconfirmed == []
 
 
@@ -93,17 +94,15 @@ def test_a_robot_knows_where_each_servo_is_before_it_is_handed_out_or_says_which
     line.mishap = mishap
     if lost == math.inf:
         with pytest.raises(BusTimeout, match="servo 2 did not answer"):
-            open_robot(line, make_rig())
+            opened(line)
     else:
-        with open_robot(line, make_rig()) as robot:
+        with opened(line) as robot:
             assert np.isfinite(robot.positions).all()
             assert len(states) > lost
 
 
 def test_a_robot_survives_an_unplugged_adapter(line, caplog):
-    with open_robot(line, make_rig()) as robot:
-        robot["hip"].set_position(0.3)
-        robot.step(20)
+    with driven(line) as robot:
         line.unplug()
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
@@ -130,23 +129,21 @@ def test_a_robot_survives_an_unplugged_adapter(line, caplog):
         assert "every port is back" in caplog.text
         robot.step(20)
         robot.step(20)
-        assert powered(line) == [1]
-    assert powered(line) == []
+        assert line.powered == [1]
+    assert line.powered == []
 
 
 def test_a_hot_servo_is_switched_off(line):
-    with open_robot(line, make_rig(max_temperature=60)) as robot:
-        robot["hip"].set_position(0.3)
-        robot.step(20)
+    with driven(line, max_temperature=60) as robot:
         line.tables[1][43] = 61
         with pytest.warns(ControlWarning, match="'hip' has no torque, and stays limp until recover.*: it was beyond a"):
             run(robot, 0.2)  # a busy machine may lose some of the answers
-        assert powered(line) == []
+        assert line.powered == []
         assert not robot["hip"].torque_enabled
         line.tables[1][43] = 50
         robot["hip"].recover()
         run(robot, 0.2)
-        assert powered(line) == [1]
+        assert line.powered == [1]
 
 
 def test_a_change_of_backend_wakes_no_servo_that_has_shut_itself_down(line):
@@ -159,7 +156,7 @@ def test_a_change_of_backend_wakes_no_servo_that_has_shut_itself_down(line):
             robot.switch("real", port=line.port)
         run(robot, 0.1)
         assert line.tables[1][34:36] == bytes(2)
-        assert powered(line) == [2]
+        assert line.powered == [2]
         assert not robot["hip"].torque_enabled
 
 
@@ -170,31 +167,27 @@ def in_thread(call):
 
 
 def test_after_ctrl_c_that_was_caught_other_threads_may_not_move_the_robot_until_it_is_resumed(line):
-    with open_robot(line, make_rig()) as robot:
-        robot["hip"].set_position(0.3)
-        robot.step(20)
+    with driven(line) as robot:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-        assert powered(line) == []
+        assert line.powered == []
         assert in_thread(robot.step).result() == -1
         refused = in_thread(robot["knee"].torque_on).exception()
         assert isinstance(refused, RobotStopped)
         assert "SIGINT" in refused.message
         assert "Robot.resume()" in refused.hint
-        until(lambda: robot.step(20) >= 0 and powered(line) == [1])  # the main thread goes on
+        until(lambda: robot.step(20) >= 0 and line.powered == [1])  # the main thread goes on
         robot.resume()
         assert in_thread(robot.step).result() >= 0
         assert in_thread(robot["knee"].torque_on).exception() is None
-        assert powered(line) == [1, 2]
-    assert powered(line) == []
+        assert line.powered == [1, 2]
+    assert line.powered == []
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("end", ["closes it", "gets a signal"])
 def test_a_forked_child_cannot_drive_its_parents_robot_and_leaves_it_and_its_guard_alone(line, end):
-    with open_robot(line, make_rig()) as robot:
-        robot["hip"].set_position(0.3)
-        robot.step(20)
+    with driven(line) as robot:
         heard = len(line.heard)
         child = os.fork()
         if child == 0:
@@ -212,5 +205,5 @@ def test_a_forked_child_cannot_drive_its_parents_robot_and_leaves_it_and_its_gua
         assert code == (4 if end == "closes it" else -signal.SIGTERM)
         assert len(line.heard) == heard
         assert robot._connection._safety._guard.poll() is None
-        assert powered(line) == [1]
-    assert powered(line) == []
+        assert line.powered == [1]
+    assert line.powered == []

@@ -37,10 +37,6 @@ def cycle(line):
         yield Cycle(bus, SERVOS)
 
 
-def powered(line):
-    return {id_ for id_, table in line.tables.items() if table[24]}
-
-
 def settle(cycle):
     """Packets without an answer have arrived when a later question was answered."""
     cycle.bus.ping(2)
@@ -57,7 +53,7 @@ def switch(line, *on):
         table[24] = id_ in on
 
 
-@pytest.mark.parametrize(("trouble", "kind", "left"), [("deaf", BusTimeout, {1}), ("unplugged", PortError, {1, 2, 3})])
+@pytest.mark.parametrize(("trouble", "kind", "left"), [("deaf", BusTimeout, [1]), ("unplugged", PortError, [1, 2, 3])])
 def test_limp_tries_every_servo_and_names_those_that_did_not_confirm(line, cycle, trouble, kind, left):
     lost = iter(["drop"] * 2)
     line.mishap = lambda _: next(lost, "ok")
@@ -66,7 +62,7 @@ def test_limp_tries_every_servo_and_names_those_that_did_not_confirm(line, cycle
     else:
         line.unplug()
     errors = policies.limp(cycle)
-    assert powered(line) == left
+    assert line.powered == left
     assert set(errors) == {servo.name for servo in SERVOS if servo.id in left}
     assert all(isinstance(error, kind) for error in errors.values())
 
@@ -77,13 +73,13 @@ def test_hold_keeps_powered_servos_where_they_are_and_wakes_no_other(line, cycle
     assert policies.hold(cycle) == {}
     settle(cycle)
     assert line.tables[1][30:32] == line.tables[1][36:38]
-    assert powered(line) == {1}
+    assert line.powered == [1]
 
 
 def test_leaving_twice_does_not_switch_a_parked_robot_on_again(line, cycle):
     with pytest.raises(KeyboardInterrupt), safety.Safety([cycle], "park", park_pose={"hip": 501}, guard=False):
         signal.raise_signal(signal.SIGINT)  # parks, and then the context is left
-    assert not powered(line)
+    assert not line.powered
     goals = [place for place, heard in enumerate(line.heard) if heard[1] == 0x83 and heard[2][0] == 30]
     offs = [place for place, heard in enumerate(line.heard) if heard[1] == 3 and heard[2] == b"\x18\x00"]
     assert goals
@@ -114,13 +110,13 @@ def test_a_signal_while_the_watchdog_parks_leaves_nothing_powered(line, cycle):
         interrupt()
         watched.disarm()
         settle(cycle)
-        assert not powered(line)
+        assert not line.powered
 
 
 def test_a_bus_that_fails_in_no_foreseen_way_does_not_spare_the_others(line, cycle):
     broken = SimpleNamespace(bus=cycle.bus, servos_by_name={"wrist": SERVOS[0]})  # nobody knows its `servos`
     errors = safety.Safety([broken, cycle], guard=False).release()
-    assert not powered(line)
+    assert not line.powered
     assert list(errors) == ["wrist"]
 
 
@@ -142,7 +138,7 @@ def test_a_signal_in_the_middle_of_a_transaction_waits_for_its_end(line, cycle, 
         cycle.exchange({"hip": Goal(501, 0)})
     assert capfd.readouterr().err == ""
     assert line.heard[interrupted[0]][:2] == (3, 2)  # the reads of the cycle go on
-    assert powered(line) == ({1, 2, 3} if policy == "hold" else set())
+    assert line.powered == ([1, 2, 3] if policy == "hold" else [])
 
 
 def test_a_signal_finds_the_line_free_after_an_exception_in_the_middle_of_a_cycle(line, cycle):
@@ -186,7 +182,7 @@ def test_hold_repeats_a_goal_that_did_not_arrive(line, cycle):
     line.mishap = mishap
     assert safety.Safety([cycle], "hold", guard=False).release() == {}
     assert line.tables[1][30:32] == line.tables[1][36:38]
-    assert powered(line) == {1, 2, 3}
+    assert line.powered == [1, 2, 3]
 
 
 def test_a_servo_that_holds_has_the_torque_that_it_was_about_to_get(line, cycle):
@@ -201,7 +197,7 @@ def test_a_servo_that_holds_has_the_torque_that_it_was_about_to_get(line, cycle)
 def test_a_servo_that_does_not_hold_is_limped_and_the_others_hold(line, cycle):
     line.mishap = lambda packet: "drop" if packet.id == 2 and 25 <= packet.params[0] <= 30 else "ok"
     assert safety.Safety([cycle], "hold", guard=False).release() == {}
-    assert powered(line) == {1, 3}
+    assert line.powered == [1, 3]
 
 
 @pytest.mark.parametrize("policy", ["park", "hold"])
@@ -209,7 +205,7 @@ def test_a_policy_that_fails_in_no_foreseen_way_ends_limp(line, cycle, monkeypat
     monkeypatch.setattr(cycle, "exchange", lambda goals: 1 / 0)
     monkeypatch.setattr(safety, "hold", lambda cycle: 1 / 0)
     assert safety.Safety([cycle], policy, park_pose={"hip": 900}, guard=False).release() == {}
-    assert not powered(line)
+    assert not line.powered
 
 
 @pytest.mark.parametrize("trouble", ["not confirmed", "port closed here"])
@@ -225,7 +221,7 @@ def test_what_the_policy_does_not_switch_off_is_left_to_the_guard(line, cycle, t
             line.mishap = mishap
         else:
             cycle.bus.close()
-    assert not powered(line)
+    assert not line.powered
     assert capfd.readouterr().err == ""
 
 
@@ -253,7 +249,7 @@ def test_a_controller_that_was_stopped_trips_before_its_next_goals(line, cycle):
         watched.feed()
         watched._fed_at -= 2  # as after SIGSTOP and SIGCONT: the watchdog thread has had no time, either
         watched.feed()
-        assert not powered(line)
+        assert not line.powered
         assert tripped == [{"hip", "knee", "ankle"}]
         assert not watched.stale
 
@@ -264,7 +260,7 @@ def test_a_watchdog_repeats_what_was_not_confirmed(line, cycle, capfd):
         watched.feed()
         until(lambda: "may still be powered" in capfd.readouterr().err)
         line.frozen.clear()
-        until(lambda: not powered(line), 3)
+        until(lambda: not line.powered, 3)
 
 
 def test_a_guard_that_was_killed_is_replaced(line, cycle):
@@ -296,7 +292,7 @@ def test_when_the_program_ends_no_thread_of_it_reaches_the_line_any_more(line, c
     thread.join(0.2)  # time enough for many goals
     assert thread.is_alive()
     assert len(line.heard) == heard
-    assert powered(line) == ({1, 2, 3} if policy == "hold" else set())
+    assert line.powered == ([1, 2, 3] if policy == "hold" else [])
     assert all(table[30:32] == table[36:38] for table in line.tables.values()) or policy == "limp"
     with pytest.raises(PortError, match="closed"):  # nor does what the main thread does last
         cycle.bus.sync_write(24, {1: b"\1"})
@@ -315,7 +311,7 @@ def test_a_robot_that_holds_is_not_limped_by_a_guard_when_its_program_ends(line,
         first.disarm()
     NETS.leave_for_good()
     time.sleep(0.2)  # a guard that was not told off acts within milliseconds
-    assert powered(line) == {1, 2, 3}
+    assert line.powered == [1, 2, 3]
 
 
 @pytest.mark.usefixtures("kept")
@@ -324,10 +320,10 @@ def test_a_line_that_a_thread_keeps_to_the_end_is_left_to_the_guard(line, cycle)
     watched.arm()
     NETS.leave_for_good()
     assert watched._guard.poll() is None
-    assert powered(line) == {1, 2, 3}
+    assert line.powered == [1, 2, 3]
     os.close(watched._pipe)  # as when the process is gone
     assert watched._guard.wait(10) == 0
-    assert not powered(line)
+    assert not line.powered
 
 
 def test_a_signal_in_the_middle_of_a_goal_finds_the_motors_off_afterwards(line, cycle, monkeypatch):
@@ -345,7 +341,7 @@ def test_a_signal_in_the_middle_of_a_goal_finds_the_motors_off_afterwards(line, 
         cycle.send({"hip": Goal(900, 0)})
         settle(cycle)
         assert seen == [signal.SIGTERM]
-        assert not powered(line)
+        assert not line.powered
 
 
 def test_signals_that_come_one_after_the_other_are_taken_up_once_each(line, cycle):
@@ -356,7 +352,7 @@ def test_signals_that_come_one_after_the_other_are_taken_up_once_each(line, cycl
             signal.raise_signal(signal.SIGTERM)
         switch(line, 1, 2, 3)  # the program goes on
         time.sleep(1.5)  # who notices signals that the main thread does not take up has looked at all four
-        assert powered(line) == {1, 2, 3}
+        assert line.powered == [1, 2, 3]
     assert len(seen) == 4
 
 
@@ -369,7 +365,7 @@ def test_a_park_takes_its_time_whatever_the_watchdog_and_the_guard_are_told(line
     goals = [when for _, code, data, when in line.heard if code == 0x83 and data[0] == 30]
     assert goals[-1] - goals[0] > 0.3
     assert offs[0] > goals[-1]
-    assert not powered(line)
+    assert not line.powered
 
 
 def test_park_needs_a_pose(cycle):
@@ -390,7 +386,7 @@ def test_a_missing_guard_is_a_warning_or_where_warnings_are_errors_one_that_leav
         watched.feed()
     assert signal.getsignal(signal.SIGTERM) == before
     NETS.leave_for_good()
-    assert powered(line) == ({1, 2, 3} if strict else set())  # it never was this net's
+    assert line.powered == ([1, 2, 3] if strict else [])  # it never was this net's
 
 
 def test_a_net_that_was_taken_down_under_another_one_only_passes_signals_on(line, cycle):
@@ -400,7 +396,7 @@ def test_a_net_that_was_taken_down_under_another_one_only_passes_signals_on(line
     second.arm()
     first.disarm()  # a robot that changed its backend
     interrupt()
-    assert not powered(line)
+    assert not line.powered
     second.disarm()
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -411,13 +407,13 @@ def test_a_controller_that_falls_silent_is_limped_and_starts_again_from_where_it
         watched.feed()
         while not watched.stale:
             pass
-        while powered(line):
+        while line.powered:
             pass
         watched._silence = 60  # a busy machine may fall silent again
         watched.feed()
         assert not watched.stale
         cycle.exchange({"hip": Goal(900, 0)})  # not before it was read
-        assert not powered(line)
+        assert not line.powered
         cycle.exchange({"hip": Goal(900, 0)})
         assert line.tables[1][30:32] == line.tables[1][36:38]
         cycle.exchange({"hip": Goal(900, 0)})
@@ -434,11 +430,11 @@ def test_a_hot_servo_is_told_until_it_confirms(line):
         line.mishap = lambda packet: "drop" if packet.code == 3 else "ok"
         cycle.receive()
         cycle.bus.ping(1)
-        assert 1 in powered(line)
+        assert 1 in line.powered
         line.frozen.clear()
         line.mishap = lambda _: "ok"
         cycle.receive()
-        assert powered(line) == {2, 3}
+        assert line.powered == [2, 3]
 
 
 def test_a_net_in_simulated_time_passes_a_signal_on_to_a_real_one(line, cycle):
@@ -451,4 +447,4 @@ def test_a_net_in_simulated_time_passes_a_signal_on_to_a_real_one(line, cycle):
         simulated.arm()
         interrupt()
         simulated.disarm()
-        assert not powered(line)
+        assert not line.powered

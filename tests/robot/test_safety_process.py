@@ -50,11 +50,11 @@ def line():
 
 def torque_off_after(line, since):
     """Every servo's torque goes off, and stays off."""
-    while any(table[24] for table in line.tables.values()):
+    while line.powered:
         assert time.monotonic() < since + 30, "the servos are still powered"
         time.sleep(0.002)
     time.sleep(0.1)
-    assert not any(table[24] for table in line.tables.values())
+    assert not line.powered
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def test_goals_of_a_program_that_was_stopped_before_they_went_out_are_dropped(li
             controller.send_signal(signal.SIGCONT)
             assert controller.stdout.readline() == "on\n"
             assert goals() == before
-            assert not any(table[24] for table in line.tables.values())
+            assert not line.powered
         finally:
             controller.kill()
 

@@ -175,6 +175,11 @@ class PtyLine:
         return {servo.id: Registers(servo, self._bank.state) for servo in self._line.servos}
 
     @property
+    def powered(self):
+        """Ids of the AX-12s with torque."""
+        return [id_ for id_, table in self.tables.items() if table[24]]
+
+    @property
     def echo(self):
         return self._script.echo
 
