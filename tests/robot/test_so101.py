@@ -58,15 +58,6 @@ def test_a_limp_arm_comes_to_rest_on_the_table(engine):
         assert -0.004 < tip(robot)[2] < 0.05
 
 
-def test_the_leaders_small_gears_turn_easily():
-    leader = Rig.load("so101_leader")
-    models = {servo.name: leader.model_of(servo) for servo in leader.servos}
-    ratios = {name: model.motor.gear_ratio for name, model in models.items()}
-    assert list(ratios.values()) == [191, 345, 191, 147, 147, 147]
-    assert models["gripper"].friction.coulomb < 0.5 * models["shoulder_lift"].friction.coulomb
-    assert leader.tree().names == RIG.tree().names
-
-
 @pytest.mark.slow
 def test_it_follows_a_real_arms_steps_nearly_as_a_second_run_of_that_arm_does():
     names = [servo.name for servo in RIG.servos]

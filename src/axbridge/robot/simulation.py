@@ -19,11 +19,11 @@ class Simulation:
     Positions of the base are those of its link's centre of mass.
 
     Attributes:
-        world: Lines, virtual servos, motors and joints; closed by the backend.
+        world: Lines, virtual servos, motors and joints.
         sample: What a servo reports at a moment of the robot's clock, s, at most 50 ms ago, and the power it draws
             then, W; no packet is sent. Of an ideal joint: now. A twin has `shadow` instead.
-        shadow: The simulated servos of a twin as of now, on the robot's clock, by name; else empty. `AxBridgeError`
-            where the simulation of the twin has failed.
+        shadow: The simulated servos of a twin as of now, by name; else empty. `AxBridgeError` where its simulation has
+            failed.
         base_start: Where the rig put the base; None where it is bolted down.
     """
 

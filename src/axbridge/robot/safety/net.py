@@ -174,9 +174,7 @@ class Safety:
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def arm(self) -> None:
-        """Take over signals and the interpreter's exit, start watchdog and guard; may be called twice."""
-        if self._armed:
-            return
+        """Take over signals and the interpreter's exit, start watchdog and guard."""
         self._armed = True
         self._leaving = False
         self._fed_at = time.monotonic()
