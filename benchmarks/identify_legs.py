@@ -14,7 +14,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from axbridge.comparison.joint_load import joints_of_robot
+from axbridge.comparison.recorded_dynamics import joints_of_robot
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError

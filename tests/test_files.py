@@ -36,7 +36,7 @@ from axbridge.fit.lima2009 import ks_line
 from axbridge.learn.randomise import Parameters
 from axbridge.motion.files import load_move
 from axbridge.motion.moves import Move
-from axbridge.recording.import_lerobot import import_dataset
+from axbridge.recording.import_arms import import_dataset
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.step_format import EVENTS, packed_event

@@ -23,10 +23,9 @@ from hypothesis import strategies as st
 
 from axbridge.cli.info import info
 from axbridge.comparison.comparison import compare, following
-from axbridge.comparison.findings import headline
 from axbridge.comparison.page import table_text
 from axbridge.comparison.recorded_runs import written_in
-from axbridge.comparison.tables import deviation_table, provenance_table, response_tables
+from axbridge.comparison.tables import deviation_table, headline, provenance_table, response_tables
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Parameter, Rig, filled
@@ -41,8 +40,7 @@ from axbridge.motion.files import load_move, motion_text
 from axbridge.motion.mtn import joints_of, mtn_of
 from axbridge.recording import step_format, stored
 from axbridge.recording.csv_parquet import write_csv
-from axbridge.recording.import_arm_folder import import_arm_folder
-from axbridge.recording.import_lerobot import import_dataset
+from axbridge.recording.import_arms import import_arm_folder, import_dataset
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import GivenGoal
 from axbridge.recording.provenance import describe, rig_of

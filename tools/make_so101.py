@@ -27,7 +27,7 @@ from axbridge.comparison.simulate import simulate
 from axbridge.comparison.tables import errors_beside
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes
-from axbridge.recording.import_arm_folder import import_arm_folder
+from axbridge.recording.import_arms import import_arm_folder
 from axbridge.recording.recording import Recording
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,4 +1,4 @@
-"""One servo of a robot, with what it carries while all the joints move: the truth predicts it, and a fit finds it."""
+"""One servo of a robot, with what it carries while all the joints move: the truth predicts it."""
 
 import math
 from dataclasses import replace
@@ -7,20 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from axbridge.comparison.footing import footing, standing_robot
-from axbridge.comparison.joint_load import joints_of_robot
-from axbridge.comparison.recorded_runs import packed, runs_of
+from axbridge.comparison.recorded_dynamics import footing, joints_of_robot, standing_robot
+from axbridge.comparison.recorded_runs import runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, RigError, UsageError
-from axbridge.fit.least_squares import polish
-from axbridge.fit.unknowns import space_of
 from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Track
 from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
-from axbridge.servo.columns import Param, pack
+from axbridge.servo.columns import pack
 from axbridge.sim.rollout import rollouts
 from tests.support.made_once import made_once
 
@@ -64,11 +61,15 @@ def mean_error(runs, row):
     return float(np.degrees(np.abs(runs.errors(rollouts(row[None], runs)[0]))).mean())
 
 
+def truth(alone):
+    return pack(alone.model_of(alone.servos[0]), alone.profile_of(alone.servos[0]).units.position)
+
+
 @pytest.mark.parametrize("name", ["knee", "hip_swing"])
 def test_what_a_servo_carries_explains_how_it_moves(recording, rig, name):
     (one,), alone = joints_of_robot([recording], rig, [name])
     runs = runs_of([one], alone)
-    row = pack(alone.model_of(alone.servos[0]), alone.profile_of(alone.servos[0]).units.position)
+    row = truth(alone)
     constant = runs._replace(load=np.zeros((0, 4)), inertia=np.array([runs.load[:, 0].mean()]))
     assert mean_error(runs, row) < 0.4
     assert mean_error(runs, row) < 0.5 * mean_error(constant, row)
@@ -86,19 +87,6 @@ def test_several_servos_are_several_recordings_each_with_its_own_load_and_sense(
         np.testing.assert_array_equal(runs.only([index]).load, runs_of([one], alone).load)
     side = turned.servos[[servo.name for servo in turned.servos].index("knee")].direction
     np.testing.assert_array_equal(runs.only([0]).position, side * recording["knee"].position)
-
-
-def test_the_parameters_of_one_servo_of_a_robot_are_found(recording, rig):
-    (one,), alone = joints_of_robot([recording], rig, ["hip_swing"])
-    runs = runs_of([one], alone)
-    row = packed(alone.model_of(alone.servos[0]), alone)
-    start = row.copy()
-    start[[Param.COULOMB, Param.ARMATURE, Param.EFFICIENCY]] = [0.02, 0.009, 0.7]
-    space = space_of("ax12", None, start)
-    found = space.sets(polish(space, runs, space.point(start), rounds=12)[None])[0]
-    assert mean_error(runs, found) < 0.6 * mean_error(runs, start)
-    assert found[Param.ARMATURE] == pytest.approx(row[Param.ARMATURE], rel=0.25)
-    assert found[Param.EFFICIENCY] == pytest.approx(row[Param.EFFICIENCY], rel=0.15)
 
 
 def test_a_robot_that_says_too_little_is_refused_with_the_reason(recording, rig):
@@ -151,7 +139,7 @@ def walker(walked):
 def test_what_a_leg_carries_on_one_foot_explains_how_it_moves(walked, walker, name, without):
     (one,), alone = joints_of_robot([walked], walker, [name])
     runs = runs_of([one], alone)
-    row = pack(alone.model_of(alone.servos[0]), alone.profile_of(alone.servos[0]).units.position)
+    row = truth(alone)
     unloaded = runs._replace(load=runs.load * (1.0, 0.0, 0.0, 0.0))
     share = len(runs.time) / runs.judged.sum()
     assert mean_error(runs, row) * share < 0.2

@@ -1,6 +1,7 @@
-"""Walks compared: knees, power, zero-moment point; in the page, in the terminal and as JSON."""
+"""Walks: compared, told by their joints' angles, simulated again, and what they drew."""
 
 import json
+import math
 import re
 import sys
 from dataclasses import replace
@@ -8,26 +9,35 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import axbridge
 from axbridge.cli import app
 from axbridge.cli import compare as verb  # noqa: F401 - registers it
 from axbridge.comparison.comparison import compare, following
+from axbridge.comparison.current_draw import drawn
 from axbridge.comparison.html import write_html
 from axbridge.comparison.page import table_text
+from axbridge.comparison.recorded_dynamics import footing, measured_zmp, standing_robot
 from axbridge.comparison.simulate import simulate
 from axbridge.comparison.walks import document, knees, sides_of, walk_headline, walk_table, zmp_apart
 from axbridge.config.rig import Rig
-from axbridge.recording.provenance import describe
+from axbridge.recording.provenance import describe, rig_of
+from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Event, Recording, Track
-from axbridge.recording.stored import write_recording
+from axbridge.recording.robot_recorder import RobotRecorder
+from axbridge.recording.stored import open_recording, write_recording
 from tests.support.made_once import made_once
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def repeated(walked, tmp_path_factory):
+def rig():
+    return Rig.load("bioloid").with_engine("mujoco")
+
+
+@pytest.fixture(scope="module")
+def repeated(walked, rig, tmp_path_factory):
     """The same goals with the same servos, and with those of the paper."""
-    rig = Rig.load("bioloid").with_engine("mujoco")
 
     def repeat(_folder):
         return [simulate(walked, rig, model) for model in ("ax12", "lima2009")]
@@ -165,3 +175,150 @@ def test_a_walk_that_a_busy_bus_made_longer_is_compared_beat_by_beat(walked):
     assert all(knee.share < 0.01 for knee in knees(*sides))
     assert sides[1].shared(sides[1].steps) == pytest.approx(sides[0].steps, abs=0.03)
     assert max(pair.plain.rmse for pair in compare(slower, walked).pairs) < 1.0
+
+
+@pytest.fixture(scope="module")
+def robot(walked):
+    return standing_robot(walked)
+
+
+@pytest.fixture(scope="module")
+def stood(walked, robot):
+    return footing(walked, robot, measured_zmp(walked, robot)[0])
+
+
+def walking(recording):
+    part = next(part for part in recording.segments if part.name == "walk")
+    time = recording.cycles["time"]
+    return (time > part.start) & (time < part.end)
+
+
+def test_the_zero_moment_point_by_the_joints_is_within_a_centimetre_of_what_the_floor_pushed(walked, robot, stood):
+    _, measured, planned = measured_zmp(walked, robot)
+    during = walking(walked)
+    error = np.sqrt(np.nanmean((stood.zmp - measured)[during] ** 2, axis=0))
+    assert (error < 0.012).all()
+    assert np.nanmax(np.abs(planned[during][:, 1])) < 0.05  # over the feet, which are 3.9 cm from the middle
+
+
+def test_the_weight_goes_from_foot_to_foot_below_the_body_that_the_simulation_has(walked, robot, stood):
+    during = walking(walked)
+    assert stood.lifted[during].max() > 0.012
+    assert stood.lifted[during].min() < -0.012
+    high = stood.lifted > 0.01  # the left foot is up: the right one, at y < 0, carries
+    assert (stood.zmp[high & during][:, 1] < 0).mean() > 0.95
+    centre = stood.place[:, 2] + (stood.turn @ robot.tree.centre[0])[:, 2]
+    assert np.abs(centre - walked.cycles["base_z"])[during].max() < 0.008  # m
+
+
+def test_a_gap_in_the_samples_leaves_a_gap_and_no_leap(walked, robot):
+    def holed(track):
+        kept = ~((track.time > 3.0) & (track.time < 3.2))
+        columns = {key: value[kept] for key, value in vars(track).items() if isinstance(value, np.ndarray)}
+        return Track(name=track.name, **columns)
+
+    torn = replace(walked, tracks={name: holed(track) for name, track in walked.items()})
+    found = footing(torn, robot, np.arange(2.5, 3.7, 0.02))
+    assert np.nanmax(np.abs(found.zmp)) < 0.2
+
+
+def test_a_recording_of_no_robot_that_stands_has_none(tmp_path):
+    track = Track.of("a", np.arange(3.0), position=np.zeros(3))
+    assert standing_robot(Recording(tmp_path / "x.mcap", {"a": track})) is None
+
+
+def test_it_gets_up_in_a_hand_and_walks_as_far(walked, repeated):
+    again = repeated[0]
+    assert again.cycles["base_z"][-5] > 0.25  # without the hand it lies on the floor by then
+    way = [side.cycles["base_x"][-5] for side in (walked, again)]
+    assert way[1] == pytest.approx(way[0], abs=0.03)
+
+
+def test_what_the_servos_report_is_kept_beside_the_goals(walked, repeated):
+    again = repeated[0]
+    knee, real = again["left_knee"], walked["left_knee"]
+    for column in ("command", "commanded", "load", "voltage", "torque", "power"):
+        assert np.isfinite(getattr(knee, column)).mean() > 0.9, column
+    part = next(part for part in walked.segments if part.name == "walk")
+    walking = [track.between(part.start, part.end) for track in (real, knee)]
+    behind = [np.nanmean(np.abs(track.command - track.position)) for track in walking]
+    assert behind[1] == pytest.approx(behind[0], rel=0.15)
+    assert again.metadata["gait"] == walked.metadata["gait"]
+
+
+def test_a_robot_that_hung_limp_at_first_is_still_known_by_its_standing_pose(walked, rig):
+    """Its soles were looked for in the first sample's pose, in which other parts may be the lowest."""
+    limp = {name: replace(track, position=track.position.copy()) for name, track in walked.items()}
+    for side in ("left", "right"):
+        limp[f"{side}_knee"].position[0] = 2.4
+    found = simulate(replace(walked, tracks=limp), rig, "ax12")
+    stands = {servo.name: servo.position for servo in rig_of(found).servos}
+    assert stands["left_knee"] == pytest.approx(1.277, abs=0.2)
+    assert standing_robot(found) is not None
+
+
+def swung(path):
+    """A recording of a light arm that follows a sine with a goal every 20 ms, and what it drew from 0.5 s on, J."""
+    rig = axbridge.Rig.load("bench_arm").with_model("ax12")
+    with (
+        Recorder(path, describe(rig, backend="sim")) as recorder,
+        axbridge.open(rig, "sim") as robot,
+        RobotRecorder(robot, recorder),
+    ):
+        arm, drawn_by = robot["shoulder"], []
+        arm.set_velocity(0.5)  # at first: a limit that is lifted is none, and the recording still has it
+        arm.torque_on()
+        for tick in range(75):
+            if tick == 10:
+                arm.set_velocity(arm.max_velocity)
+            arm.set_position(0.6 * math.sin(2 * math.pi * tick * 0.02))
+            robot.step(20)
+            drawn_by.append(robot.simulation.energy())
+    return open_recording(path), drawn_by[-1] - drawn_by[24]
+
+
+def joules(found, begin, end):
+    within = (found.time >= begin) & (found.time < end)
+    return float(found.watt[within].sum() * 1e-3)
+
+
+def sampled_joules(recording, begin, end):
+    """As if a servo drew all the time what it drew at its samples."""
+    parts = [track.between(begin, end) for track in recording.values()]
+    return sum(float(np.nanmean(part.power)) for part in parts) * (end - begin)
+
+
+def test_what_a_walk_drew_is_found(walked):
+    (part,) = (part for part in walked.segments if part.name == "walk")
+    true = next(event for event in walked.events if event.name == "walked").data["energy"]
+    assert joules(drawn(walked), part.start, part.end) == pytest.approx(true, rel=0.08)
+
+
+def test_what_a_light_arm_draws_between_its_samples_is_mostly_found(tmp_path):
+    """It has come to its goal by the time it is asked: the samples say that it draws next to nothing."""
+    recording, true = swung(tmp_path / "arm.mcap")
+    assert sampled_joules(recording, 0.5, 1.5) < 0.2 * true
+    assert joules(drawn(recording), 0.5, 1.5) == pytest.approx(true, rel=0.3)
+
+
+def test_a_load_that_no_model_explains_is_followed_on_lines(tmp_path):
+    recording, _ = swung(tmp_path / "arm.mcap")
+    track = recording["shoulder"]
+    steady = np.full(len(track), 0.5)  # whatever it is told
+    odd = replace(track, load=steady, position=track.position * 0, velocity=track.velocity * 0, command=-track.command)
+    motor = recording.metadata["models"]["shoulder"]["motor"]
+    share = (0.5 - motor["dead_duty"]) / (1 - motor["dead_duty"])
+    volts = share * float(np.median(track.voltage))
+    watt = volts**2 / (motor["resistance"] + motor["resistance_per_duty"] * share)
+    found = drawn(replace(recording, tracks={"shoulder": odd}))
+    assert np.median(found.watt[500:]) == pytest.approx(watt, rel=0.25)
+
+
+def test_without_a_model_the_recorded_power_counts_and_without_that_nothing(tmp_path):
+    recording, _ = swung(tmp_path / "arm.mcap")
+    bare = replace(recording, metadata={})
+    found, power = drawn(bare), recording["shoulder"].power
+    assert math.isnan(found.age)
+    assert found.watt.max() == pytest.approx(np.nanmax(power), rel=0.1)
+    track = replace(recording["shoulder"], power=power * np.nan)
+    assert drawn(replace(bare, tracks={"shoulder": track})) is None

@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -136,10 +135,3 @@ def test_what_makes_no_bag_is_refused_and_leaves_nothing(desk, capsys, words, wh
     assert run(["convert", "lift.mcap", *words]) in {2, 3}
     assert why in capsys.readouterr().err
     assert [path.name for path in desk.iterdir()] == ["lift.mcap"]
-
-
-def test_without_rosbags_it_says_how_to_get_it(desk, capsys, monkeypatch):
-    assert run(LIFT) == 0
-    monkeypatch.setitem(sys.modules, "rosbags.rosbag2", None)
-    assert run(["convert", "lift.mcap", "bag", "--ros2"]) == 2
-    assert "pip install rosbags" in capsys.readouterr().err

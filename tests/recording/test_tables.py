@@ -15,8 +15,9 @@ from axbridge.cli.app import run
 from axbridge.comparison.comparison import compare
 from axbridge.errors import UnsupportedOperation, UsageError
 from axbridge.recording import csv_parquet
-from axbridge.recording.csv_parquet import write_csv
+from axbridge.recording.csv_parquet import write_csv, write_parquet
 from axbridge.recording.recording import Recording, Track
+from axbridge.recording.ros2 import write_ros2
 from axbridge.recording.stored import write_recording
 from axbridge.recording.tables import rounded, wide_table
 
@@ -56,7 +57,11 @@ def test_without_a_rate_every_sample_has_its_row_and_nothing_is_made_up():
     np.testing.assert_array_equal(table["b", "position"], [math.nan, 3, 4])
 
 
-def test_a_rate_that_makes_no_table_is_refused_and_no_samples_make_an_empty_one():
+def test_a_rate_that_makes_no_table_is_refused_and_no_samples_make_an_empty_one(tmp_path):
+    long = Recording(tmp_path / "x.mcap", {"a": Track.of("a", np.array([0.0, 1e9]))})
+    with pytest.raises(UsageError, match=r"50 rows a second make 5e\+10 rows in 1e\+09 s\ngive a lower rate"):
+        write_csv(long, tmp_path / "x.csv", wide=True, rate=50.0)
+    assert not list(tmp_path.iterdir())
     for rate in (0, -1, math.nan, math.inf):
         with pytest.raises(UsageError, match="rate"):
             wide_table({"a": columns([0, 1], position=[0, 1])}, rate)
@@ -126,11 +131,19 @@ def test_a_recording_and_a_comparison_are_data_frames(two):
     np.testing.assert_allclose(both["pan.reference_rad"].dropna(), both["pan.other_rad"].dropna(), atol=1e-9)
 
 
-def test_without_pandas_it_says_how_to_get_it(two, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    for one in (two, compare(two, two)):
-        with pytest.raises(UnsupportedOperation, match="pip install pandas"):
-            one.to_pandas()
+@pytest.mark.parametrize(
+    ("package", "use"),
+    [
+        ("pandas", lambda two: two.to_pandas()),
+        ("pandas", lambda two: compare(two, two).to_pandas()),
+        ("pyarrow", lambda two: write_parquet(two, "two.parquet")),
+        ("rosbags", lambda two: write_ros2(two, "bag")),
+    ],
+)
+def test_a_package_that_is_not_installed_is_named_with_how_to_get_it(two, monkeypatch, package, use):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UnsupportedOperation, match=f"needs {package}, which is .*\npython -m pip install {package}"):
+        use(two)
 
 
 @pytest.mark.parametrize("rate", [None, 37.0])
@@ -147,10 +160,3 @@ def test_a_wide_table_is_written_in_pieces_as_it_would_be_at_once(tmp_path, monk
     monkeypatch.setattr(csv_parquet, "_CELLS", 70)
     write_csv(recording, tmp_path / "pieces.csv", wide=True, rate=rate)
     assert (tmp_path / "pieces.csv").read_text() == (tmp_path / "once.csv").read_text()
-
-
-def test_more_rows_than_anybody_reads_are_refused(tmp_path):
-    long = Recording(tmp_path / "x.mcap", {"a": Track.of("a", np.array([0.0, 1e9]))})
-    with pytest.raises(UsageError, match=r"50 rows a second make 5e\+10 rows in 1e\+09 s\ngive a lower rate"):
-        write_csv(long, tmp_path / "x.csv", wide=True, rate=50.0)
-    assert not list(tmp_path.iterdir())

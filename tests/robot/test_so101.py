@@ -10,7 +10,7 @@ import axbridge
 from axbridge.comparison.lag import apart
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
-from axbridge.recording.import_arm_folder import import_arm_folder
+from axbridge.recording.import_arms import import_arm_folder
 from axbridge.recording.imported import trimmed
 from axbridge.rotations import matrix
 from tests.support.waiting import run

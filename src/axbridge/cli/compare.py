@@ -14,7 +14,6 @@ from axbridge.cli.progress import Show, progress
 from axbridge.comparison import tables
 from axbridge.comparison.comparison import Comparison, check, following, lacks, summary
 from axbridge.comparison.comparison import compare as beside_each_other
-from axbridge.comparison.findings import headline
 from axbridge.comparison.html import write_html
 from axbridge.comparison.lag import check_repeat
 from axbridge.comparison.page import table_text
@@ -151,7 +150,7 @@ def _in_words(found: Comparison, floor: Comparison | None, walks: list[WalkSide]
     errors = tables.errors_beside(*sides)
     simpler = {name: tables.errors_document(one) for name, one in errors.items()}
     figures = summary(found) | ({"walks": document(walks)} if walks else {}) | {"while_driven": simpler}
-    lines = [printable(walk_headline(walks) or headline(found), lines=True), ""]
+    lines = [printable(walk_headline(walks) or tables.headline(found), lines=True), ""]
     lines += [table_text(walk_table(walks)), ""] if walks else []
     lines.append(table_text(tables.deviation_table(found)))
     beside = tables.beside_table(errors, *sides)

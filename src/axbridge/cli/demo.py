@@ -19,12 +19,11 @@ from axbridge.cli.options import EngineOption, ForceOption, JsonOption, PortOpti
 from axbridge.cli.progress import Show, progress
 from axbridge.cli.serve import MEASURED, served
 from axbridge.comparison.comparison import compare, lacks, summary
-from axbridge.comparison.findings import headline
 from axbridge.comparison.html import write_html
 from axbridge.comparison.page import command_html, table_text
 from axbridge.comparison.png import write_png
 from axbridge.comparison.simulate import simulate
-from axbridge.comparison.tables import acts_table
+from axbridge.comparison.tables import acts_table, headline
 from axbridge.comparison.walks import sides_of
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig

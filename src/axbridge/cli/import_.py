@@ -17,8 +17,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.export.bam import from_bam
 from axbridge.files import check_new, write_whole
-from axbridge.recording.import_arm_folder import import_arm_folder, is_arm_folder
-from axbridge.recording.import_lerobot import import_dataset, is_dataset
+from axbridge.recording.import_arms import import_arm_folder, import_dataset, is_arm_folder, is_dataset
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import parse_goal
 from axbridge.recording.imported import marked, parse_mark, trimmed

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.comparison.comparison import Comparison, lacks, shift_text
-from axbridge.comparison.findings import headline
 from axbridge.comparison.page import POINTS, fewer, figure_html, numbers, table_html, write_page
 from axbridge.comparison.tables import (
     acts_table,
     beside_table,
     deviation_table,
     errors_beside,
+    headline,
     panels_of,
     parameter_table,
     provenance_table,

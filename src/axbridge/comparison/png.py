@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from axbridge.comparison.comparison import Comparison
-from axbridge.comparison.findings import headline
 from axbridge.comparison.page import COLOURS, Panel, Table, fewer
-from axbridge.comparison.tables import acts_table, deviation_table, panels_of, title_of
+from axbridge.comparison.tables import acts_table, deviation_table, headline, panels_of, title_of
 from axbridge.files import replacing, writing
 
 SMALL = 12  # at most so many servos in one picture

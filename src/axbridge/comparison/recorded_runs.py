@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
-from axbridge.comparison.joint_load import CarriedRecording
 from axbridge.comparison.metrics import between
+from axbridge.comparison.recorded_dynamics import CarriedRecording
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig

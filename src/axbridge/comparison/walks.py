@@ -17,9 +17,9 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.current_draw import drawn
-from axbridge.comparison.footing import Footing, Standing, footing, measured_zmp, standing_robot
 from axbridge.comparison.metrics import deviation, resample
 from axbridge.comparison.page import Curve, Panel, Table, fewer, figure_html, table_html
+from axbridge.comparison.recorded_dynamics import Footing, Standing, footing, measured_zmp, standing_robot
 from axbridge.comparison.side_by_side import shared_periods, walk_span
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.recording.recording import Recording

@@ -1,15 +1,22 @@
-"""An episode of a LeRobot dataset as a recording: layouts v2.0 to v3.0, states and actions of joints.
+"""Motions of arms into recordings: an episode of a LeRobot dataset (v2.0 to v3.0), or a folder as SAGE writes it.
 
 A dataset does not say in which unit its joints are. LeRobot normalises angles by the arm's calibration file
 (`lerobot/motors/motors_bus.py`): degrees from the middle of the calibrated range (360 / 4095 a count), or -100 to 100
 from end to end; a gripper's from 0 to 100.
+
+SAGE's folder has goals in ``control.csv`` and positions in ``state_motor.csv``: a list in each cell, rad, and for a
+gripper 0 to 1 of its range. The program stamps a row, µs, writes one goal after the other, each acknowledged, and then
+reads one servo after the other (``so101_lerobot_collector.py``). Speeds and currents have no unit, and are left out.
 """
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +25,7 @@ import numpy as np
 from pydantic import BaseModel, Field, RootModel
 
 from axbridge.arrays import FloatArray
+from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError, needing
 from axbridge.file_reading import printable, reading, regular
 from axbridge.recording.imported import Columns, Warned, recording_of
@@ -220,3 +228,75 @@ def _numbers(path: Path, key: str, values: Sequence[Any], shape: tuple[int, ...]
     if not np.isfinite(column).all():
         raise RecordingError(path, f"{key} has a value that is no finite number", "correct or remove that episode")
     return column
+
+
+_GOALS, _STATES = "control.csv", "state_motor.csv"
+_TRANSACTION = 0.4e-3  # s: a packet and its answer through a USB adapter, at 1 Mbps
+_READS = 3  # transactions a servo: position, velocity, current
+_LARGEST_LIST = 1 << 27  # bytes of a file, unpacked: eight hours of six joints
+
+
+def is_arm_folder(path: Path) -> bool:
+    """Whether a folder holds goals and states of an arm."""
+    return _found(path, _GOALS) is not None and _found(path, _STATES) is not None
+
+
+def import_arm_folder(folder: Path | str, rig: Rig, *, warned: Warned = lambda _finding: None) -> Recording:
+    """Read ``control.csv`` and ``state_motor.csv``, packed by gzip or not; their lists are in the order of the rig."""
+    folder, count = Path(folder), len(rig.servos)
+    (given, goals, _), (taken, states, places) = (_lists(folder, name, count) for name in (_GOALS, _STATES))
+    obeyed = np.searchsorted(given, taken, side="right") - 1  # the goals that a state was read after
+    if obeyed[0] < 0:
+        raise RecordingError(folder, "has a state before the first goal", "copy both files of one motion")
+    servos: dict[str, Columns] = {}
+    for place, servo in enumerate(rig.servos):
+        low, high = rig.stops_of(servo) if servo.name == _GRIPPER else (0.0, 1.0)
+        values = {
+            "time": taken + (count + _READS * place + 0.5) * _TRANSACTION,
+            "command": low + (high - low) * goals[obeyed, place],
+            "commanded": given[obeyed] + (place + 0.5) * _TRANSACTION,
+            "position": low + (high - low) * states[:, place],
+        }
+        servos[servo.name] = Columns(values, places)
+    motion = folder.resolve().name
+    start = Event(float(taken[0]), "segment", {"name": motion})
+    return recording_of(_found(folder, _STATES) or folder, servos, motion, warned, (start,))
+
+
+def _found(folder: Path, name: str) -> Path | None:
+    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
+
+
+def _lists(folder: Path, name: str, joints: int) -> tuple[FloatArray, FloatArray, Sequence[str]]:
+    """Times (n,), s, values (n, joints), and what to call each row."""
+    path = _found(folder, name)
+    if path is None:
+        raise RecordingError(folder, f"has no {name}", "copy the whole folder")
+    with reading(partial(RecordingError, path), "copy the file again"):
+        with regular(path).open("rb") as stream, gzip.open(stream) if path.suffix == ".gz" else stream as unpacked:
+            content = unpacked.read(_LARGEST_LIST + 1)
+        if len(content) > _LARGEST_LIST:
+            raise RecordingError(path, "is too large", "cut it into motions")
+        rows = list(_read(path, content.decode("utf-8-sig"), joints))
+        if not rows:
+            raise RecordingError(path, "holds no samples", "record the motion again")
+        stamps, cells, places = zip(*rows, strict=True)
+        time, values = 1e-6 * np.array(stamps), np.array(cells)
+        if not (np.isfinite(time).all() and np.isfinite(values).all()):
+            raise RecordingError(path, "has a number that is not finite", "correct or remove that line")
+        if not (np.diff(time) > 0).all():
+            raise RecordingError(path, "has time stamps that do not rise", "put its lines in order of time")
+    return time, values, places
+
+
+def _read(path: Path, text: str, joints: int) -> Iterator[tuple[float, list[float], str]]:
+    reader = csv.DictReader(io.StringIO(text))
+    for row in reader:
+        place = f"line {reader.line_num}"
+        try:
+            time, values = float(row["timestamp"]), [float(value) for value in json.loads(row["positions"])]
+        except (TypeError, ValueError) as failure:
+            raise RecordingError(path, f"{place} has no time and numbers", "correct or remove that line") from failure
+        if len(values) != joints:
+            raise RecordingError(path, f"{place} has {len(values)} joints, the rig {joints}", "name that arm's rig")
+        yield time, values, place
