@@ -397,15 +397,7 @@ PAGE = {"keys": KEYS, "name": "wave", "rate": 1.5, "repeat": 2, "next": "2", "sp
 PAGES = {"1": PAGE, "2": {"keys": KEYS[:1], "interpolation": "linear"}}
 MOVE = {"format": "axbridge-move-1", "start": "1", "pages": PAGES}
 MOTION = b"#WEBOTS_MOTION,V1.0,a,b\n00:00:000,Pose1,0.1,0.2\n00:01:500,Pose2,*,-0.2\n01:02:000,Pose3,1,1e-3\n"
-BAM = json.dumps(
-    {
-        "model": "m6", "actuator": "xl330", "kt": 0.36, "R": 3.0, "armature": 0.003, "friction_base": 0.02,
-        "friction_viscous": 0.01, "friction_stribeck": 0.01, "dtheta_stribeck": 0.2, "alpha": 1.3,
-        "load_friction_motor": 0.1, "load_friction_external": 0.1, "load_friction_motor_stribeck": 0.1,
-        "load_friction_external_stribeck": 0.1, "load_friction_motor_quad": 0.0, "q_offset": 0.01, "command_delay": 0.01,
-    },
-    indent=1,
-).encode()  # fmt: skip
+BAM = json.loads((Path(__file__).parent / "support" / "bam_xl330.json").read_text())["files"]["m6"]
 FIT = {
     "parameters": {f"motor.{name}": {"value": 1.0, "low": 0.5, "high": 1.5} for name in "ab"},
     "correlations": {f"motor.{name}": {"motor.a": 0.1, "motor.b": 1.0} for name in "ab"},
@@ -422,7 +414,7 @@ FIT = {
         ("wave.json", json.dumps(MOVE, indent=1).encode(), use_move),
         ("wave.motion", MOTION, use_move),
         ("wave.mtn", page_set(*EVERYTHING[:2], fill=False), use_move),
-        ("m6.json", BAM, from_bam),
+        ("m6.json", json.dumps(BAM, indent=1).encode(), from_bam),
         ("fit.json", json.dumps(FIT, indent=1).encode(), lambda p: Parameters.load(p).drawn(np.random.default_rng(0))),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -162,7 +162,7 @@ def at_rest(angles, feet, aside=0.0):
     legs = tuple(Carrier(COLUMNS[side], np.array([[0.0, y]])) for side, y in feet.items())
     zero = np.zeros_like(pose)
     taken = wrenches(TREE, pose, zero, zero, GRAVITY, base)
-    return dict(zip(NAMES, carried(TREE, taken, place, legs).torque[0].tolist(), strict=True))
+    return dict(zip(NAMES, carried(TREE, taken, place, legs)[0][0].tolist(), strict=True))
 
 
 def test_on_one_foot_its_hip_carries_the_body_and_the_other_one_its_leg_alone():

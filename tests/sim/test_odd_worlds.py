@@ -96,10 +96,6 @@ def test_inertia_that_was_rounded_is_taken_as_it_stands(tmp_path, rig, engine):
     [
         ({"extra": '<mimic joint="thumb"/>'}, "joint 'j' mimics 'thumb', which is not simulated: it moves on its own"),
         ({"servo": "static_friction = 9.0"}, "'a': dry friction of 9 N·m is above its stall torque of 2.4 N·m"),
-        (
-            {"moments": (1, 1, 1), "centre": -6, "servo": "position = 1.5"},
-            r"'a' carries 2\.\d+ N·m at the start, and holds 2\.4 N·m",
-        ),
     ],
 )
 def test_what_looks_odd_is_told(rig, changes, words):

@@ -217,20 +217,6 @@ def test_all_off_works_while_the_page_is_too_busy_to_draw_and_what_it_shows_is_o
     page.release()
 
 
-def test_a_slider_moves_its_servo_within_150_ms(comb, tab):
-    line, _, page = comb
-
-    def seconds(share):
-        before = bytes(line.tables[1][30:32])
-        begun = time.monotonic()
-        slide(tab, "s1", share)
-        wait_until(lambda: bytes(line.tables[1][30:32]) != before)
-        return time.monotonic() - begun
-
-    switch_on(line, page)
-    assert any(seconds(0.3 + 0.04 * turn) < 0.15 for turn in range(8))  # the others: this computer was busy
-
-
 # What has the focus when somebody presses the key, in JavaScript, and the drawer that it is in.
 ELEMENTS = {
     "check box": ("", "document.querySelector('.on input')"),

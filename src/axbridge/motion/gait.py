@@ -472,7 +472,7 @@ def _leads(
         for side in SIDES
     )
     taken = wrenches(body.tree, *joints, np.array((0.0, 0.0, -GRAVITY)), base)
-    torque = carried(body.tree, taken, base.place, (left, right)).torque
+    torque, _ = carried(body.tree, taken, base.place, (left, right))
     found = np.zeros_like(way.positions)
     for column in (*left.joints, *right.joints):
         servo = body.servos.get(body.tree.joints[column].name)

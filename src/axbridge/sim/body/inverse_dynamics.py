@@ -110,17 +110,10 @@ class Carrier(NamedTuple):
     held: FloatArray  # where the zero-moment point is while it stands alone, m, (n, 2) or (1, 2), on the floor
 
 
-class Carried(NamedTuple):
-    """What a robot on the floor has to give."""
-
-    torque: FloatArray  # N·m, (n, joints)
-    zmp: FloatArray  # the zero-moment point, m, (n, 2)
-
-
 def carried(
     tree: Tree, taken: Wrenches, place: FloatArray, legs: tuple[Carrier, Carrier], floor: float = 0.0
-) -> Carried:
-    """Let a robot stand: its legs share the floor's push by where the zero-moment point is between them."""
+) -> tuple[FloatArray, FloatArray]:
+    """Torques (n, joints), N·m, of a robot that stands, and its zero-moment point (n, 2), m; that shares the push."""
     force, moment = taken.force, taken.moment + cross(place, taken.force)  # of the floor, about the world's origin
     zmp = np.column_stack((floor * force[:, 0] - moment[:, 1], floor * force[:, 1] + moment[:, 0]))
     zmp /= np.maximum(force[:, 2:], 1e-3)
@@ -139,7 +132,7 @@ def carried(
             link = links.index(column)
             pushed = cross(under - taken.where.place[link], part * force) + part * twist
             torque[:, column] -= np.sum(taken.where.axis[link] * pushed, axis=1)
-    return Carried(torque, zmp)
+    return torque, zmp
 
 
 class Effort(NamedTuple):
@@ -200,11 +193,11 @@ class Body:
         first, second = self._centres()
         leg = [int(dof) for dof in self.tree.dof[way_to_base(self.tree, self.soles[1].link)] if dof >= 0]
         legs = Carrier(leg, second[None]), Carrier([], first[None])
-        found = carried(self.tree, held, held.where.place[0], legs, float(self.soles[0].low[2]))
+        torque, zmp = carried(self.tree, held, held.where.place[0], legs, float(self.soles[0].low[2]))
         place, turn = held.where.place[self.soles[1].link], held.where.turn[self.soles[1].link]
         turned = np.swapaxes(turn, -1, -2) @ self.home[1]
         slip = np.column_stack((place - self.home[0], turned[:, 0, 2], turned[:, 1, 2]))
-        return Effort(found.torque, found.zmp - (first + second) / 2, slip)
+        return Effort(torque, zmp - (first + second) / 2, slip)
 
     def _centres(self) -> FloatArray:
         """Of both soles, in the frame of the first foot, m, (2, 2)."""
