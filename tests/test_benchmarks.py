@@ -18,6 +18,7 @@ ONE_EACH = ("--seeds", "1", "--generations", "1", "--episodes", "1", "--robots",
 QUICK = ("--starts", "1", "--generations", "2")
 SMALLEST = {
     "bus_cycle.py": ("20",),
+    "bus_doubled.py": ("200",),
     "bus_peers.py": ("5",),
     "bus_read.py": ("1",),
     "bus_soak.py": ("500",),
