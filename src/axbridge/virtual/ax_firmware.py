@@ -84,7 +84,7 @@ class AxFirmware(Firmware):
 
     def _new_goal(self, _: str, written: Written) -> None:
         if self.mode is Mode.JOINT and self.profile.behaviour.auto_torque_on_goal and self.alarms.may_start:
-            self.table["torque_enable"] = 1
+            self.table.data[_TORQUE] = 1
         self._busy_until = written.time + _BUSY
 
     def _new_speed(self, _: str, written: Written) -> None:

@@ -114,6 +114,7 @@ class Firmware(ABC):
         rest = [registers[name] for name in self.REST if name in registers]
         whole = min(start, *(one.address for one in rest)), max(end, *(one.end for one in rest))
         self.refreshed = whole[0], start, end, whole[1]  # addresses of all that follow the motor; the block's inside
+        self._effects = [(name, getattr(self, effect)) for name, effect in self.EFFECTS.items()]
         self._copies = [(int(to), name, convert) for name, (to, convert) in _COPIES.items() if name in registers]
         self.configure()
 
@@ -152,9 +153,9 @@ class Firmware(ABC):
 
     def take(self, written: Written) -> None:
         """Let a write take effect, register by register."""
-        for name, effect in self.EFFECTS.items():
+        for name, effect in self._effects:
             if name in written.values:
-                getattr(self, effect)(name, written)
+                effect(name, written)
 
     def aim(self, written: Written) -> tuple[float, float] | None:  # noqa: ARG002 - for those whose cycle is short
         """Goal, rad, and speed limit, rad/s, of a write after which the motor is to do nothing else but that.

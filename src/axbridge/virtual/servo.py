@@ -420,7 +420,7 @@ class VirtualServo:
         table, eeprom = self.table, self._eeprom
         old = table.data[address:eeprom]
         before = {name: table[name] for name in values}
-        for name, value in values.items():
+        for name, value in values.items() if values != before else ():
             table[name] = value
         if old:
             self.configure()
