@@ -2,8 +2,7 @@
 
 import pytest
 
-from axbridge.bus.diagnose import grouped, look_at_loss, ranges
-from axbridge.bus.handshake import Finding
+from axbridge.bus.diagnose import look_at_loss
 from axbridge.bus.serial import SerialBus
 from axbridge.config.instructions import Instruction
 from tests.support.pty_line import PtyLine
@@ -54,14 +53,3 @@ def test_an_intact_answer_that_says_something_else_than_before_is_fatal():
         line.mishap = change
         (found,) = look_at_loss(bus, SERVOS, 40, {})
     assert (found.kind, found.fatal) == ("wrong", True)
-
-
-def test_what_servos_have_in_common_is_told_once():
-    def slow(id_):
-        return Finding(f"servo {id_}", "waits", f"axbridge servo write {id_} return_delay_time 0", False, "slow", id_)
-
-    assert grouped([slow(1)]) == [("servo 1", "waits", "axbridge servo write 1 return_delay_time 0")]
-    assert grouped([slow(id_) for id_ in (1, 2, 3, 4, 6)]) == [
-        ("servos 1-4, 6", "waits", "for id in 1 2 3 4 6; do axbridge servo write $id return_delay_time 0; done")
-    ]
-    assert ranges([]) == ""

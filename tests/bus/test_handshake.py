@@ -60,14 +60,6 @@ def test_two_servos_with_one_id_are_told_from_noise_and_from_one_lost_packet(lin
     assert (finding.kind, finding.subject) == ("collision", "s2 (id 2)")
 
 
-def test_status_level_zero_is_found_out(line, bus):
-    line.tables[1][16] = 0
-    (finding,) = handshake(bus, expected(1))
-    assert (finding.kind, finding.fatal) == ("status_level", True)
-    assert "answers PING, but no read" in finding.problem
-    assert finding.fix == "axbridge servo write 1 status_return_level 2"
-
-
 def test_writes_to_a_servo_that_acknowledges_none_are_verified_by_reading(line, bus):
     line.tables[1][16] = 1
     handshake(bus, expected(1))

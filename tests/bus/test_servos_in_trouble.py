@@ -7,7 +7,6 @@ import pytest
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.protocol import FIRST
-from axbridge.servo.columns import State
 from axbridge.virtual.bus import VirtualBus
 from tests.support.virtual_rig import make_world
 
@@ -24,7 +23,7 @@ class Loop:
         self.goals = {"hip": 2136, "knee": 1936} if self.x else {"hip": 600, "knee": 400}
         self.full = self.limit = 885 if self.x else 1023
         self.torque_limit = "goal_pwm" if self.x else "torque_limit"
-        self.events, self.revives = [], True
+        self.events = []
         for servo in servos:
             self.cycle.bus.write(servo.id, servo.protocol.torque_enable, b"\1")
 
@@ -33,7 +32,7 @@ class Loop:
         for _ in range(steps):
             result = self.cycle.exchange({name: Goal(goal, 0, limits[name]) for name, goal in self.goals.items()})
             self.events += [(event.kind, event.name) for event in result.events]
-            for name in tuple(self.cycle.dark) if self.revives else ():
+            for name in tuple(self.cycle.dark):
                 if self.x:  # an AX-12 is switched on by its goal
                     self.cycle.bus.write(1 + list(self.goals).index(name), SECOND.torque_enable, b"\1")
                 self.cycle.revived(name)
@@ -130,30 +129,6 @@ def test_a_servo_that_shut_itself_down_while_it_was_away_or_comes_back_too_hot_s
     else:
         assert loop.limp()
         assert loop.events.index(("returned", "hip")) < loop.events.index(("fault", "hip"))
-
-
-@pytest.mark.parametrize("profile", ["ax-12a", "xl330-m288"])
-def test_a_servo_that_lost_its_power_goes_on_softly_from_where_it_is(profile):
-    loop = Loop(profile)
-    loop.cycle.watchdogs.wanted = loop.x
-    loop.run(100)
-    take_its_power(loop)
-    loop.world.bank.state[0, [State.ANGLE, State.READING]] = 0.0  # somebody has turned it
-    loop.revives = False
-    while ("without power", "hip") not in loop.events:
-        loop.run(1)
-        assert loop.world.now() < 10
-    loop.world.servos["s1"].table["goal_position"] = 300
-    loop.run(3)
-    assert (loop.hip("goal_position"), loop.hip("torque_enable")) == (300, 0)  # it gets nothing until it is revived
-    loop.revives = True
-    loop.run(2)
-    assert loop.hip("goal_position") == pytest.approx(loop.hip("present_position"), abs=3)
-    loop.run(1)
-    assert 0 < loop.hip(loop.torque_limit) < loop.full / 2
-    loop.run(100)
-    assert ("fault", "hip") not in loop.events
-    assert loop.hip("present_position") == pytest.approx(loop.goals["hip"], abs=3)
 
 
 def test_a_torque_limit_of_0_that_the_program_asked_for_is_no_shutdown():

@@ -3,6 +3,7 @@
 import pytest
 
 from axbridge.bus.serial import SerialBus
+from axbridge.errors import PortError
 from axbridge.testing import check_bus
 from axbridge.virtual.bus import VirtualBus
 from tests.support.pty_line import PtyLine
@@ -14,6 +15,11 @@ PROFILES = ["ax-12a", "xl330-m288", "sts3215", "scs0009"]
 @pytest.mark.parametrize(("profile", "timing"), [*((profile, "wire") for profile in PROFILES), ("ax-12a", "none")])
 def test_the_bus_in_process(profile, timing):
     assert len(check_bus(lambda: VirtualBus(make_world((1, 2), profile, timing)))) >= 13
+
+
+def test_no_such_bus_names_those_there_are():
+    with pytest.raises(PortError, match="main"):
+        VirtualBus(make_world(), "left")
 
 
 @pytest.mark.slow

@@ -68,14 +68,9 @@ def test_a_pause_inside_a_packet_discards_it():
     assert [delivery.data for delivery in line.collect(0.5)] == [PONG_1]
 
 
-def test_junk_and_a_third_header_byte_are_skipped():
-    wire = Wire(make_world())
-    assert wire(b"\x00\x12\xff" + b"\xff" + PING_1) == PONG_1
-
-
-def test_status_packets_of_others_are_not_for_us():
-    wire = Wire(make_world(ids=(1, 2)))
-    assert wire(encode(9, 0, b"\x20\x01") + PING_1) == PONG_1
+@pytest.mark.parametrize("before", [b"\0\x12\xff\xff", encode(9, 0, b"\x20\1")], ids=["junk", "the answer of another"])
+def test_what_comes_before_a_packet_is_skipped(before):
+    assert Wire(make_world(ids=(1, 2)))(before + PING_1) == PONG_1
 
 
 @pytest.mark.parametrize(("servos", "size", "led"), [(67, 142, 1), (68, 144, 0)])
@@ -141,17 +136,6 @@ def test_frames_apart_arrive_untouched(frames):
     assert overlay(sent, 1e6) == sent
 
 
-@given(st.binary(max_size=80), st.lists(st.integers(1, 20), max_size=20))
-def test_any_chunking_parses_the_same(data, cuts):
-    stream = data + encode(3, 2, b"\x24\x02") + data[::-1]
-    whole = Decoder().feed(stream)
-    pieces, decoder, start = [], Decoder(), 0
-    for cut in [*cuts, len(stream)]:
-        pieces += decoder.feed(stream[start : start + cut])
-        start += cut
-    assert pieces == whole
-
-
 @given(st.integers(0, 254), st.integers(0, 255), st.binary(max_size=40), st.integers(0, 3))
 def test_a_whole_packet_is_what_the_decoder_makes_of_it(id_, code, params, flip):
     frame = bytearray(encode(id_, code, params))
@@ -169,22 +153,3 @@ def test_after_any_junk_and_a_pause_the_next_packet_is_answered(junk):
     wire.wait(0.2)
     servo = wire.world.servos["s200"]
     assert wire(encode(servo.id, 1))[-6:] == encode(servo.id, servo.alarms.bits)
-
-
-def test_random_bytes_make_nobody_answer_unasked():
-    import random
-
-    dice = random.Random(4)
-    world = make_world(ids=(1, 2, 200), timing="none")
-    line = world.lines["main"]
-    asked = set()
-    decoder = Decoder()
-    for step in range(1000):
-        data = dice.randbytes(1000)
-        asked |= {packet.id for packet in decoder.feed(data)}
-        line.send(data, step * 1e-3)
-        answers = line.collect(step * 1e-3)
-        allowed = asked | ({1, 2, 200} if BROADCAST in asked else set())
-        for answer in answers:
-            assert answer.data[2] in allowed
-            assert sum(answer.data[2:]) & 0xFF == 0xFF

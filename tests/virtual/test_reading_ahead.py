@@ -1,5 +1,8 @@
 """Reads of which the line can tell in advance how they go: one advance of the world, and nothing else is different."""
 
+from functools import partial
+from itertools import product
+
 import pytest
 
 from axbridge.bus.base import Reply
@@ -38,29 +41,6 @@ def history(kind, world, rounds=18, disturb=None):
     return seen, tables, line.host_free, vars(line.counters), world.next_watch
 
 
-def compare(make, disturb=None):
-    ahead, packets = (history(kind, make(), disturb=disturb) for kind in (VirtualBus, PacketBus))
-    assert ahead == packets
-
-
-@pytest.mark.parametrize("timing", ["wire", "none"])
-@pytest.mark.parametrize("profile", ["ax-12a", "mx-28"])
-@pytest.mark.parametrize("delay", [0, 250])
-def test_the_same_bytes_at_the_same_times(profile, timing, delay):
-    compare(lambda: make_world(IDS, profile, timing, seed=3, return_delay_time=delay))
-
-
-@pytest.mark.parametrize("faults", ["drop=0.1,corrupt=0.1", "echo", "overload:3@0.05", "dead:2@0.06", "stuck:4@0.03",
-                                    "brownout:0.05s@0.03", "overheat:5:0.05s@0.02", "collision:6@0.04"])  # fmt: skip
-def test_the_same_with_faults(faults):
-    def make():
-        world = make_world(IDS, seed=5)
-        world.inject(faults)
-        return world
-
-    compare(make)
-
-
 def disturb(world, bus, turn):
     """A control table is not only written by goals."""
     writes = {
@@ -74,25 +54,35 @@ def disturb(world, bus, turn):
     }
     if turn in writes:
         bus.write(*writes[turn], answered=False)
+    bus.read_many([(1, 0, 50), (2, 49, 4), (9, 36, 8), (3, 36, 8), (3, 36, 0), (4, 40, 10), (5, 36, 8)])
 
 
-def test_the_same_while_registers_change():
-    compare(lambda: make_world(IDS, seed=7), disturb)
+def faulty(spec):
+    world = make_world(IDS, seed=5)
+    world.inject(spec)
+    return world
 
 
-def test_odd_requests_are_answered_alike():
-    requests = [(1, 0, 50), (2, 49, 4), (9, 36, 8), (3, 36, 8), (3, 36, 0), (4, 40, 10), (5, 36, 8)]
-    worlds = [make_world(IDS, seed=1), make_world(IDS, seed=1)]
-    answers = [
-        told(kind(world).read_many(requests)) for kind, world in zip((VirtualBus, PacketBus), worlds, strict=True)
-    ]
-    assert answers[0] == answers[1]
-    assert worlds[0].now() == worlds[1].now()
+FAULTS = ("drop=0.1,corrupt=0.1", "echo", "overload:3@0.05", "dead:2@0.06", "stuck:4@0.03", "brownout:0.05s@0.03",
+          "overheat:5:0.05s@0.02", "collision:6@0.04")  # fmt: skip
 
 
-@pytest.mark.parametrize("model", ["lima2009", "ax12"])
-def test_the_same_with_motors(model):
-    def make():
-        return World(make_rig(IDS, return_delay_time=250).with_model(model), seed=2)
-
-    compare(make)
+@pytest.mark.parametrize(
+    ("make", "disturb"),
+    [
+        *(
+            pytest.param(partial(make_world, IDS, *kind, seed=3, return_delay_time=delay), None, id=f"{kind}, {delay}")
+            for kind in product(("ax-12a", "mx-28"), ("wire", "none"))
+            for delay in (0, 250)
+        ),
+        *(pytest.param(partial(faulty, spec), None, id=spec) for spec in FAULTS),
+        *(
+            pytest.param(lambda model=model: World(make_rig(IDS).with_model(model), seed=2), None, id=model)
+            for model in ("lima2009", "ax12")
+        ),
+        pytest.param(partial(make_world, IDS, seed=7), disturb, id="while registers change"),
+    ],
+)
+def test_a_host_gets_the_same_bytes_at_the_same_times(make, disturb):
+    ahead, packets = (history(kind, make(), disturb=disturb) for kind in (VirtualBus, PacketBus))
+    assert ahead == packets

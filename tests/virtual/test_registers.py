@@ -279,22 +279,6 @@ def test_a_write_that_is_refused_changes_nothing(profile, address, data, error):
     assert host.servo.table.data == before
 
 
-@pytest.mark.parametrize("profile", X)
-def test_every_register_of_the_x_series_keeps_its_own_rules(profile):
-    host = host_of(profile, timing="none")
-    special = {"id", "baud_rate", "protocol_type", "operating_mode", "torque_enable", "status_return_level"}
-    for name, register in host.servo.profile.registers.items():
-        if not register.writable:
-            assert host.write(name, 0) == StatusError.ACCESS, name
-        elif name not in special:
-            bits = 8 * register.size - register.signed
-            for beyond in (register.minimum - 1, register.maximum + 1):
-                if -register.signed << bits <= beyond < 1 << bits:
-                    assert host.write(name, beyond) == StatusError.RANGE, (name, beyond)
-            if register.size > 1:
-                assert host.write(name, 0, register.size - 1) == StatusError.LENGTH, name
-
-
 @settings(max_examples=300, deadline=None)
 @given(
     profile=st.sampled_from(X),

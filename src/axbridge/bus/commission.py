@@ -25,11 +25,13 @@ def read_register(bus: Bus, id: int, register: Register) -> int:
     return register.decode(reply.data)
 
 
-def answers_ping(bus: Bus, id: int) -> bool:
-    """Whether servo `id` is there."""
+def answers_ping(bus: Bus, id: int, *, damaged: bool = False) -> bool:
+    """Whether servo `id` is there; also when its answer is `damaged`, where that counts."""
     try:
         bus.ping(id)
-    except (BusTimeout, CorruptPacket):
+    except CorruptPacket:
+        return damaged
+    except BusTimeout:
         return False
     return True
 

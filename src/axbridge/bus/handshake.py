@@ -176,10 +176,7 @@ def _collision(servo: Expected, where: str) -> Finding:
 
 
 def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> float:
-    """Set the bus's time-out from what adapter and host need; returns it, s. The bus adds the slowest return delay.
-
-    Three times the 95th percentile, at least 3 ms, at most what the adapter suggests or twice the slowest reply.
-    """
+    """Set the bus's time-out from what adapter and host need; returns it, s. The bus adds the slowest return delay."""
     overhead = []
     for turn in range(rounds):
         started, id_ = bus.clock.now(), ids[turn % len(ids)]
@@ -234,10 +231,9 @@ def _models() -> dict[str, int]:
 
 
 def profile_for(model: int | None, firmware: int | None = None, limit: int | None = None) -> FirmwareProfile | None:
-    """The shipped profile of a model number, with the newest firmware that is not newer than `firmware`.
+    """The shipped profile of a model number, with the newest firmware that is not newer than `firmware`, if any.
 
-    None when there is none. Models that tell the same number (AX-12, AX-12+, AX-12A) count as the usual one of them,
-    unless `limit`, what one holds as its highest supply in 0.1 V, is the factory value of another.
+    Of models with one number (AX-12, AX-12A) the usual one, or whose highest supply is from the factory `limit`, 0.1 V.
     """
 
     def order(profile: FirmwareProfile) -> tuple[int, bool, bool, str]:

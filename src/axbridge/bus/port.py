@@ -48,11 +48,7 @@ def check_sdk(port: str) -> None:
 
 
 class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
-    """An open port: a device path or pyserial URL, at any rate that the driver can make, not only at the SDK's.
-
-    Raises:
-        PortError: no such port, no serial line, no permission, in use, or dynamixel-sdk unusable.
-    """
+    """An open port: a device path or pyserial URL, at any rate that the driver can make, not only at the SDK's."""
 
     def __init__(self, name: str, baud: int) -> None:
         super().__init__(name)
@@ -222,10 +218,7 @@ def _in_use(port: str) -> tuple[str, str]:
 
 
 def _holders(port: str) -> dict[int, str]:
-    """Command lines of the processes that keep a lock on the port, by process id; only of those we may look into.
-
-    A process that one of them has started goes with it, as a guard does that switches its motors off: it is left out.
-    """
+    """Commands of processes that keep a lock on the port, without those (guards) that one of them has started."""
     holders, parents = {}, {}
     for link in open_files():
         with contextlib.suppress(OSError):

@@ -1,7 +1,4 @@
-"""What is behind the name of a port: which kind of adapter, what that means for time-outs, and whether it is the same.
-
-There is no I/O on the port itself here.
-"""
+"""What is behind the name of a port: which kind of adapter, how slow it is, and whether it is the same as before."""
 
 from __future__ import annotations
 
@@ -93,10 +90,9 @@ def lock_of(link: Path) -> Path:
 
 
 def line_behind(name: str) -> frozenset[str]:
-    """Marks of what is behind a port's name: a line that has none of them in common is another one.
+    """Marks of what is behind a port's name, if known: a line that has none of them in common is another one.
 
-    A link that `axbridge serve` keeps is its own mark, whichever server keeps it now. A pseudo-terminal is known by the
-    processes that hold its other end, a USB adapter by its maker, product and serial number. Empty: nothing is known.
+    They are a link that `axbridge serve` keeps, the holders of a pseudo-terminal's other end, an adapter's numbers.
     """
     if is_remote(name):
         return frozenset()

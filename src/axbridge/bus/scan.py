@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_reads, read_start
+from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_ping, answers_reads, read_start
 from axbridge.bus.handshake import START, who
 from axbridge.bus.port import REPLY_DELAY
 from axbridge.bus.protocols import v2
@@ -16,7 +16,7 @@ from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.bus.serial import SerialBus
 from axbridge.config.instructions import Instruction, Version
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
+from axbridge.errors import BusError, PortError
 
 # 2000000/(n+1) for the values of the baud-rate register in use; hosts at 115200 and 57600 are near enough
 FIRST_BAUDS = (1_000_000, 500_000, 400_000, 250_000, 200_000, 128_000, 117_647, 57_143, 38_400, 19_231, 9_615)
@@ -38,28 +38,23 @@ class FoundServo:
 
 
 def scan(bus: SerialBus, ids: Iterable[int] = range(254), *, first: bool = True) -> list[FoundServo]:
-    """Ping `ids`, then ask those that answered for model and firmware. The bus then knows who speaks which protocol.
-
-    An answer carries its servo's id, so the next ping leaves as soon as the line must be free again; an answer that an
-    adapter holds back is credited to its servo whenever it comes. Where something else came, two servos may share the
-    id: it is asked once more, patiently.
-    """
+    """Ping `ids`, then ask those that answered for model and firmware. The bus then knows who speaks which protocol."""
     wanted = list(ids)
     second = [one for one in ping_all(bus) if one.id in wanted]
     for one in second:
         bus.speak(one.id, SECOND)
     second = [replace(one, mute=not answers_reads(bus, one.id)) if one.model else one for one in second]
-    there: set[int] = set()
-    unclear: set[int] = set()
     if not first:
         return second
+    there: set[int] = set()
+    unclear: set[int] = set()  # something else came: two servos may share the id, which is asked once more
     for id_ in wanted:  # each may be there in Protocol 1.0, too
         bus.speak(id_, FIRST)
     for _ in range(_PASSES):
         answered, garbled = _sweep(bus, [id_ for id_ in wanted if id_ not in there])
         there |= answered
         unclear |= garbled
-    there |= {id_ for id_ in unclear - there if _is_there(bus, id_)}
+    there |= {id_ for id_ in unclear - there if answers_ping(bus, id_, damaged=True)}
     found = [*(_identify(bus, id_) for id_ in sorted(there)), *second]
     for one in second:
         if one.id not in there:
@@ -97,7 +92,7 @@ def has_feetech(bus: SerialBus) -> bool:
 
 
 def _sweep(bus: SerialBus, ids: list[int]) -> tuple[set[int], set[int]]:
-    """Who answered, and after whose ping came something else."""
+    """Who answered, also late, for an answer has its servo's id; and after whose ping came something else."""
     port, echo = bus.port, bus.echo
     heard = bytearray()
     garbled = set()
@@ -120,16 +115,6 @@ def _sweep(bus: SerialBus, ids: list[int]) -> tuple[set[int], set[int]]:
         data = data.replace(encode(id_, Instruction.PING), b"", 1)
     there = {packet.id for packet in Decoder().feed(data) if not packet.params}.intersection(ids)
     return there, garbled - there
-
-
-def _is_there(bus: SerialBus, id: int) -> bool:
-    try:
-        bus.ping(id)
-    except CorruptPacket:
-        return True
-    except BusTimeout:
-        return False
-    return True
 
 
 def _identify(bus: SerialBus, id: int) -> FoundServo:

@@ -116,9 +116,6 @@ def goals_time(protocols: Iterable[Protocol], baud: int) -> float:
 
 
 def wire_time(protocols: Iterable[Protocol], baud: int = 1_000_000) -> float:
-    """Bare time of one exchange with servos that speak these protocols, s: goals and reads, no torque limits.
-
-    18 servos of Protocol 1.0 at 1 Mbps: 5.34 ms, 187 Hz. 6 of 2.0: 2.60 ms, 384 Hz.
-    """
+    """Bare time of one exchange with servos that speak these protocols, s: goals and reads, no torque limits."""
     costs = [one.exchange_bytes(count) for one, count in Counter(protocols).items()]
     return sum((goals + reads) * byte_seconds(baud) + turns * TURNAROUND for goals, reads, turns in costs)

@@ -52,18 +52,18 @@ class Watchdogs:
         """All servos have just been spoken to."""
         if self.armed:
             now = self._bus.clock.now()
-            self._doubt = self._doubt or self._silence(now) > PERIOD / 2
+            self._doubt = self._doubt or now - self._spoken_at > PERIOD / 2
             self._spoken_at = now
 
     @property
     def hungry(self) -> bool:
         """Whether nobody has spoken to them for a while."""
-        return bool(self.armed) and self._silence(self._bus.clock.now()) > PERIOD / 4
+        return bool(self.armed) and self._bus.clock.now() - self._spoken_at > PERIOD / 4
 
     @property
     def doubtful(self) -> bool:
         """Whether the line was silent for so long that one may have expired."""
-        return bool(self.armed) and (self._doubt or self._silence(self._bus.clock.now()) > PERIOD / 2)
+        return bool(self.armed) and (self._doubt or self._bus.clock.now() - self._spoken_at > PERIOD / 2)
 
     def look(self) -> list[int]:
         """Ask all that are armed, which feeds them; the ids of those that have expired."""
@@ -73,9 +73,6 @@ class Watchdogs:
         self.armed -= off
         self._reset |= off
         return [id_ for id_, value in found if value == _EXPIRED]
-
-    def _silence(self, now: float) -> float:
-        return now - self._spoken_at
 
     def _read(self, ids: Collection[int]) -> list[tuple[int, bytes]]:
         answers = self._bus.read_many([(id_, self._bus.protocol(id_).watchdog or 0, 1) for id_ in ids])

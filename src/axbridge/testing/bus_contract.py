@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from typing import Any
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.config.instructions import Instruction
-from axbridge.errors import BusTimeout, PortError, UsageError
-from axbridge.testing.promises import kept
+from axbridge.errors import AxBridgeError, BusTimeout, PortError, UsageError
+
+
+def kept(module: Mapping[str, Any], takes: tuple[str, ...], run: Callable[[Callable[..., None]], None]) -> list[str]:
+    """The names of the promises, all kept: functions of a module that take these arguments, each named after it.
+
+    `run` makes what is checked, and calls a promise with it. An AssertionError says which one was broken.
+    """
+    names = []
+    for check in [one for one in module.values() if inspect.isfunction(one)]:
+        if tuple(inspect.signature(check).parameters) != takes:
+            continue
+        name = check.__name__.removeprefix("_").replace("_", " ")
+        try:
+            run(check)
+        except AssertionError as broken:
+            raise AssertionError(f"{name}: {broken}") from broken
+        except AxBridgeError as failure:
+            raise AssertionError(f"{name}: unexpected {type(failure).__name__}: {failure.message}") from failure
+        names.append(name)
+    return names
 
 
 def check_bus(make_bus: Callable[[], Bus], *, id: int = 1, absent: int = 252) -> list[str]:

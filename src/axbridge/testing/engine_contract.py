@@ -19,7 +19,7 @@ from axbridge.servo.columns import Command, Mode, Passive, State
 from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Engine, Scene
 from axbridge.sim.engines.ideal_joints import IdealJoint
-from axbridge.testing.promises import kept
+from axbridge.testing.bus_contract import kept
 
 _G = 9.81
 _STEP = 1 / 240  # s, the physics step of all scenes

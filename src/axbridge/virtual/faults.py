@@ -165,12 +165,6 @@ FAULTS: Mapping[str, FaultKind] = {
 }  # fmt: skip
 
 
-def table() -> str:
-    """The faults as the Markdown table of docs/virtual-bus.md."""
-    rows = [f"| `{kind.example}` | {kind.says} |" for kind in FAULTS.values()]
-    return "\n".join(["| item | what happens |", "| --- | --- |", *rows, "| `none` | all of that ends |"])
-
-
 # ---- the spec
 
 

@@ -1,8 +1,4 @@
-"""What Feetech's STS, SMS and SCS servos make of their registers.
-
-What no table says is assumed here, and docs/servos.md lists it: position counts stay within a turn unless Phase has bit
-4, an overload ends when a goal lies on the other side, and the velocity loop is as stiff as that of the position.
-"""
+"""What Feetech's STS, SMS and SCS servos make of their registers. What no table says is listed in docs/servos.md."""
 
 from __future__ import annotations
 

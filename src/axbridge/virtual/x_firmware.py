@@ -1,8 +1,7 @@
 """What servos of the X series, and MX with their newer firmware, make of their registers.
 
-What the e-manual leaves open is assumed here, and docs/servos.md lists it. Goals and readings are counts as the host
-sees them: turned round by Drive Mode, moved by Homing Offset, and without the turns that the servo has forgotten. The
-loop knows the shaft's own angle.
+What the e-manual leaves open is assumed here, and docs/servos.md lists it. Goals and readings are as the host sees
+them: turned round by Drive Mode, moved by Homing Offset, without forgotten turns. The loop knows the shaft's angle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A protocol as its users see it: packets, and what a servo's registers mean for a cycle, a hold, a shut-down.
 
-A family of servos is its profiles (where each register is) and one such object. What drives a line asks a servo's
-protocol what to send, not which one it is.
+What drives a line asks a servo's protocol what to send, not which one it is.
 """
 
 from __future__ import annotations

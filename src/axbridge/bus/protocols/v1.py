@@ -44,11 +44,7 @@ def _packet(frame: bytes) -> Packet:
 
 
 class Decoder(ByteStream):
-    """Finds packets in a byte stream, however it is cut into chunks.
-
-    Junk before a header is skipped, a third ``FF`` is taken for junk in front of the header (no servo has id 255), and
-    a length byte that no packet can have makes the decoder look for the next header inside what it has.
-    """
+    """Finds packets in a byte stream, however it is cut into chunks; a third ``FF`` is junk: no servo has id 255."""
 
     _packet = staticmethod(_packet)
 
@@ -92,8 +88,7 @@ def find_answer(heard: bytes, frame: bytes, id: int, length: int, *, echo: bool,
 def may_be_longer(raw: bytes, following: bytes) -> bool:
     """Whether `raw`, intact as it looks, could be a longer damaged packet: a stray byte in it, its checksum behind it.
 
-    A stray byte inside a packet passes the 8-bit checksum once in 256 times; the byte that then follows gives it away.
-    What follows as a packet of its own, such as a late reply, is no checksum.
+    A stray byte passes the 8-bit checksum once in 256 times. A packet that follows, such as a late reply, is none.
     """
     if not following or following.startswith(HEADER):
         return False

@@ -55,12 +55,12 @@ def crc(data: Iterable[int], value: int = 0) -> int:
 
 def encode(id: int, code: int, params: bytes = b"") -> bytes:
     """Build an instruction packet."""
-    return _frame(id, _stuffed(bytes((code,)) + params))
+    return _frame(id, bytes((code,)) + params)
 
 
 def encode_status(id: int, code: int, params: bytes = b"") -> bytes:
     """Build a status packet, whose code is its error byte."""
-    return _frame(id, _stuffed(bytes((STATUS, code)) + params))
+    return _frame(id, bytes((STATUS, code)) + params)
 
 
 def encode_fast_status(blocks: Sequence[Block]) -> bytes:
@@ -109,11 +109,7 @@ def _packet(frame: bytes) -> Packet:
 
 
 class Decoder(ByteStream):
-    """Finds packets in a byte stream, however it is cut into chunks.
-
-    Junk before a header is skipped. A length that no packet can have, and an id that no servo can have, make the
-    decoder look for the next header inside what it has.
-    """
+    """Finds packets in a byte stream, however it is cut; a length or an id that none can have is junk."""
 
     _packet = staticmethod(_packet)
 
@@ -136,14 +132,11 @@ class Decoder(ByteStream):
 def _frame(id: int, body: bytes) -> bytes:
     if not 0 <= id <= MAX_ID and id != BROADCAST:
         raise UsageError(f"id {id} is neither 0..{MAX_ID} nor {BROADCAST}")
+    body = body.replace(HEADER, HEADER + b"\xfd")
     if len(body) + 2 > _LONGEST:
         raise UsageError(f"{len(body) - 1} parameter bytes do not fit into one packet (at most {_LONGEST - 3})")
     frame = HEADER + bytes((0, id)) + (len(body) + 2).to_bytes(2, "little") + body
     return frame + crc(frame).to_bytes(2, "little")
-
-
-def _stuffed(body: bytes) -> bytes:
-    return body.replace(HEADER, HEADER + b"\xfd")
 
 
 def find_answer(heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
