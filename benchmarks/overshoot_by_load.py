@@ -20,7 +20,7 @@ from axbridge.fit.least_squares import polish
 from axbridge.fit.prepare import base_model, loaded_with
 from axbridge.fit.residuals import predicted
 from axbridge.fit.unknowns import space_of
-from axbridge.recording import coarse_clock
+from axbridge.recording import import_wizard
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.import_wizard import GivenGoal
 from axbridge.recording.provenance import describe
@@ -87,7 +87,7 @@ def likelihood(row, runs):
         speed = np.gradient(path, time)
         began = time[np.flatnonzero(np.abs(speed) > 20)[0]]
         chosen = (time > began - 0.05) & (time < began + 0.75)
-        variance = NOISE**2 + (speed * coarse_clock.JITTER) ** 2
+        variance = NOISE**2 + (speed * import_wizard.JITTER) ** 2
         error = (path - np.degrees(runs.position[a:b])) ** 2 / variance
         total -= 0.5 * float(np.sum((np.minimum(error, 25) + np.log(variance))[chosen]))
     return total

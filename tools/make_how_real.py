@@ -27,7 +27,7 @@ from axbridge.fit.least_squares import misfits, polish
 from axbridge.fit.prepare import base_model, loaded_with
 from axbridge.fit.residuals import predicted
 from axbridge.fit.unknowns import space_of
-from axbridge.recording import coarse_clock
+from axbridge.recording import import_wizard
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.import_wizard import GivenGoal
 from axbridge.servo.columns import Param
@@ -62,7 +62,7 @@ def real(name: str) -> Step:
     counts = 512 + track.position / AX.position
     began = track.time[np.flatnonzero(counts > counts[0] + 3)[0]]
     chosen = (track.time >= began - BEFORE) & (track.time <= began + AFTER)
-    times = coarse_clock.restored(track.time).time
+    times = import_wizard.restored(track.time).time
     inertia = 0.0 if "NOLOAD" in name else 0.088 * (0.37227**2 + 0.01915**2) / 12
     return Step(
         name, track.time[chosen] - began, times[chosen] - began, counts[chosen], float(np.median(counts[-9:])), inertia
@@ -111,7 +111,7 @@ def floor(step: Step, grid: np.ndarray, path: np.ndarray) -> float:
     late, _ = shift(step.times, step.counts, grid, path)
     found = []
     for _ in range(100):
-        asked = step.times + late + rng.normal(0, coarse_clock.JITTER, len(step.times))
+        asked = step.times + late + rng.normal(0, import_wizard.JITTER, len(step.times))
         found.append(shift(step.stamps, np.round(np.interp(asked, grid, path)), grid, path)[1])
     return float(np.mean(found))
 

@@ -15,7 +15,7 @@ from axbridge.fit.prepare import base_model, inertia_of, loaded_with
 from axbridge.fit.residuals import predicted
 from axbridge.fit.suspects import sampling
 from axbridge.fit.unknowns import space_of
-from axbridge.recording import coarse_clock
+from axbridge.recording import import_wizard
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.import_wizard import GivenGoal
 from axbridge.servo.columns import Param
@@ -122,4 +122,4 @@ def test_samples_of_a_coarse_clock_are_missing_where_an_answer_is_not_where_the_
     found = recordings(FREE[:1])
     (said,) = (line for line in sampling(found) if "missing" in line)  # 205 of 234 polls, not of 293
     assert said.startswith("samples are missing: AX12A_NOLOAD_1.csv 13 %")
-    assert runs_of(found, RIG).spread.tolist() == [coarse_clock.JITTER]  # an error of the time counts where it turns
+    assert runs_of(found, RIG).spread.tolist() == [import_wizard.JITTER]  # an error of the time counts where it turns

@@ -9,7 +9,7 @@ import pytest
 from axbridge.cli import import_ as _verb  # noqa: F401 - registers it
 from axbridge.cli.app import run
 from axbridge.errors import RecordingError, UsageError
-from axbridge.recording import coarse_clock
+from axbridge.recording import import_wizard
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.import_wizard import GivenGoal, parse_goal
 from axbridge.recording.stored import open_recording
@@ -143,8 +143,8 @@ def test_the_command_line_imports_and_says_what_it_did(tmp_path, capsys):
 def test_times_are_restored_to_two_milliseconds(path):
     track = import_log(path)["servo"]
     steady = (counts(track) > 80) & (counts(track) < 400)  # the servo turns at full speed
-    assert coarse_clock.on_grid(track.time)
-    found = coarse_clock.restored(track.time)
+    assert import_wizard.on_grid(track.time)
+    found = import_wizard.restored(track.time)
     assert found.poll == 0.02
     assert (np.diff(found.time) > 0).all()
     assert np.abs(found.time - track.time - 0.008).max() < 0.0095
@@ -159,7 +159,7 @@ def test_times_are_restored_to_two_milliseconds(path):
 
 def test_stamps_of_no_even_poll_stay_as_uncertain_as_they_are():
     times = np.cumsum(np.random.default_rng(1).uniform(0.017, 0.045, 200))
-    found = coarse_clock.restored(0.016 * np.floor(times / 0.016))
+    found = import_wizard.restored(0.016 * np.floor(times / 0.016))
     assert math.isnan(found.poll)
     assert found.spread == pytest.approx(0.016 / math.sqrt(12))
-    assert not coarse_clock.on_grid(times)
+    assert not import_wizard.on_grid(times)

@@ -104,11 +104,8 @@ def compare(
     else:
         names = [(name, name) for name in reference if name in other]
     if not names:
-        raise RecordingError(
-            other.path,
-            f"has none of the servos {', '.join(reference)}",
-            f"it has {', '.join(other) or 'none'}; compare recordings of the same rig",
-        )
+        hint = f"it has {', '.join(other) or 'none'}; compare recordings of the same rig"
+        raise RecordingError(other.path, f"has none of the servos {', '.join(reference)}", hint)
     missing: dict[str, str] = {}
     for side, label, against in ((reference, labels[1], other), (other, labels[0], reference)):
         if len(names) < len(side):

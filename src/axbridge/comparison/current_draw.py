@@ -1,10 +1,8 @@
-"""What servos drew between their samples, from their reports and their commands.
+"""What servos drew between their samples: a load, reported once in a control period, tells little of the mean.
 
-A servo reports its load once in a control period, and each new goal makes the load jump: 1 ms earlier or later is 6 %
-of a walk's power. So a servo's own loop (`axbridge.servo.position_loop.control`) is run over the motion that was
-measured, a millisecond at a time, which gives the duty in between. What the reported loads differ from it, at the
-moments they are of, is added on lines from sample to sample. Then U·i is summed up. Two things are fitted: how old
-loads are when they are reported, one age for the whole robot; and how much of its duty shows in each servo's loads.
+A servo's own loop (`axbridge.servo.position_loop.control`) is run over the motion that was measured, every millisecond.
+What the reported loads differ from its duty, at the moments they are of, is added on lines; then U·i is summed up. Two
+things are fitted: how old loads are when they are reported, and how much of its duty shows in each servo's loads.
 """
 
 from __future__ import annotations

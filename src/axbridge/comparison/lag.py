@@ -1,7 +1,7 @@
 """What a model has to beat: a perfect servo, and joints that follow with a delay and a first-order lag.
 
-`τ·dy/dt = goal(t - delay) - y`, plus what the joint is off at rest. A goal is held until the next one, or it is on a
-line from the one before: some programs send where a motion shall end. What all joints together follow better is taken.
+`τ·dy/dt = goal(t - delay) - y`, plus what the joint is off at rest. A goal is held until the next one, or it lies on a
+line from the one before, as where programs send where a motion shall end: what all joints together follow better.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""What pages are made of: tables, curves, and the page around them; `png` draws the same panels with matplotlib.
+"""What pages are made of: tables, curves that uPlot (web/) draws in the browser, and the page around them.
 
-A figure is panels one below the other that share a horizontal axis; uPlot (web/) draws it in the browser. A page needs
-no network and little room: of a long line are drawn the lowest and the highest sample of each stretch, heights as
-16-bit shares of their range.
+Of a long line are drawn the lowest and the highest sample of each stretch, heights as 16-bit shares of their range.
 """
 
 from __future__ import annotations

@@ -1,20 +1,16 @@
 """What a recorded motion takes, by inverse dynamics: where the floor pushes a walk, and what one servo carries.
 
-A foot that stands does not move. So the recorded angles tell how the body moves above it, and inverse dynamics what the
-floor has to push: its resultant acts at the zero-moment point (Vukobratovic and Borovac 2004). How the foot tilts, only
-an inertial unit tells, where it was recorded. Places are as seen from the middle between both feet: x ahead, y to the
-left; so a real walk and a simulated one can be laid over each other.
-
-A joint that is fitted may move otherwise than it did. Inertia about its axis and the torque of weight, which goes with
-sine and cosine of its own angle, are exact then; what the motion adds (accelerations of the others, Coriolis) is that
-of the recorded motion.
+A foot that stands does not move: the angles tell how the body moves above it, and what the floor has to push, whose
+resultant acts at the zero-moment point (Vukobratovic and Borovac 2004). Only an inertial unit tells how the foot tilts.
+Places are as seen from the middle between both feet: x ahead, y to the left. Of a joint that is fitted, and may move
+otherwise than it did, inertia and the torque of weight are exact; what the others add is that of the recorded motion.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -280,14 +276,13 @@ _SURELY = 0.99
 _HUNG = "fit it to a recording of the robot hung up by its body, with fixed_base = true in its rig"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CarriedRecording(Recording):
     """A recording of one servo, with what it carried."""
 
-    at: FloatArray = field(default_factory=lambda: np.zeros(0))  # times of `load`, s, (l,)
-    load: FloatArray = field(default_factory=lambda: np.zeros((0, CARRIED)))  # (l, CARRIED), about the joint
-    # when that is known, (l,). Else it is as if the robot stood on its lower foot.
-    known: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    at: FloatArray  # times of `load`, s, (l,)
+    load: FloatArray  # (l, CARRIED), about the joint
+    known: BoolArray  # when that is known, (l,); else it is as if the robot stood on its lower foot
 
     def load_at(self, time: FloatArray) -> FloatArray:
         """The load at other times (k,): (k, CARRIED)."""
@@ -346,8 +341,7 @@ def _carried(recording: Recording, rig: Rig, servo: ServoConfig) -> CarriedRecor
 def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig) -> tuple[FloatArray, BoolArray]:
     """What a joint of a robot on its feet carried (l, CARRIED) by what the floor says, and when it says it (l,).
 
-    On one foot all that the floor pushes goes through that foot, which does not move. On two feet the weight is shared,
-    nobody knows how; that leaves open what the joints between the feet carry, but not what arms and head do.
+    On two feet nobody knows how the weight is shared; that leaves open what the joints between the feet carry.
     """
     track = recording[servo.name]
     robot = on_two_feet(rig)

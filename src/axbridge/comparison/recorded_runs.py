@@ -16,7 +16,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RecordingError, RigError
-from axbridge.recording import coarse_clock
+from axbridge.recording.import_wizard import restored
 from axbridge.recording.recording import Recording, Track
 from axbridge.servo.columns import Command, Param, Passive, pack
 from axbridge.sim.body.inverse_dynamics import wrenches
@@ -105,9 +105,9 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         if isinstance(recording, CarriedRecording):
             loads.append(recording.load_at(track.time) * [1.0, 1.0, side, side])
             driven[~recording.known_at(track.time)] = Regime.FOLLOWED
-        restored = coarse_clock.restored(track.time) if recording.metadata.get("stamps") else None
+        stamps = restored(track.time) if recording.metadata.get("stamps") else None
         samples.append({
-            "time": track.time if restored is None else restored.time,
+            "time": track.time if stamps is None else stamps.time,
             "sent": sent,
             "goal": count * np.round(side * np.nan_to_num(track.command) / count),
             "driven": driven,
@@ -127,7 +127,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             "passive": _passive(servo, arm),
             "settings": settings_of(rig, servo, written_in(recording, track.name)),
             "adrift": bool(recording.metadata.get("goal", {}).get("time_estimated")),
-            "spread": 0.0 if restored is None else restored.spread,  # of what is left of the times' error, s
+            "spread": 0.0 if stamps is None else stamps.spread,  # of what is left of the times' error, s
         })  # fmt: skip
     start = np.cumsum([0, *(len(part["time"]) for part in samples)]).astype(np.int64)
     joined: dict[str, Any] = {key: np.concatenate([part[key] for part in samples]) for key in samples[0]}

@@ -1,12 +1,9 @@
 """Motions of arms into recordings: an episode of a LeRobot dataset (v2.0 to v3.0), or a folder as SAGE writes it.
 
-A dataset does not say in which unit its joints are. LeRobot normalises angles by the arm's calibration file
-(`lerobot/motors/motors_bus.py`): degrees from the middle of the calibrated range (360 / 4095 a count), or -100 to 100
-from end to end; a gripper's from 0 to 100.
-
-SAGE's folder has goals in ``control.csv`` and positions in ``state_motor.csv``: a list in each cell, rad, and for a
-gripper 0 to 1 of its range. The program stamps a row, µs, writes one goal after the other, each acknowledged, and then
-reads one servo after the other (``so101_lerobot_collector.py``). Speeds and currents have no unit, and are left out.
+LeRobot normalises angles by the arm's calibration file (`lerobot/motors/motors_bus.py`): degrees from the middle of the
+calibrated range (360 / 4095 a count), or -100 to 100 from end to end; a gripper's from 0 to 100. SAGE's program stamps
+a row, µs, writes one goal after the other, each acknowledged, and reads one servo after the other
+(``so101_lerobot_collector.py``): a list in each cell, rad, a gripper's 0 to 1 of its range; speeds have no unit.
 """
 
 from __future__ import annotations
@@ -125,9 +122,8 @@ def _info(path: Path) -> _Info:
             raise RecordingError(path, "is too large", "give the folder of a LeRobot dataset")
         info = validated(path, _NONE, _Info, json.loads(path.read_text(encoding="utf-8")), _HINT)
         if not info.codebase_version.startswith(("v2.", "v3.")):
-            raise RecordingError(
-                path, f"is of version {printable(info.codebase_version)}", "convert it to v2.0 up to v3.0 by LeRobot"
-            )
+            why = f"is of version {printable(info.codebase_version)}"
+            raise RecordingError(path, why, "convert it to v2.0 up to v3.0 by LeRobot")
     return info
 
 
@@ -156,10 +152,8 @@ def _scales(
 ) -> tuple[dict[str, _Scale], list[str]]:
     """How each joint's values become rad, and what is left out, in words."""
     if unit is None and info.robot_type != _OURS:
-        raise UsageError(
-            f"{folder} does not say in which unit its joints are",
-            "--unit deg or rad; LeRobot's -100 to 100: --unit normalised --calibration FILE.json",
-        )
+        hint = "--unit deg or rad; LeRobot's -100 to 100: --unit normalised --calibration FILE.json"
+        raise UsageError(f"{folder} does not say in which unit its joints are", hint)
     if unit == "normalised" and measured is None:
         why = "-100 to 100 means something only with the arm's range"
         raise UsageError(why, "add --calibration FILE.json, LeRobot's file")

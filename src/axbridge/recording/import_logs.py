@@ -98,12 +98,9 @@ def import_log(
             return _poppy(path, rows, headers, walk, warned)
         if {"servo", "time_s"} <= set(headers):
             return _own_csv(path, rows, headers, warned)
-    raise RecordingError(
-        path,
-        f"is of no known kind; its columns are {', '.join(headers)}",
-        "say what they are: --column time=HEADER:ms --column position=HEADER:deg --column command=HEADER:deg; "
-        "* in a header is the name of each servo: position=*_pos:deg",
-    )
+    hint = "say what they are: --column time=HEADER:ms --column position=HEADER:deg --column command=HEADER:deg; "
+    hint += "* in a header is the name of each servo: position=*_pos:deg"
+    raise RecordingError(path, f"is of no known kind; its columns are {', '.join(headers)}", hint)
 
 
 def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = "ax-12a") -> dict[str, Column] | None:

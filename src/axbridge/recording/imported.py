@@ -74,6 +74,10 @@ def parse_mark(text: str) -> Mark:
     return mark
 
 
+def _reach(recording: Recording) -> str:
+    return f"the log is from {recording.start:g} to {recording.end:g} s"
+
+
 def trimmed(recording: Recording, start: float | None, end: float | None) -> Recording:
     """What lies between two times on the log's clock, s; None = from its first, or to its last sample."""
     if start is None and end is None:
@@ -82,10 +86,7 @@ def trimmed(recording: Recording, start: float | None, end: float | None) -> Rec
     tracks = {name: track.between(low, np.nextafter(high, math.inf)) for name, track in recording.items()}
     kept = {name: track for name, track in tracks.items() if len(track)}
     if not kept:
-        raise UsageError(
-            f"no sample lies between {low:g} and {high:g} s",
-            f"the log is from {recording.start:g} to {recording.end:g} s",
-        )
+        raise UsageError(f"no sample lies between {low:g} and {high:g} s", _reach(recording))
     under_way = [event for event in recording.events if event.name == "segment" and event.time < low][-1:]
     events = [replace(event, time=low) for event in under_way]
     events += [event for event in recording.events if low <= event.time <= high]
@@ -95,8 +96,7 @@ def trimmed(recording: Recording, start: float | None, end: float | None) -> Rec
 def marked(recording: Recording, marks: Sequence[Mark]) -> Recording:
     """The recording with these parts as its segments; the name of one begins with its kind.
 
-    A step begins where its goal changes, and its target is the goal it ends with. A fall begins where the torque goes
-    off; of a log that does not tell, the whole part is taken to be limp.
+    A step begins where its goal changes, and a fall where the torque goes off, or with its part where no log tells.
     """
     if not marks:
         return recording
@@ -109,10 +109,7 @@ def marked(recording: Recording, marks: Sequence[Mark]) -> Recording:
             raise UsageError(f"segment {mark.name} begins before the one before it ends", "let them follow each other")
         part = track.between(mark.start, mark.end)
         if len(part) < 2:
-            raise UsageError(
-                f"segment {mark.name} holds fewer than two samples",
-                f"the log is from {recording.start:g} to {recording.end:g} s",
-            )
+            raise UsageError(f"segment {mark.name} holds fewer than two samples", _reach(recording))
         of_kind = next((known for known in KINDS if mark.name.lower().startswith(known)), "")
         start, facts = float(part.time[0]), dict[str, float]()
         if of_kind == "step":
@@ -135,11 +132,8 @@ def _step(recording: Recording, track: Track, part: Track, mark: Mark) -> tuple[
     known = ~np.isnan(goals)
     changed = np.flatnonzero(np.abs(np.diff(goals[known])) > _CHANGED)
     if not len(changed):
-        raise RecordingError(
-            recording.path,
-            f"segment {mark.name} is a step, but its goal does not change",
-            "let it begin before the goal changes, and say which column that is: --column command=HEADER:deg",
-        )
+        hint = "let it begin before the goal changes, and say which column that is: --column command=HEADER:deg"
+        raise RecordingError(recording.path, f"segment {mark.name} is a step, but its goal does not change", hint)
     times = np.concatenate((before.time[-1:], part.time))[known]
     first, last = goals[known][[0, -1]]
     return float(times[changed[0] + 1]), {"start": float(first), "target": float(last)}

@@ -1,7 +1,6 @@
-"""Recording while a robot runs: the control loop hands samples over, a thread of its own writes them.
+"""Recording while a robot runs: the control loop hands samples over, and a thread of its own writes them.
 
-The file is not chunked, and flushed at least every 50 ms, so that what was there 50 ms before a crash can be read; a
-clean close compresses it, piece by piece.
+It is flushed at least every 50 ms, so that what was there before a crash can be read; a clean close compresses it.
 """
 
 from __future__ import annotations
@@ -158,11 +157,8 @@ class Recorder:
             with self.path.open("rb") as plain, replacing(self.path) as temporary, temporary.open("wb") as stream:
                 compressed(plain, stream, self._metadata)
         except OSError as failure:
-            raise RecordingError(
-                self.path,
-                f"is whole, but could not be compressed: {failure.strerror or failure}",
-                "make space, then read it as it is",
-            ) from failure
+            why = f"is whole, but could not be compressed: {failure.strerror or failure}"
+            raise RecordingError(self.path, why, "make space, then read it as it is") from failure
 
     def _put(
         self, topic: str, data: bytes, time: float, logged: int | None = None, servos: tuple[str, ...] = ()

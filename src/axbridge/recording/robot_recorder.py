@@ -1,7 +1,7 @@
-"""What a robot does, written down step by step by an observer: the one way from a robot into a recording.
+"""What a robot does, written down by an observer: the one way from a robot into a recording.
 
-Beside what a servo reported stands the goal that acts from that sample on, and when it was sent; so a row is written
-one step later. Times are those that really passed: a late step stops the robot's clock, but not the recording's.
+Beside a servo's sample stands the goal that acts from it on; so a row is written one step later. Times are those that
+really passed: a late step stops the robot's clock, but not the recording's.
 """
 
 from __future__ import annotations

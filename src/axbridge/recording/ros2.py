@@ -1,7 +1,6 @@
 """A recording as a bag of ROS 2, written without ROS: a folder with an MCAP file of CDR messages and ``metadata.yaml``.
 
-``/joint_states``, ``/joint_commands``, ``/events`` (JSON), and where they are known ``/robot_description`` (once, for
-late subscribers, too) and ``/tf`` (the base of a walking robot).
+Joints' states, their goals and events (JSON), and where they are known the URDF and where a walking robot's base is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Recordings in MCAP files: written while a robot runs, compressed, and read, however they were cut.
 
-What has been flushed can be read after a crash; a chunk that is damaged loses itself alone. Log time is UTC in ns, so
-that a recording lines up with cameras and ROS bags. Metadata is one record, ``axbridge``, whose values are JSON.
+Log time is UTC in ns, as that of cameras and ROS bags. Metadata is one record, ``axbridge``, whose values are JSON.
 """
 
 from __future__ import annotations
