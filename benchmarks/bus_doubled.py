@@ -25,8 +25,7 @@ from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.protocols import v1
 from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.serial import SerialBus
-from axbridge.config.instructions import Instruction
-from axbridge.config.registers import PRESENT
+from axbridge.config.registers import PRESENT, Instruction
 
 QUESTIONS = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
 LATEST = (float(sys.argv[2]) if len(sys.argv) > 2 else 4.0) * 1e-3

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import axbridge
 from axbridge.bus.protocols.packet import Packet
 from axbridge.cli.app import run
-from axbridge.config.instructions import Instruction
+from axbridge.config.registers import Instruction
 from tests.support.pty_line import PtyLine
 
 import_module("axbridge.cli.servo")

@@ -17,8 +17,7 @@ from axbridge.cli import move as move_verb  # noqa: F401 - registers it
 from axbridge.config import toml_tables
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.rig import Rig, filled
-from axbridge.config.rig_schema import rig_schema
+from axbridge.config.rig import Rig, filled, rig_schema
 from axbridge.config.urdf import read_mesh, read_tree
 from axbridge.errors import (
     AxBridgeError,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from axbridge.config.rig_schema import rig_schema
+from axbridge.config.rig import rig_schema
 from tools.webots_coverage import markdown
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -10,8 +10,7 @@ from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.serial import SerialBus
-from axbridge.config.instructions import Instruction
-from axbridge.config.registers import XAddress
+from axbridge.config.registers import Instruction, XAddress
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, StatusError, UsageError
 from tests.support.pty_line import PtyLine
 from tests.support.waiting import until

@@ -4,7 +4,7 @@ import pytest
 
 from axbridge.bus.diagnose import look_at_loss
 from axbridge.bus.serial import SerialBus
-from axbridge.config.instructions import Instruction
+from axbridge.config.registers import Instruction
 from tests.support.pty_line import PtyLine
 
 SERVOS = {id_: f"joint{id_} (id {id_})" for id_ in (1, 2, 3, 4)}

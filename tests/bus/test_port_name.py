@@ -10,7 +10,7 @@ import pytest
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.port_name import line_behind, open_files
 from axbridge.bus.serial import SerialBus
-from axbridge.config.instructions import Instruction
+from axbridge.config.registers import Instruction
 from axbridge.errors import PortError
 from axbridge.robot.safety.net import Safety
 from tests.support.pty_line import PtyLine

@@ -9,7 +9,7 @@ from itertools import repeat
 import pytest
 
 from axbridge.bus.serial import LATE_WINDOW, SerialBus
-from axbridge.config.instructions import Instruction
+from axbridge.config.registers import Instruction
 from axbridge.errors import BusTimeout, CorruptPacket, PortError
 from tests.support.pty_line import PtyLine
 

@@ -10,8 +10,8 @@ from axbridge.bus.commission import (
     write_blindly,
     write_register,
 )
-from axbridge.config.instructions import Instruction
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import Instruction
 from axbridge.errors import BusTimeout, ServoFault, UsageError
 from axbridge.virtual.bus import VirtualBus
 from tests.support.virtual_rig import make_world

@@ -7,7 +7,7 @@ import pytest
 
 from axbridge.bus.scan import scan
 from axbridge.cli.app import run as run_arguments
-from axbridge.config.instructions import Instruction
+from axbridge.config.registers import Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError
 from axbridge.robot.open import open_robot

@@ -7,8 +7,7 @@ from itertools import pairwise
 import pytest
 
 from axbridge.cli.app import DONE, HARDWARE, MISUSE, run
-from axbridge.config.instructions import Instruction
-from axbridge.config.registers import Address
+from axbridge.config.registers import Address, Instruction
 from axbridge.config.rig import Rig
 from axbridge.config.rig_edit import copy_rig
 from tests.support.hand import led

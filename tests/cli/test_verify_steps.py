@@ -29,9 +29,8 @@ from axbridge.cli.verify_steps import (
     suited,
     torque_limits_kept,
 )
-from axbridge.config.instructions import Instruction
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import Address
+from axbridge.config.registers import Address, Instruction
 from axbridge.config.rig import Rig
 from axbridge.config.rig_edit import copy_rig
 from axbridge.errors import UsageError

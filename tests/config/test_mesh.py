@@ -117,31 +117,33 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
+@pytest.fixture(params=["bullet", "mujoco"])
+def world(tmp_path, request):
+    """Makes a world of a link with this mesh."""
+
+    def make(name, content, kind="collision", **scene):
+        (tmp_path / name).write_bytes(content)
+        text = URDF.format(kind=kind, file=name).replace("<mesh", '<mesh scale="1 1 0.1"')
+        (tmp_path / "arm.urdf").write_text(text)
+        return build_engine(request.param, Scene(tmp_path / "arm.urdf", **scene))
+
+    return make
+
+
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_mesh_that_makes_no_sense_is_refused_before_an_engine_sees_it(tmp_path, engine, name):
-    (tmp_path / name).write_bytes(HOSTILE[name])
-    (tmp_path / "arm.urdf").write_text(URDF.format(kind="collision", file=name))
+def test_a_mesh_that_makes_no_sense_is_refused_before_an_engine_sees_it(world, name):
     with pytest.raises(RigError, match=rf"{name}: .+\n.+"):
-        build_engine(engine, Scene(tmp_path / "arm.urdf"))  # <COLLADA/> ended the process here
+        world(name, HOSTILE[name])  # <COLLADA/> ended the process here
 
 
-@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
-def test_an_engine_without_a_window_gets_no_mesh_that_is_only_to_look_at(tmp_path, engine):
-    (tmp_path / "bare.dae").write_bytes(b"<COLLADA/>")
-    (tmp_path / "arm.urdf").write_text(URDF.format(kind="visual", file="bare.dae"))
-    build_engine(engine, Scene(tmp_path / "arm.urdf")).close()
+def test_an_engine_without_a_window_gets_no_mesh_that_is_only_to_look_at(world):
+    world("bare.dae", b"<COLLADA/>", "visual").close()
 
 
-@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
 @pytest.mark.parametrize(("name", "content"), [("box.stl", stl()), ("box.obj", obj())])
 @pytest.mark.slow
-def test_a_body_stands_on_its_mesh(tmp_path, engine, name, content):
-    (tmp_path / name).write_bytes(content)
-    (tmp_path / "arm.urdf").write_text(
-        URDF.format(kind="collision", file=name).replace("<mesh", '<mesh scale="1 1 0.1"')
-    )
-    world = build_engine(engine, Scene(tmp_path / "arm.urdf", fixed_base=False, ground=True, base_height=0.01))
+def test_a_body_stands_on_its_mesh(world, name, content):
+    world = world(name, content, fixed_base=False, ground=True, base_height=0.01)
     left_alone(world, 0.5)
     place, orientation = world.base()
     world.close()

@@ -1,9 +1,10 @@
-"""Rig files: what loads, and how every mistake is named with file, key and the fix."""
+"""Rig files: what loads, how every mistake is named with file, key and the fix, and the schema that editors take."""
 
+import jsonschema  # comes with nbclient
 import pytest
 
-from axbridge.config.rig import Rig
-from axbridge.config.toml_tables import shipped_names
+from axbridge.config.rig import FOLDER, Rig, rig_schema
+from axbridge.config.toml_tables import find_toml, read_toml, shipped_names
 from axbridge.errors import ProfileError, RigError
 
 GOOD = """
@@ -31,7 +32,7 @@ def load(tmp_path):
     return load_text
 
 
-@pytest.mark.parametrize("name", shipped_names("hil_rigs"))
+@pytest.mark.parametrize("name", shipped_names(FOLDER))
 def test_every_shipped_rig_loads_with_its_profiles_and_models(name):
     rig = Rig.load(name)
     for servo in rig.servos:
@@ -39,6 +40,7 @@ def test_every_shipped_rig_loads_with_its_profiles_and_models(name):
             rig.profile_of(servo)
             rig.model_of(servo)
     assert rig.name == name
+    jsonschema.validate(read_toml(find_toml(name, FOLDER, RigError), RigError), rig_schema())
 
 
 @pytest.mark.parametrize(
@@ -118,11 +120,6 @@ def test_what_the_model_of_a_servo_does_not_have_is_named(load, change, words):
         rig.profile_of(rig.servos[0])
 
 
-def test_an_unknown_rig_is_answered_with_the_closest_name():
-    with pytest.raises(RigError, match="did you mean 'bench_arm'"):
-        Rig.load("bench_amr")
-
-
 def test_the_urdf_is_looked_for_beside_the_rig(load, tmp_path):
     rig = load(GOOD)
     with pytest.raises(RigError, match="no such file"):
@@ -180,3 +177,28 @@ def test_a_servo_models_file_is_meant_as_seen_from_here(tmp_path, monkeypatch):
 def test_a_regulator_feeds_its_servo_and_the_bus_the_others():
     rig = Rig.load("koch")
     assert [rig.supply_of(servo) for servo in rig.servos] == [12.0, 12.0, 5.0, 5.0, 5.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("table", "wrong"),
+    [
+        ({"base": "bioloid", "servo": [{"name": "head", "id": 3}]}, []),
+        ({"name": "x"}, ["'servo' is a required property"]),
+        ({"name": "x", "servo": [{"name": "a", "id": 1}]}, ["'joint' is a required property"]),
+        ({"base": "x", "servos": []}, ["'servos' was unexpected"]),
+        ({"base": "x", "servo": [{"name": "a", "drive": "magic"}]}, ["'magic' is not one of"]),
+        ({"base": "x", "parameters": {"mass": 0.2}}, []),
+        ({"base": "x", "path": "y"}, ["'path' was unexpected"]),
+    ],
+)
+def test_mistakes_are_found_and_a_base_makes_keys_optional(table, wrong):
+    found = [error.message for error in jsonschema.Draft202012Validator(rig_schema()).iter_errors(table)]
+    assert len(found) == len(wrong)
+    assert all(said in text for text, said in zip(found, wrong, strict=True))
+
+
+def test_every_key_is_explained():
+    schema = rig_schema()
+    for table in (schema, *schema["$defs"].values()):
+        for key, field in table["properties"].items():
+            assert field.get("description"), key

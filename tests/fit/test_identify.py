@@ -11,17 +11,16 @@ from axbridge.cli import app
 from axbridge.cli import identify as identify_verb  # noqa: F401 - registers it
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
-from axbridge.errors import AxBridgeError, RecordingError, UsageError
+from axbridge.errors import AxBridgeError, RecordingError
 from axbridge.fit import identify
-from axbridge.fit.html import trace_panels, write_page
+from axbridge.fit.html import trace_panels
 from axbridge.fit.identify import beforehand
 from axbridge.fit.intervals import Uncertainty, _possible, allowing, held_in, uncertainty
 from axbridge.fit.least_squares import left_alone, misfits, polish
-from axbridge.fit.lima2009 import ks_line, paper_procedure
+from axbridge.fit.lima2009 import ks_line
 from axbridge.fit.pipeline import _missed, doubts
 from axbridge.fit.prepare import base_model, resting_noise
 from axbridge.fit.result import Score
-from axbridge.fit.search import executor
 from axbridge.fit.unknowns import Space, space_of
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track
@@ -56,38 +55,6 @@ def lima(**values):
     for name, value in values.items():
         row[Param[name]] = value
     return row
-
-
-@pytest.mark.slow
-def test_the_papers_procedure_finds_the_paper(tmp_path):
-    truth = {"VISCOUS": 0.016, "K_THETA": 24.0, "K_OMEGA": -0.8, "LATENCY": 0.018}
-    row = lima(**truth)
-    falls = [motion(row, step=math.radians(angle), fall=True, seed=k) for k, angle in enumerate((45, 90, 135))]
-    steps = [motion(row, step=math.radians(angle), seed=9 + k) for k, angle in enumerate((30, 60, 90))]
-    fit = paper_procedure([*falls, *steps], RIG)
-    friction, gains = fit.surfaces
-    found = {estimate.unknown.column.name: estimate.value for estimate in fit.estimates}
-    for name, value in truth.items():
-        assert found[name] == pytest.approx(value, rel=0.035), name
-    assert fit.runs.recordings == len(fit.scores) == 6
-    np.testing.assert_array_equal(fit.simulated, rollouts(fit.row[None], fit.runs)[0])
-    (measured, simulated), *_ = (panel.curves for panel in trace_panels(fit))
-    np.testing.assert_allclose(measured.y, np.degrees(falls[0]["shoulder"].position))
-    assert np.mean(np.abs(simulated.y - measured.y)) == pytest.approx(fit.scores[0].mae)
-    write_page(fit, tmp_path / "fit.html")
-    page = (tmp_path / "fit.html").read_text()
-    assert "Friction over speed" in page
-    assert page.count("<script>figure(") == len(fit.scores) + 1  # each recording, the friction
-    assert page.count("<svg") == 2  # the scans
-    assert gains.least < 0.1
-    assert friction.mse.shape == (21, 21)
-    assert max(score.rmse for score in fit.scores) < 0.4
-
-
-def test_the_papers_procedure_needs_falls_and_steps():
-    with pytest.raises(RecordingError, match="no fall among the segments") as told:
-        paper_procedure([motion(lima())], RIG)
-    assert "--method cma" in told.value.hint
 
 
 def test_what_a_fit_missed_is_said_together():
@@ -235,11 +202,6 @@ def test_whatever_predicts_as_well_is_within_the_intervals():
 def test_what_warmth_does_is_searched_where_recordings_differ_in_it():
     cold, warm = (space_of("pendulum-servo", None, ax12_truth(), warming=warming).unknowns for warming in (False, True))
     assert [unknown.name for unknown in warm if unknown not in cold] == ["motor.resistance_per_kelvin"]
-
-
-def test_an_unknown_executor_is_refused():
-    with pytest.raises(UsageError, match="no executor"), executor("slurm://x"):
-        pass
 
 
 def test_a_recording_without_motion_is_refused():

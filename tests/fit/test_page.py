@@ -11,7 +11,7 @@ from axbridge.cli.app import emit_json
 from axbridge.config.rig import Rig
 from axbridge.fit import identify
 from axbridge.fit.html import residual_panel, trace_panels, write_page
-from axbridge.fit.params_file import summary
+from axbridge.fit.result import summary
 from axbridge.sim.runs import Regime
 from tests.fit.test_identify import ax12_data, ax12_truth
 

@@ -8,7 +8,7 @@ import pytest
 
 from axbridge.comparison.recorded_runs import runs_of
 from axbridge.fit.intervals import uncertainty
-from axbridge.fit.residuals import parts, speeds
+from axbridge.fit.residuals import parts
 from axbridge.fit.search import (
     KEPT,
     SHARPENED,
@@ -129,15 +129,6 @@ def test_the_truth_predicts_parts_from_what_was_measured_at_their_start(runs):
     cut = parts(runs)
     error = np.degrees(np.abs(rollouts(ax12_truth()[None], cut)[0] - cut.position))
     assert cut.means(error).max() < 1.0  # noise and whole counts at the start of each
-
-
-def test_speeds_are_the_slopes_of_the_positions(runs):
-    time = runs.time
-    swing = runs._replace(position=np.sin(3 * time))
-    found = speeds(swing)
-    wanted = 3 * np.cos(3 * time)
-    for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
-        np.testing.assert_allclose(found[a + 4 : b - 4], wanted[a + 4 : b - 4], atol=0.06)
 
 
 def test_an_arm_that_is_held_is_in_no_part(runs):

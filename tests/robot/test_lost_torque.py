@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 import axbridge
-from axbridge.config.instructions import Instruction
+from axbridge.config.registers import Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning
 from axbridge.virtual.bus import VirtualBus

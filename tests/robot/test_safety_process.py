@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from axbridge.bus.serial import SerialBus
-from axbridge.config.instructions import Instruction
+from axbridge.config.registers import Instruction
 from axbridge.errors import PortError
 from tests.support import ends
 from tests.support.pty_line import PtyLine

@@ -6,8 +6,8 @@ import numpy as np
 
 from axbridge.bus.protocols import v1
 from axbridge.bus.protocols.known import PROTOCOLS
-from axbridge.config.instructions import Instruction
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
 from axbridge.servo.columns import Command, Mode, State

@@ -15,7 +15,7 @@ from dynamixel_sdk import PacketHandler, PortHandler
 
 import axbridge
 from axbridge.cli import app
-from axbridge.config.instructions import Instruction
+from axbridge.config.registers import Instruction
 from axbridge.recording.provenance import describe
 from tests.support.browser import CHROMIUM, browsing
 from tests.support.pty_line import PtyLine

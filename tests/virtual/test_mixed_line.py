@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from axbridge.bus.protocols import v1, v2
 from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.packet import BROADCAST
-from axbridge.config.instructions import Instruction
+from axbridge.config.registers import Instruction
 from axbridge.virtual.framing import Framing
 from tests.support.virtual_rig import Wire, make_world
 

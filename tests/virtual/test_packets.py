@@ -7,7 +7,7 @@ from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.protocols.v1 import encode
-from axbridge.config.instructions import Instruction
+from axbridge.config.registers import Instruction
 from tests.support.virtual_rig import Host, Wire, make_world
 
 OK_0, OK_1, PING_0, PING_1 = "FF FF 00 02 00 FD", "FF FF 01 02 00 FC", "FF FF 00 02 01 FC", "FF FF 01 02 01 FB"

@@ -20,8 +20,8 @@ from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.protocols.v1 import encode
 from axbridge.bus.protocols.v2 import ALERT
-from axbridge.config.instructions import Instruction
 from axbridge.config.profile import Area
+from axbridge.config.registers import Instruction
 from axbridge.errors import ErrorFlag, FeetechError, StatusError
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.units import RPM

@@ -22,7 +22,7 @@ from axbridge.bus.line_lock import Turn
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.clock import Clock
-from axbridge.config.instructions import Instruction
+from axbridge.config.registers import Instruction
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, UsageError
 
 SHORTEST_BLOCK = 16  # bytes of a servo's part of an answer to all: each waits for its own return delay

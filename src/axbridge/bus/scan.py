@@ -15,7 +15,7 @@ from axbridge.bus.protocols.packet import BROADCAST, byte_seconds
 from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.bus.serial import SerialBus
-from axbridge.config.instructions import Instruction, Version
+from axbridge.config.registers import Instruction, Version
 from axbridge.errors import BusError, PortError
 
 # 2000000/(n+1) for the values of the baud-rate register in use; hosts at 115200 and 57600 are near enough

@@ -23,8 +23,7 @@ from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.protocols.v1 import SUM_OK, encode
 from axbridge.bus.stats import LineStats, ServoStats
 from axbridge.clock import WallClock
-from axbridge.config.instructions import Instruction
-from axbridge.config.registers import Address
+from axbridge.config.registers import Address, Instruction
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
 _BUSY = 6  # `more_patience` with a virtual bus, whose computer may not get round to answer for a tenth of a second

@@ -17,9 +17,8 @@ from axbridge.errors import UsageError
 from axbridge.files import check_new
 from axbridge.fit.html import estimate_table, law_table, score_table, write_page
 from axbridge.fit.identify import identify as fit_to
-from axbridge.fit.params_file import summary, write_params
 from axbridge.fit.pipeline import CONDITIONS, check
-from axbridge.fit.result import Fit
+from axbridge.fit.result import Fit, summary, write_params
 from axbridge.jit import COMPILED
 from axbridge.recording.stored import open_recording
 

@@ -13,10 +13,9 @@ from axbridge.cli.app import app, report
 from axbridge.cli.help import Verbs
 from axbridge.cli.list_ import shipped_rigs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigArgument, lined_up
-from axbridge.config.rig import Rig, split_options
+from axbridge.config.rig import Rig, rig_schema, split_options
 from axbridge.config.rig_check import check_rig
 from axbridge.config.rig_edit import copy_rig, written
-from axbridge.config.rig_schema import rig_schema
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import UsageError
 from axbridge.file_reading import printable

@@ -24,9 +24,8 @@ from axbridge.cli.exit import motors_after, stopping
 from axbridge.cli.help import Verbs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, servo_of, shared
 from axbridge.cli.progress import progress
-from axbridge.config.instructions import Instruction
 from axbridge.config.profile import FirmwareProfile, in_units
-from axbridge.config.registers import ADDRESSES, Address
+from axbridge.config.registers import ADDRESSES, Address, Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, HardwareError, UsageError
 from axbridge.robot.open import open_robot

@@ -17,8 +17,17 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from axbridge.config import toml_tables
-from axbridge.config.instructions import INSTRUCTIONS, Version
-from axbridge.config.registers import ADDRESSES, CURRENT_MODES, EEPROM_END, NAMES, Address, Names, OperatingMode
+from axbridge.config.registers import (
+    ADDRESSES,
+    CURRENT_MODES,
+    EEPROM_END,
+    INSTRUCTIONS,
+    NAMES,
+    Address,
+    Names,
+    OperatingMode,
+    Version,
+)
 from axbridge.errors import ErrorFlag, FeetechError, HardwareError, ProfileError, nearest
 from axbridge.units import RPM, UNITS, Units, baud_of, bits_to_signed
 

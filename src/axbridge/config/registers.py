@@ -1,15 +1,48 @@
-"""Addresses of the registers that every servo of a protocol has, as far as code names them.
-
-All registers of a model, and which values they take, are in its profile.
-"""
+"""What a protocol gives all its servos: instructions, and the registers that code names; a profile has all of them."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from axbridge.config.instructions import Version
+Version = Literal[1, 2, "sts", "scs"]
+"""A protocol as profiles name it: Dynamixel 1.0 and 2.0, Feetech's STS and SMS servos, and their SCS servos."""
+
+
+class Instruction(IntEnum):
+    """Instruction codes of Protocol 2.0; the others have fewer."""
+
+    PING = 0x01
+    READ = 0x02
+    WRITE = 0x03
+    REG_WRITE = 0x04
+    ACTION = 0x05
+    FACTORY_RESET = 0x06
+    REBOOT = 0x08
+    CLEAR = 0x10
+    BACKUP = 0x20
+    SYNC_READ = 0x82
+    SYNC_WRITE = 0x83
+    FAST_SYNC_READ = 0x8A
+    BULK_READ = 0x92
+    BULK_WRITE = 0x93
+    FAST_BULK_READ = 0x9A
+
+
+_ONLY_2 = {
+    *(Instruction.CLEAR, Instruction.BACKUP, Instruction.SYNC_READ),
+    *(Instruction.FAST_SYNC_READ, Instruction.BULK_WRITE, Instruction.FAST_BULK_READ),
+}
+_FIRST = tuple(code for code in Instruction if code not in _ONLY_2)
+_FEETECH = tuple(code for code in Instruction if code < Instruction.CLEAR or code == Instruction.SYNC_WRITE)
+INSTRUCTIONS: Mapping[Version, tuple[Instruction, ...]] = {
+    1: _FIRST,
+    2: tuple(Instruction),
+    "sts": (*_FEETECH, Instruction.SYNC_READ),
+    "scs": _FEETECH,
+}
 
 
 class Address(IntEnum):
@@ -121,7 +154,7 @@ class Names(NamedTuple):
     voltage: str  # of the supply, as measured
 
 
-_FEETECH = Names(
+_FEETECH_NAMES = Names(
     "min_position_limit", "max_position_limit", "goal_velocity", "torque_limit", "max_torque", "present_voltage"
 )
 NAMES: dict[Version, Names] = {  # by version of the protocol
@@ -129,8 +162,8 @@ NAMES: dict[Version, Names] = {  # by version of the protocol
     2: Names(
         "min_position_limit", "max_position_limit", "profile_velocity", "goal_pwm", "pwm_limit", "present_input_voltage"
     ),
-    "sts": _FEETECH,
-    "scs": _FEETECH._replace(torque="max_torque"),  # the only limit that they have
+    "sts": _FEETECH_NAMES,
+    "scs": _FEETECH_NAMES._replace(torque="max_torque"),  # the only limit that they have
 }
 EEPROM_END = int(Address.TORQUE_ENABLE)  # first RAM address of Protocol 1.0; a profile knows its own
 CALIBRATION = 20  # of the position sensor, four bytes: AX only

@@ -5,6 +5,7 @@ Angles are rad, lengths m, torques N·m, times in the unit the key says.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -29,7 +30,7 @@ from axbridge.config.rig_tables import (
     WorldConfig,
 )
 from axbridge.errors import ProfileError, RigError
-from axbridge.file_reading import printable, reading, regular
+from axbridge.file_reading import FORMAT, printable, reading, regular
 from axbridge.units import baud_register
 
 if TYPE_CHECKING:
@@ -416,3 +417,36 @@ def filled(urdf: Path, parameters: Mapping[str, Parameter], rig: Path) -> str:
             why = f"{urdf.name} has no ${{{name}}}"
             raise RigError(rig, f"parameters.{name}", why, "use it there, or leave it out")
     return _PLACE.sub(lambda found: repr(parameters[found[1]].value), text)
+
+
+def rig_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of a rig file, a description beside each key.
+
+    Written by hand are only the keys of the file that are no fields of a `Rig`: ``base`` with what it makes optional,
+    and ``format``.
+    """
+    schema = Rig.model_json_schema(by_alias=True)
+    places = {"Rig": schema, **schema["$defs"]}
+    for table in (table for table in toml_tables.TomlTable.__subclasses__() if table.__name__ in places):
+        place = places[table.__name__]
+        place["description"] = (inspect.getdoc(table) or "").splitlines()[0]
+        for name, text in toml_tables.described(table).items():
+            alias = table.model_fields[name].alias or name
+            place["properties"][alias]["description"] = text
+    for own in ("path", "bases"):
+        schema["properties"].pop(own, None)
+    schema["properties"]["base"] = {
+        "type": "string",
+        "description": "Rig that this one is laid over: a name, or the path of a .toml beside this file.",
+    }
+    schema["properties"]["format"] = {"const": FORMAT, "description": "Of the file; absent = 1."}
+    numbers = schema["properties"]["parameters"]
+    numbers["additionalProperties"] = {"anyOf": [{"type": "number"}, numbers["additionalProperties"]]}
+    required, of_servo = schema.pop("required"), schema["$defs"]["ServoConfig"].pop("required")
+    schema["$defs"]["ServoConfig"]["required"] = ["name"]
+    schema["if"] = {"required": ["base"]}
+    schema["else"] = {
+        "required": required,
+        "properties": {"servo": {"items": {"required": of_servo}}},
+    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "axbridge rig"}

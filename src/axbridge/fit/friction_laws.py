@@ -149,19 +149,15 @@ def compare_laws(
     `fitting` is `axbridge.fit.pipeline.fit_model` with the recordings and all else that is the same for each law.
     """
     fits: dict[str, Fit] = {}
+    laws = len(FRICTION_LAWS)
     with executor(where) as running:
         for law in FRICTION_LAWS:
-
-            def after(what: str, share: float | None, law: str = law) -> None:
-                done = len(fits) + (share or 0.0)
-                report(f"{law}: {what}", done / len(FRICTION_LAWS))
-
             simpler = [fit for name, fit in fits.items() if set(FRICTION_LAWS[name]) < set(FRICTION_LAWS[law])]
             squares = [sum(one.rmse**2 for one in fit.scores if not one.held_out) for fit in simpler]
             near = begun_from(simpler[int(np.argmin(squares))].row) if simpler else None
             fits[law] = fitting(
-                friction=law, budget=budget / len(FRICTION_LAWS), near=near, richer=False, where=running,
-                report=after,
+                friction=law, budget=budget / laws, near=near, richer=False, where=running,
+                report=lambda what, share, law=law: report(f"{law}: {what}", (len(fits) + (share or 0.0)) / laws),
             )  # fmt: skip
     most = fits[max(fits)]  # terms
     count = sum(not score.held_out for score in most.scores)

@@ -13,8 +13,7 @@ import numpy as np
 from axbridge.comparison.page import Curve, Panel, Table, fewer, figure_html, grid_html, map_html, table_html
 from axbridge.comparison.page import write_page as write_parts
 from axbridge.comparison.recorded_runs import servo_of
-from axbridge.fit.params_file import in_file
-from axbridge.fit.result import Fit, LawComparison, Score
+from axbridge.fit.result import Fit, LawComparison, Score, in_file
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Regime
 

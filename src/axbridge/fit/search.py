@@ -138,23 +138,18 @@ def minimise(job: Job) -> StartOutcome:
 
 def _settled(job: Job, ends: FloatArray, points: int) -> StartOutcome:
     """The best of some ends (k, n); where absolute errors count, by their mean over points nearby."""
-    if job.loss == "mae":
-        nearby = _nearby(job)
-        around = np.clip((ends[:, None] + nearby[None]).reshape(-1, len(job.space)), 0.0, 1.0)
-        found = job.cost(around, FINE).reshape(len(ends), NEIGHBOURS).mean(axis=1)
-        points += len(around)
-    else:
-        found = job.cost(ends, job.step)
-        points += len(ends)
+    around, step = (_around(ends), FINE) if job.loss == "mae" else (ends, job.step)
+    found = job.cost(around, step).reshape(len(ends), -1).mean(axis=1)
+    points += len(around)
     best = int(np.argmin(found))
     return StartOutcome(float(found[best]), ends[best], points * job.runs.recordings, job.seed, points * job.steps)
 
 
-def _nearby(job: Job) -> FloatArray:
-    """Where points (`NEIGHBOURS`, n) are looked at around another, the same for all; the first is that one itself."""
-    found = np.random.default_rng(0).normal(0.0, NEARBY, (NEIGHBOURS, len(job.space)))
-    found[0] = 0.0
-    return found
+def _around(ends: FloatArray) -> FloatArray:
+    """Points (k·`NEIGHBOURS`, n) by which ends (k, n) are judged: themselves, and some nearby, the same for all."""
+    nearby = np.random.default_rng(0).normal(0.0, NEARBY, (NEIGHBOURS, ends.shape[1]))
+    nearby[0] = 0.0
+    return np.clip((ends[:, None] + nearby[None]).reshape(-1, ends.shape[1]), 0.0, 1.0)
 
 
 # Does a function for many jobs, wherever; the results come in the order of the jobs, as they are there.
@@ -264,9 +259,8 @@ def _searched_on(
 
 def best_of_both(job: Job, found: list[StartOutcome]) -> list[StartOutcome]:
     """The same, but first the one whose errors of parts and of whole recordings, nearby, have the smallest product."""
-    nearby, several = _nearby(job), found[: 2 * KEPT]
-    around = (np.array([outcome.point for outcome in several])[:, None] + nearby[None]).reshape(-1, len(job.space))
-    whole = losses(job.space, job.runs, np.clip(around, 0.0, 1.0), job.loss).mean(axis=1)
+    several = found[: 2 * KEPT]
+    whole = losses(job.space, job.runs, _around(np.array([one.point for one in several])), job.loss).mean(axis=1)
     whole = whole.reshape(len(several), NEIGHBOURS).mean(axis=1)
     best = int(np.argmin([outcome.loss * error for outcome, error in zip(several, whole, strict=True)]))
     return [found[best], *found[:best], *found[best + 1 :]]

@@ -9,7 +9,7 @@ from typing import Any
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.protocols.packet import BROADCAST
-from axbridge.config.instructions import Instruction
+from axbridge.config.registers import Instruction
 from axbridge.errors import AxBridgeError, BusTimeout, PortError, UsageError
 
 

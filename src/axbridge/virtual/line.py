@@ -17,7 +17,7 @@ from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
 from axbridge.bus.protocols.v1 import OVERHEAD
-from axbridge.config.instructions import Instruction
+from axbridge.config.registers import Instruction
 from axbridge.virtual.collision import Transmission, overlay
 from axbridge.virtual.framing import Framing, Heard
 from axbridge.virtual.mishaps import Mishaps

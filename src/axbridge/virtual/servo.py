@@ -19,9 +19,8 @@ from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
 from axbridge.bus.protocols.protocol import Protocol
-from axbridge.config.instructions import INSTRUCTIONS, Instruction
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import ADDRESSES
+from axbridge.config.registers import ADDRESSES, INSTRUCTIONS, Instruction
 from axbridge.servo.columns import State
 from axbridge.sim.bank import Motors
 from axbridge.units import baud_of

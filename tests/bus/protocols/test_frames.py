@@ -8,8 +8,8 @@ from axbridge.bus.protocols import v1, v2
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import FIRST
-from axbridge.config.instructions import Instruction
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import Instruction
 from axbridge.errors import UsageError
 
 IDS = st.integers(0, v2.MAX_ID)

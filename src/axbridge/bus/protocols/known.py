@@ -12,8 +12,7 @@ from typing import Literal
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import FIRST, Protocol, Refusals, Span
-from axbridge.config.instructions import Instruction, Version
-from axbridge.config.registers import ENDLESS_GOALS, X_BLOCKS, FeetechAddress, XAddress
+from axbridge.config.registers import ENDLESS_GOALS, X_BLOCKS, FeetechAddress, Instruction, Version, XAddress
 from axbridge.errors import FeetechError, HardwareError, ServoFlags, StatusError
 
 _X_PRESENT = int(XAddress.PRESENT_PWM), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.PRESENT_PWM

@@ -11,8 +11,17 @@ from typing import Literal, NamedTuple
 
 from axbridge.bus.protocols import v1
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
-from axbridge.config.instructions import Instruction, Version
-from axbridge.config.registers import ADDRESSES, CALIBRATION, EEPROM_END, NAMES, PRESENT, TABLE_SIZE, Address
+from axbridge.config.registers import (
+    ADDRESSES,
+    CALIBRATION,
+    EEPROM_END,
+    NAMES,
+    PRESENT,
+    TABLE_SIZE,
+    Address,
+    Instruction,
+    Version,
+)
 from axbridge.errors import ErrorFlag, ServoFlags, StatusError, UsageError
 
 Span = tuple[int, int]  # registers: from where on, bytes

@@ -7,7 +7,7 @@ Instruction packet ``FF FF ID LEN INST P1..PN CHK``, status packet ``FF FF ID LE
 from __future__ import annotations
 
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
-from axbridge.config.instructions import Instruction
+from axbridge.config.registers import Instruction
 from axbridge.errors import ErrorFlag, UsageError
 
 HEADER = b"\xff\xff"

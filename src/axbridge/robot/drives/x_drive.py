@@ -14,10 +14,9 @@ from dataclasses import replace
 from axbridge.bus.base import Bus
 from axbridge.bus.commission import answers_ping, apply_registers
 from axbridge.bus.cycle import CycleServo, Goal
-from axbridge.config.instructions import Instruction
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, OperatingMode, XAddress
+from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, Instruction, OperatingMode, XAddress
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusTimeout
 from axbridge.robot.drives.drive import Capability, Sample

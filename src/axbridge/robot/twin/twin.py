@@ -18,8 +18,7 @@ from axbridge.bus.protocols.known import SCS, STS
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol, Span
 from axbridge.bus.serial import SerialBus
-from axbridge.config.instructions import Version
-from axbridge.config.registers import Address, XAddress
+from axbridge.config.registers import Address, Version, XAddress
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, BusError, BusTimeout, CorruptPacket, PortError
 from axbridge.robot.backend import Backend, open_real, open_sim
