@@ -35,19 +35,11 @@ class Bench:
         urdf, toml = [BASE], []
         for number, given in enumerate(servos):
             keys = {"name": f"j{number}", **given}
-            kind = keys.pop("kind", "continuous")
-            link = {
-                "name": f"joint{number}",
-                "kind": kind,
-                "inertia": keys.pop("inertia", INERTIA),
-                "mass": keys.pop("mass", 1.0),
-                "com": keys.pop("com", 0.0),
-                "axis": keys.pop("axis", "0 1 0"),
-                "limit": keys.pop(
-                    "limit", '<limit lower="-9" upper="9" effort="99" velocity="99"/>' if kind == "prismatic" else ""
-                ),
-            }
-            urdf.append(LINK.format(**link))
+            link = {"kind": "continuous", "inertia": INERTIA, "mass": 1.0, "com": 0.0, "axis": "0 1 0", "limit": ""}
+            if keys.get("kind") == "prismatic":
+                link["limit"] = '<limit lower="-9" upper="9" effort="99" velocity="99"/>'
+            link |= {name: keys.pop(name) for name in link if name in keys}
+            urdf.append(LINK.format(name=f"joint{number}", **link))
             lines = [f"{key} = {value!r}".replace("'", '"') for key, value in keys.items()]
             toml.append("\n".join(["[[servo]]", f'joint = "joint{number}"', 'drive = "ideal"', *lines, ""]))
         (self.folder / "world.urdf").write_text(f'<robot name="bench">{"".join(urdf)}\n</robot>')

@@ -12,6 +12,8 @@ import sys
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import signature
+from itertools import starmap
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -148,26 +150,23 @@ class Commands:
         self.poses = PoseFile(Path(f"{page.robot.name}.poses.json"))
         self.doubt: tuple[str, str, int] | None = None  # servo, register and value that somebody must confirm
         act, ask = page.actions, page.desk.ask
-        self._known: dict[str, tuple[Callable[..., object], tuple[str, ...]]] = {
-            "release": (page.release, ()),
+        self._known: dict[str, Callable[..., object]] = {  # parameters are called as the values of a request
+            "release": page.release,
             # no later request takes the place of this one: what is to be off goes off
-            "torque": (lambda servos, on: ask(None, lambda: act.torque(servos, on=on)), ("servos", "on")),
-            "move": (lambda servo, to: ask(f"move {servo}", lambda: act.move(servo, to)), ("servo", "to")),
-            "limit_speed": (lambda share: ask("speed limit", lambda: act.limit_speed(share)), ("share",)),
-            "limit_torque": (
-                lambda servos, share: ask(f"torque limit {servos}", lambda: act.limit_torque(servos, share)),
-                ("servos", "share"),
-            ),
-            "way": (self._way, ("pose", "seconds", "mirror")),
-            "save": (self._save, ("name",)),
-            "rise": (page.rise, ()),
-            "play": (self._play, ("file", "pace")),
-            "stop_move": (page.stop_move, ()),
-            "recover": (lambda servo: ask("recover", self._robot[servo].recover), ("servo",)),
-            "registers": (self._registers, ("servo",)),
-            "write": (self._write, ("servo", "register", "counts", "sure")),
-            "record": (self._record, ("name",)),
-            "record_end": (page.stop_recording, ()),
+            "torque": lambda servos, on: ask(None, lambda: act.torque(servos, on=on)),
+            "move": lambda servo, to: ask(f"move {servo}", lambda: act.move(servo, to)),
+            "limit_speed": lambda share: ask("speed limit", lambda: act.limit_speed(share)),
+            "limit_torque": lambda servos, share: ask(f"torque {servos}", lambda: act.limit_torque(servos, share)),
+            "way": self._way,
+            "save": self._save,
+            "rise": page.rise,
+            "play": self._play,
+            "stop_move": page.stop_move,
+            "recover": lambda servo: ask("recover", self._robot[servo].recover),
+            "registers": self._registers,
+            "write": self._write,
+            "record": self._record,
+            "record_end": page.stop_recording,
         }
 
     def hear(self, text: str) -> None:
@@ -175,11 +174,11 @@ class Commands:
         message = json.loads(text)
         if not isinstance(message, dict) or not isinstance(what := message.pop("ask", None), str):
             raise ValueError("no request")  # noqa: TRY004 - what came from outside
-        do, names = self._known.get(what, (None, ()))
-        if do is None or set(message) != set(names) or not all(_fits(name, message[name]) for name in names):
+        do = self._known.get(what)
+        if do is None or set(message) != set(signature(do).parameters) or not all(starmap(_fits, message.items())):
             raise ValueError(what)
         try:
-            do(*(message[name] for name in names))
+            do(**message)
         except AxBridgeError as error:
             self._page.tell(str(error))
 
