@@ -56,8 +56,7 @@ def test_a_candidate_that_ends_early_is_not_whole():
     broken = wave()
     broken.position[7] = math.inf  # no position
     pair = compare(recording(wave()), recording(broken)).pairs[0]
-    assert math.isfinite(pair.plain.rmse)
-    assert pair.coverage.lacking > 0
+    assert (math.isfinite(pair.plain.rmse), pair.coverage.lacking > 0) == (True, True)
 
 
 def test_servos_that_one_side_lacks_are_named():
@@ -80,7 +79,7 @@ def test_recordings_may_be_given_by_their_files(tmp_path):
     for made, name in ((one, "a.mcap"), (two, "b.mcap")):
         write_recording(made, tmp_path / name)
     by_files = compare(tmp_path / "a.mcap", str(tmp_path / "b.mcap"))
-    assert summary(by_files)["servos"] == summary(compare(one, two))["servos"]
+    assert by_files.pairs == compare(one, two).pairs  # every figure, exactly
     with pytest.raises(RecordingError, match=r"c\.mcap: No such file"):
         compare(one, tmp_path / "c.mcap")
 
@@ -147,15 +146,6 @@ def test_a_segment_is_measured_by_its_kind_whatever_its_name(name, kind, measure
     found = compare(replace(plain, events=events), replace(plain, events=events))
     assert (found.pairs[0].parts[1].results is not None) == measured
     assert ("step" in summary(found)["servos"]["knee"]["segments"][1]) == measured
-
-
-def test_commands_that_act_late_are_an_error_of_the_model():
-    plain = stepping()
-    late = Track.of("knee", plain["knee"].time, position=np.interp(plain["knee"].time - 0.03, plain["knee"].time, plain["knee"].position),
-                    command=plain["knee"].command, commanded=plain["knee"].commanded)  # fmt: skip
-    pair = compare(plain, replace(plain, tracks={"knee": late})).pairs[0]
-    assert pair.shift == pytest.approx(0.03, abs=2e-3)
-    assert pair.plain.rmse > 3
 
 
 def goals(blank):
@@ -273,37 +263,13 @@ def test_import_notes_what_is_odd_on_stderr(tmp_path, monkeypatch, capsys):
     assert not Path("other.mcap").exists()
 
 
-def robot(count, samples=200, *, late=0.0):
-    """A robot that was told to wave, with a servo that was never told anything."""
-    time = np.arange(samples) / 50
-    tracks = []
-    for number in range(count):
-        goal, moved = np.sin(2 * time + number), np.sin(2 * (time - late) + number) * (1 - 0.01 * number)
-        on = np.full(samples, float(number > 0))
-        tracks.append(Track.of(f"servo {number}", time, position=moved, command=goal, torque_enabled=on))
-    marks = [Event(0.0, "segment", {"name": "first"}), Event(time[-1] / 2, "segment", {"name": "second"})]
-    return recording(*tracks, events=marks)
-
-
-@pytest.mark.parametrize("how", [compare, lambda _a, b: following(b)])
-def test_recordings_that_lie_on_the_disk_have_the_same_figures(how, tmp_path, monkeypatch):
-    sides = robot(4), robot(4, late=0.05)
-    kept = how(*sides)
-    monkeypatch.setattr("axbridge.recording.recording._IN_MEMORY", 1)
-    found = how(*(write_recording(side, tmp_path / f"{index}.mcap") for index, side in enumerate(sides)))
-    assert [pair.name for pair in found.pairs] == [pair.name for pair in kept.pairs]
-    for pair, as_before in zip(found.pairs, kept.pairs, strict=True):
-        assert pair == as_before  # every figure, exactly
-        for values, others in zip(pair.motions, as_before.motions, strict=True):
-            np.testing.assert_array_equal(values, others)
-
-
 @pytest.mark.ci
 def test_memory_does_not_grow_with_the_servos(tmp_path, monkeypatch):
     monkeypatch.setattr("axbridge.recording.recording._IN_MEMORY", 1)
     needed = []
     for count in (1, 1, 5):  # the first one also imports
-        side = write_recording(robot(count, 10_000), tmp_path / f"{count}.mcap")
+        servos = [wave(f"servo {k}", time=np.arange(10_000) / 50, command=np.zeros(10_000)) for k in range(count)]
+        side = write_recording(recording(*servos), tmp_path / f"{count}.mcap")
         tracemalloc.start()
         found = compare(side, side)
         needed.append(tracemalloc.get_traced_memory()[1] / 1e6)
