@@ -24,7 +24,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from axbridge.bus.cycle import Cycle
@@ -194,10 +193,9 @@ class Safety:
             raise
 
     def disarm(self) -> None:
-        """Give everything back; the policy is *not* applied (see `release`); may be called twice.
+        """Give everything back, without the policy; may be called twice. A forked child's net is its parent's.
 
-        Servos that did not confirm the last `release` are left to the guard, and reported when it fails, too. A forked
-        child changes nothing: the net is its parent's.
+        Servos that did not confirm the last `release` are left to the guard, and named when it fails, too.
         """
         if self not in NETS.armed:
             return
@@ -228,11 +226,9 @@ class Safety:
             self._feed_guard()
 
     def release(self) -> dict[str, BusError]:
-        """Apply the policy now, to every servo of every bus, whatever fails on the way.
+        """Apply the policy now, to every servo, whatever fails on the way; those that did not confirm, by name.
 
-        Where a servo does not hold it is limped; a park ends limp in any case. Returns the servos that did not confirm,
-        by name. A call while an earlier one still parks, or after it has parked, limps: parking again would switch the
-        motors on.
+        A call while an earlier one still parks, or after it has parked, limps: to park again would switch motors on.
         """
         return self._hold_or_limp(self._park(self.cycles), self.cycles)
 
@@ -249,9 +245,7 @@ class Safety:
         self.arm()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with NETS.ending:
             if self not in NETS.armed:
                 return
@@ -346,11 +340,7 @@ class Safety:
                 self._feed_watchdogs()
 
     def _feed_watchdogs(self) -> None:
-        """Ask servos for their Bus Watchdog, which feeds it: a slow program must not trip it.
-
-        Where one has expired, this process stood still; then its motors stay off, as behind a controller that was
-        silent for too long.
-        """
+        """Ask servos for their Bus Watchdog, which feeds it. Where one has expired, this process stood still: trip."""
         expired: list[int] = []
         for cycle in self._real:
             if cycle.watchdogs.armed:

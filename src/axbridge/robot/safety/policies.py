@@ -1,6 +1,6 @@
 """How motors are left: ``limp``, torque off; ``hold``, powered where they are; ``park``, off in a pose.
 
-Nothing counts as done before the servo itself has said so. `axbridge.robot.safety.net` says when a policy is applied.
+Nothing counts as done before the servo itself has said so.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ _PARK_PERIOD = 0.02  # s
 
 
 def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError]:
-    """Switch the torque of these servos off (None: of every servo on the line) and look that it is off; tries them all.
-
-    Returns the servos that did not confirm, by name.
-    """
+    """Switch off the torque of these servos, None: of all on the line; tries them all. Those that did not confirm."""
     servos = cycle.servos if names is None else [cycle.servos_by_name[name] for name in names]
     off = {servo.id: (servo.protocol.torque_enable, b"\0") for servo in servos}
     try:
@@ -53,11 +50,10 @@ def powerless(cycle: Cycle) -> list[str]:
 
 
 def hold(cycle: Cycle) -> dict[str, BusError]:
-    """Make the present position of every powered servo its goal, and look that it is. Wheels stop turning.
+    """Make the present position of every powered servo its goal; wheels stop turning. Those that did not confirm.
 
     Servos without torque stay without: writing a goal would switch it on. A torque limit that rose softly is what it
-    was to be: with a tenth of its torque a joint sinks. Returns the servos that could not be read or did not take that,
-    by name.
+    was to be: with a tenth of its torque a joint sinks.
     """
     try:
         wheels, errors = _stop_wheels(cycle)

@@ -6,10 +6,10 @@ A robot with such a shadow is the real one in every respect; `robot.simulation.s
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
 from axbridge.bus.base import Bus, Reply
@@ -187,22 +187,15 @@ class Twin:
 
 def open_twin(rig: Rig, port: str | None = None, *, seed: int = 0) -> Backend:
     """Open the rig's ports and its world."""
-    sim = open_sim(rig, seed=seed)
-    assert sim.world is not None
-    shadow = Shadow(sim.world)
-    try:
+    with ExitStack() as opened:
+        sim = open_sim(rig, seed=seed)
+        opened.callback(sim.close)
+        assert sim.world is not None
+        shadow = Shadow(sim.world)
         real = open_real(rig, port, lambda name, **line: ShadowedBus(sim.buses[name], shadow, **line))
-    except BaseException:
-        sim.close()
-        raise
-
-    def close() -> None:
-        try:
-            real.close()
-        finally:
-            sim.close()
-
-    return Backend("twin", real.mode, real.clock, real.buses, close, sim.world)
+        opened.callback(real.close)
+        closing = opened.pop_all()
+    return Backend("twin", real.mode, real.clock, real.buses, closing.close, sim.world)
 
 
 class _Commands(NamedTuple):
@@ -262,7 +255,7 @@ class PassiveTwin:
         lost = set[str]()
         for bus in self._buses:
             asked = [(one, place) for one in drives if one.bus is bus for place in wanted(one.protocol)]
-            with contextlib.suppress(PortError):  # the reader of the states says so
+            with suppress(PortError):  # the reader of the states says so
                 answers = bus.read_many([(one.id, *place) for one, place in asked])
                 for (one, (address, length)), answer in zip(asked, answers, strict=True):
                     if isinstance(answer, Reply) and len(answer.data) == length:
@@ -292,9 +285,7 @@ class PassiveTwin:
             for place in (*always, commands.goal) if on else always:  # a goal switches an AX-12 on
                 twin.write(place[0], _part(table, place), now)
         weak = protocol.number(_part(table, limit)) < drive.profile.units.full_scale
-        if not on or weak or name not in self._modes:
-            return math.nan
-        if protocol.endless_goal(_part(self._modes[name], protocol.mode)) is not None:
+        if not on or weak or name not in self._modes or protocol.endless_goal(_part(self._modes[name], protocol.mode)):
             return math.nan
         return drive.calibration.angle(registers["goal_position"].decode(_part(table, protocol.goal_position)))
 
