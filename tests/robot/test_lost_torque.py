@@ -53,12 +53,11 @@ def switch(robot, virtual, *, on):
 
 
 def step_until(robot, condition, seconds):
-    """Step until something is so; the robot's time that it took."""
+    """Step until something is so."""
     began = robot.time
     while not condition():
         robot.step(20)
         assert robot.time - began < seconds, f"not so within {seconds} s"
-    return robot.time - began
 
 
 def kinds(robot, name):

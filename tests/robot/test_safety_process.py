@@ -92,8 +92,9 @@ def test_a_program_leaves_no_motor_on_however_it_drives_and_ends(bench, way, how
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory):
-    """Lines of Feetech servos, and of two protocols."""
-    rigs = {"feetech": str(write_feetech_comb(tmp_path_factory.mktemp("comb"))), "mixed": "head_gripper"}
+    """Lines of Feetech servos, of two protocols, and of X servos: a wheel must be a joint again, no watchdog armed."""
+    feetech = str(write_feetech_comb(tmp_path_factory.mktemp("comb")))
+    rigs = {"feetech": feetech, "mixed": "head_gripper", "X": "koch"}
     with ExitStack() as served:
         yield {name: served.enter_context(ends.served(rig, model=None)) for name, rig in rigs.items()}
 
@@ -104,6 +105,7 @@ def others(tmp_path_factory):
         *(("feetech", "main thread", "SIGTERM", policy) for policy in ("limp", "hold", "park")),
         *(("feetech", way, "SIGKILL", "limp") for way in ("main thread", "wheel")),
         *(("mixed", "main thread", how, "limp") for how in ("SIGTERM", "SIGKILL")),
+        *(("X", "wheel", how, "limp") for how in ("script", "exception", "SIGTERM", "SIGKILL")),
     ],
 )
 def test_a_program_leaves_no_motor_on_whatever_its_servos_speak(others, servos, way, how, policy):

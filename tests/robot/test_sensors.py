@@ -202,8 +202,7 @@ def test_a_damaged_line_is_no_sample(line):
 
 
 def test_the_latest_line_counts_and_an_old_one_does_not(board):
-    imu = SerialImu(str(board.link), 57_600)
-    try:
+    with contextlib.closing(SerialImu(str(board.link), 57_600)) as imu:
         assert imu.read(0.0).acceleration == pytest.approx((0, 0, 9.80665))
         until(lambda: b"#ox" in board.heard and b"#o1" in board.heard)
         board.line = b"noise" * 100 + b"\n" + LEANING
@@ -216,9 +215,7 @@ def test_the_latest_line_counts_and_an_old_one_does_not(board):
         board.line = LEVEL
         board.plug_in()
         until(lambda: imu.read(0.0) is not None)
-    finally:
-        imu.close()
-        imu.close()
+        imu.close()  # and once more
 
 
 def test_a_port_that_says_nothing_or_is_not_there_is_an_error(board, monkeypatch):
