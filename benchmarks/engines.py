@@ -28,7 +28,7 @@ from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.choice import build_engine
 from axbridge.virtual.assembly import build_bank
-from tests.sim import test_backlash, test_chain
+from tests.sim import test_backlash, test_bullet
 from tests.support.one_joint import order, paper_servo, write_pendulum
 
 ENGINES = ("bullet", "mujoco")
@@ -104,13 +104,13 @@ def chain(engine, folder):
     """Worst error of three servos in a row, with links as light as a foot, deg."""
     masses, inertias, goal = (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5), np.array([0.8, -0.6, 0.5])
     model = ServoModel.load("lima2009", PROFILE, {"motor": {"armature": 0.004}})
-    world = build_engine(engine, Scene(test_chain.write_chain(folder / "chain.urdf", masses, inertias)))
-    bank = ServoBank(world, [BankServo(f"j{k}", model, 1, COUNT, 0) for k in range(3)], [test_chain.SUPPLY])
+    world = build_engine(engine, Scene(test_bullet.write_chain(folder / "chain.urdf", masses, inertias)))
+    bank = ServoBank(world, [BankServo(f"j{k}", model, 1, COUNT, 0) for k in range(3)], [test_bullet.SUPPLY])
     for index in range(3):
         order(bank, goal[index], index)
     times, angles = followed(bank, 1.0)
     bank.close()
-    return np.degrees(np.abs(angles.T - test_chain.truth(masses, inertias, 0.004, goal, times)).max())
+    return np.degrees(np.abs(angles.T - test_bullet.truth(masses, inertias, 0.004, goal, times)).max())
 
 
 def backlash(engine, folder):

@@ -14,7 +14,7 @@ from axbridge.sim.engine import Scene
 from axbridge.sim.engines.choice import build_engine
 from axbridge.sim.engines.pendulums import Pendulums
 from axbridge.testing import check_engine
-from tests.support.one_joint import order, paper_servo, write_pendulum
+from tests.support.one_joint import order, paper_servo, watched, write_pendulum
 
 pytestmark = pytest.mark.slow
 
@@ -69,11 +69,7 @@ def test_steps_and_falls_follow_the_papers_equations(tmp_path, inertia, armature
         world = build_engine(engine, Scene(urdf, time_step=time_step, start={"shaft": start}))
         bank = ServoBank(world, [BankServo("shaft", model, 1, PROFILE.units.position, 0)], [9.6])
         order(bank, goal)
-        times, angles = [0.0], [start]
-        while bank.time < 0.8:
-            bank.advance(bank.time + 1.001e-3)
-            times.append(bank.time)
-            angles.append(bank.positions[0])
+        times, (angles,), _ = watched(bank, 0.8)
         bank.close()
         found, truth, _ = paper_servo(
             inertia, weight, armature=armature, goal=goal, start=start, duration=times[-1], samples=2000

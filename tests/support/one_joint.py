@@ -61,6 +61,16 @@ def servo_bank(engine, model, *joints, profile, supply=9.6, direction=1, resista
     return ServoBank(engine, servos, [supply], supply_resistance=[resistance])
 
 
+def watched(bank, duration):
+    """Times (n,), positions and speeds (joints, n) of the next `duration` seconds, as they come out of each substep."""
+    seen, end = [(bank.time, bank.positions.copy(), bank.speeds.copy())], bank.time + duration
+    while bank.time < end - 1e-9:
+        bank.advance(bank.time + 1.001e-3)
+        seen.append((bank.time, bank.positions.copy(), bank.speeds.copy()))
+    times, positions, speeds = zip(*seen, strict=True)
+    return np.array(times), np.transpose(positions), np.transpose(speeds)
+
+
 def left_alone(engine, seconds, spring=0.0):
     """Let an engine go on without servos; a spring (N·m/rad) may act on its joints."""
     bank = ServoBank(engine, [], [])

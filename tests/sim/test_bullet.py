@@ -1,6 +1,7 @@
-"""Three servos in a row, with links as light as a foot, against an independent integration of the whole chain."""
+"""Servos on joints of PyBullet: three in a row beside an integration of the whole chain; a stop; the strict model."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ from scipy.integrate import solve_ivp
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import UsageError
+from axbridge.servo.columns import Mode
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
-from tests.support.one_joint import BV, K, R, order, servo_bank
+from tests.support.one_joint import BV, K, R, command, order, servo_bank, watched, write_pendulum
 
 pytestmark = pytest.mark.slow
 
@@ -69,8 +71,8 @@ def truth(masses, inertias, armature, goal, times):
     return solve_ivp(rates, (0, times[-1]), np.zeros(9), "LSODA", times, rtol=1e-7, atol=1e-9).y[:3]
 
 
-def build(tmp_path, masses, inertias, armature, time_step, **motor):
-    model = ServoModel.load("lima2009", PROFILE, {"motor": {"armature": armature, **motor}})
+def build(tmp_path, masses, inertias, armature, time_step):
+    model = ServoModel.load("lima2009", PROFILE, {"motor": {"armature": armature}})
     world = BulletEngine(Scene(write_chain(tmp_path / "chain.urdf", masses, inertias), time_step=time_step))
     return servo_bank(world, model, profile=PROFILE)
 
@@ -83,13 +85,9 @@ def test_a_chain_with_links_as_light_as_a_foot_follows_its_mass_matrix(tmp_path,
     bank = build(tmp_path, masses, inertias, armature, time_step)
     for index in range(3):
         order(bank, goal[index], index)
-    times, angles = [0.0], [bank.positions.copy()]
-    while bank.time < 1.0 - 1e-9:
-        bank.advance(bank.time + 1.001e-3)
-        times.append(bank.time)
-        angles.append(bank.positions.copy())
+    times, angles, _ = watched(bank, 1.0)
     bank.close()
-    error = np.degrees(np.array(angles).T - truth(masses, inertias, armature, goal, np.array(times)))
+    error = np.degrees(angles - truth(masses, inertias, armature, goal, times))
     assert np.sqrt(np.mean(error**2, axis=1)).max() <= allowed
 
 
@@ -100,3 +98,46 @@ def test_two_servos_on_a_joint_or_none_there_are_refused(tmp_path):
         with pytest.raises(UsageError, match="not there, or has two servos"):
             servo_bank(bank.engine, model, *joints, profile=PROFILE)
     bank.close()
+
+
+def bank_on(urdf, time_step=1e-3, model="ax12", supply=11.1, **scene):
+    world = BulletEngine(Scene(urdf, time_step=time_step, **scene))
+    return servo_bank(world, ServoModel.load(model, PROFILE), profile=PROFILE, supply=supply)
+
+
+@pytest.mark.parametrize("time_step", [1 / 240, 1e-3])
+@pytest.mark.parametrize("inertia", [1e-5, 5e-4, 5e-3, 2e-2])
+def test_full_duty_presses_a_joint_on_its_stop_and_lets_go_of_it_at_once(tmp_path, inertia, time_step):
+    """It is not thrown back, and what the stop took is not owed by the motor when it turns the other way."""
+    urdf = write_pendulum(tmp_path / "arm.urdf", inertia, 1e-4)
+    bank = bank_on(urdf, time_step, stops={"shaft": (-1.0, 1.0)})
+    command(bank, MODE=Mode.WHEEL_DUTY, DUTY=1.0)
+    _, (angles,), (speeds,) = watched(bank, 1.0)
+    assert angles.max() < 1.0 + 1e-6
+    assert speeds[np.argmax(angles > 0.99) :].min() > -1e-3
+    assert abs(angles[-1] - 1.0) < 1e-6
+    command(bank, MODE=Mode.WHEEL_DUTY, DUTY=-1.0)
+    _, (back,), _ = watched(bank, 0.3)
+    bank.close()
+    free = bank_on(urdf, time_step, start={"shaft": 1.0})  # the same without a stop behind it
+    command(free, MODE=Mode.WHEEL_DUTY, DUTY=-1.0)
+    _, (expected,), _ = watched(free, 0.3)
+    free.close()
+    assert back[-1] == pytest.approx(expected[-1], abs=0.01)
+
+
+def test_the_strict_model_overshoots_and_falls_as_in_simtwo(tmp_path):
+    strict = partial(
+        bank_on, write_pendulum(tmp_path / "pendulum.urdf", 7.2e-4, 0.081), model="lima2009-strict", supply=9.6
+    )
+    bank = strict()
+    command(bank, GOAL=math.pi / 2)
+    _, (angles,), _ = watched(bank, 1.0)
+    bank.close()
+    assert math.degrees(angles.max()) - 90 == pytest.approx(3.8, abs=0.3)
+    for start, expected in ((45, 0.30), (90, 0.40), (135, 0.55)):
+        bank = strict(start={"shaft": math.radians(start)})
+        command(bank, TORQUE=0)
+        times, (angles,), _ = watched(bank, 0.8)
+        bank.close()
+        assert times[np.argmax(angles < math.radians(5))] == pytest.approx(expected, abs=0.02)
