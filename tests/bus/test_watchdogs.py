@@ -57,17 +57,17 @@ def test_a_cycle_feeds_them_and_so_does_a_look_which_a_silence_asks_for(world, c
         cycle.exchange(GOALS)
         pause(world, 0.6 * PERIOD)
         assert cycle.watchdogs.hungry
-        assert cycle.watchdogs.look() == []
+        assert cycle.watchdogs.poll() == []
         assert not cycle.watchdogs.hungry
         pause(world, 0.6 * PERIOD)
     assert registers(world) == [25, 25]
-    cycle.watchdogs.look()
+    cycle.watchdogs.poll()
     cycle.exchange(GOALS)
     assert not cycle.watchdogs.doubtful
     pause(world, 0.8 * PERIOD)
     cycle.exchange(GOALS)
     assert cycle.watchdogs.doubtful
-    assert cycle.watchdogs.look() == []
+    assert cycle.watchdogs.poll() == []
     assert not cycle.watchdogs.doubtful
 
 
@@ -76,7 +76,7 @@ def test_one_that_has_expired_stands_and_takes_no_goal_until_it_is_disarmed_and_
     pause(world, 1.2 * PERIOD)
     assert registers(world) == [-1, -1]
     assert cycle.watchdogs.doubtful
-    assert sorted(cycle.watchdogs.look()) == [2, 6]
+    assert sorted(cycle.watchdogs.poll()) == [2, 6]
     stopped = world.servos["gripper"].table["goal_position"]
     cycle.exchange(GOALS)
     assert world.servos["gripper"].table["goal_position"] == stopped

@@ -142,7 +142,7 @@ def test_a_signal_in_the_middle_of_a_transaction_waits_for_its_end(line, cycle, 
 
 
 def test_a_signal_finds_the_line_free_after_an_exception_in_the_middle_of_a_cycle(line, cycle):
-    cycle._take = lambda *_, **__: 1 / 0
+    cycle._store = lambda *_, **__: 1 / 0
     failure = None
     with safety.Safety([cycle], guard=False):
         try:

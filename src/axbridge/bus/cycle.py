@@ -43,7 +43,7 @@ _OTHER_ROBOT = "connect the robot that was there when it was opened, or open it 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
 _BOOT = 0.1  # s: no servo starts faster, so one that has just answered has had power since
 _AGAIN = 10.0  # s: one whose torque is gone again so soon, and that was heard meanwhile, was not without power twice
-_LOOK = 0.3  # s between two looks at a Torque Enable
+_TORQUE_PERIOD = 0.3  # s between two polls of a Torque Enable
 _SUPPLY = "voltage", "temperature"
 _UNREAD = -1  # torque limit of a servo whose limit was not read, or shows no overload
 
@@ -192,13 +192,13 @@ class _Track:
     limited: bool = False  # no goals: it is too hot, its supply is wrong, or it has shut itself down
     unsure: bool = False  # no goals, either, until its torque registers were read
     driven: bool = False  # there is a goal for it in this cycle
-    told: bool = False  # it has gone out
+    sent: bool = False  # it has gone out
     goal: Goal | None = None  # the latest that went out to a position or a wheel
     block: bytes = b""  # and its bytes
     must_ask: bool = False  # what is wrong with it must be read
     away: bool = False  # it may have been without power since its Torque Enable was read
     revived_at: float = -math.inf  # s on the bus's clock
-    looked_at: float = -math.inf  # when its Torque Enable was read last, s on the bus's clock
+    polled_at: float = -math.inf  # when its Torque Enable was read last, s on the bus's clock
     must_limp: bool = False  # beyond its limits; has not yet confirmed that its torque is off
     eeprom: bytes = b""  # by which it is known again when the port was lost; empty: taken for the same
     strange: bool = False  # since then it was not looked at
@@ -334,11 +334,11 @@ class Cycle:
         limits: _Writes = {}
         blocks: _Writes = {}
         for track in self._all if len(goals) < len(self._all) else ():
-            track.driven = track.told = False
+            track.driven = track.sent = False
         tracks, off = self._tracks, self.dark | self.taken
         for name, goal in goals.items():
             track = tracks[name]
-            track.driven, track.told = True, False
+            track.driven, track.sent = True, False
             if not (track.failures >= _FORGIVEN or track.limited or track.unsure or name in off):
                 self._choose(track, goal, started, limits, blocks)
         heard = started
@@ -350,7 +350,7 @@ class Cycle:
                 timely = takewhile(lambda _: monotonic() <= self.expires, writes)  # each is looked at as it goes out
                 heard, _ = self.bus.exchange(((place, data) for (_, place), data in timely), ())
                 if heard > -math.inf and self._watched and any(one.watchdog is not None for one, _ in blocks):
-                    self.watchdogs.heard()
+                    self.watchdogs.note_answer()
             except PortError as error:
                 self._lose_port(error)
         self._spent += self.bus.clock.now() - started
@@ -359,7 +359,7 @@ class Cycle:
     def _choose(self, track: _Track, goal: Goal, now: float, limits: _Writes, blocks: _Writes) -> None:
         """What goes out to a servo for its goal."""
         servo, protocol = track.servo, track.protocol
-        track.told = not track.restart or track.known
+        track.sent = not track.restart or track.known
         if track.restart:
             if not track.known:
                 return  # until it was read
@@ -411,7 +411,7 @@ class Cycle:
         if self._begun is None:  # no goals were sent
             self._begun, self._spent, self._events = started, 0.0, []
             for track in self._all:
-                track.driven = track.told = False
+                track.driven = track.sent = False
         fresh = np.zeros(len(self._all), dtype=bool)
         if self._port_error is None or self._port_is_back(started):
             self._read(fresh, started)
@@ -440,7 +440,7 @@ class Cycle:
         self._calm = False
         for track in self._all:
             track.restart, track.known, track.written_torque = True, False, None
-            track.driven = track.told = False
+            track.driven = track.sent = False
             if not track.protocol.goal_wakes:
                 self.dark.add(track.servo.name)
 
@@ -462,7 +462,7 @@ class Cycle:
         self._calm = False
         track = self._tracks[name]
         track.limited = track.must_limp = track.unsure = False
-        track.driven = track.told = False  # its torque may be off until its next goal
+        track.driven = track.sent = False  # its torque may be off until its next goal
         track.written_torque = None
         track.restart = True
         track.ramp = (0.0, 0.0)
@@ -515,11 +515,11 @@ class Cycle:
         except PortError as error:
             self._lose_port(error)
             return
-        if calm and self._take_usual(requests, answers):
+        if calm and self._store_usual(requests, answers):
             fresh[:] = True
             if self._asking:
-                self.watchdogs.heard()
-                self._look_at_torques(due, now)
+                self.watchdogs.note_answer()
+                self._poll_torques(due, now)
             if self._calm:
                 self._calm_at = now
             return
@@ -534,7 +534,7 @@ class Cycle:
                 refused = BusTimeout(track.servo.id, "it refused the read: is this an AX or MX servo?")
                 self._fail(track, answer if isinstance(answer, BusError) else refused)
         if heard:
-            self._take(heard, fresh, calm=calm)
+            self._store(heard, fresh, calm=calm)
         asked = False
         for track in () if calm and self._calm and not self._asking else due:
             if track.must_ask and fresh[track.row]:
@@ -543,8 +543,8 @@ class Cycle:
             if track.must_limp and not track.missing:
                 self._limp(track)
         if asked:
-            self.watchdogs.heard()
-            self._look_at_torques(due, now)
+            self.watchdogs.note_answer()
+            self._poll_torques(due, now)
         self._calm = self._calm or not any(track.uneasy for track in self._all)
         if self._calm and len(heard) == len(self._all):
             self._calm_at = now
@@ -554,8 +554,8 @@ class Cycle:
         self._turn = (self._turn + 1) % len(due)
         requests = self._usual.copy() if calm else [track.request for track in due]
         turn = due[self._turn]
-        look = turn.driven and now - turn.looked_at > _LOOK
-        requests[self._turn] = turn.servo.id, *(turn.protocol.with_torque if look else turn.protocol.with_limit)
+        due_torque = turn.driven and now - turn.polled_at > _TORQUE_PERIOD
+        requests[self._turn] = turn.servo.id, *(turn.protocol.with_torque if due_torque else turn.protocol.with_limit)
         if calm:
             return requests
         for place, track in enumerate(due):
@@ -570,7 +570,7 @@ class Cycle:
                 requests[place] = track.servo.id, *track.protocol.with_torque
         return requests
 
-    def _take_usual(self, requests: Sequence[tuple[int, int, int]], answers: Sequence[Reply | BusError]) -> bool:
+    def _store_usual(self, requests: Sequence[tuple[int, int, int]], answers: Sequence[Reply | BusError]) -> bool:
         """Put all answers into the table, if nothing is out of the ordinary with any."""
         replies = [answer for answer in answers if isinstance(answer, Reply)]
         if len(self._kinds) > 1 or len(replies) < len(self._all):
@@ -600,7 +600,7 @@ class Cycle:
         rows["time"] = np.array(times)
         return True
 
-    def _take(self, heard: _Heard, fresh: Mask, *, calm: bool) -> None:
+    def _store(self, heard: _Heard, fresh: Mask, *, calm: bool) -> None:
         """Put answers into the table, a column at a time; look at those one by one that are not as usual."""
         rows = _places(heard, len(self._all))
         times = np.array([reply.time for _, reply, _ in heard])
@@ -665,16 +665,16 @@ class Cycle:
         else:
             self._judge(track, on=bool(torque.data[0]), forgot=forgot or away)
 
-    def _look_at_torques(self, due: Iterable[_Track], now: float) -> None:
+    def _poll_torques(self, due: Iterable[_Track], now: float) -> None:
         """Now and then, ask all servos whose samples do not say so at once whether they have torque."""
         asked = [t for t in due if t.asks and t.driven and not (t.failures or t.must_ask)]
-        if not asked or (now - min(track.looked_at for track in asked) < _LOOK and not self.taken):
+        if not asked or (now - min(track.polled_at for track in asked) < _TORQUE_PERIOD and not self.taken):
             return
         try:
             answers = self.bus.read_many([(t.servo.id, t.protocol.torque_enable, 1) for t in asked])
             for track, answer in zip(asked, answers, strict=True):
                 if isinstance(answer, Reply) and answer.data:
-                    track.looked_at = now
+                    track.polled_at = now
                     self._judge(track, on=bool(answer.data[0]), forgot=self._has_forgotten(track, answer))
         except PortError as error:
             self._lose_port(error)
@@ -697,7 +697,7 @@ class Cycle:
             self.watchdogs.forget([track.servo.id])
             if track.driven:
                 self._events.append(BusEvent("without power", name))
-        elif track.told:
+        elif track.sent:
             self.taken.add(name)
             self._events.append(BusEvent("torque off", name))
 
@@ -737,7 +737,7 @@ class Cycle:
             self._note_flags(track, error)
         if not track.asks:
             if address != protocol.usual[0]:
-                self._look_at_torque(track, reply, address, returned=returned)
+                self._judge_torque(track, reply, address, returned=returned)
             if address != protocol.torque_enable:
                 track.unsure = track.unsure or track.away or silent  # a goal would switch it on
         if returned:
@@ -750,7 +750,7 @@ class Cycle:
             track.limited = track.must_limp = True
             self._events.append(BusEvent("limit", name))
 
-    def _look_at_torque(self, track: _Track, reply: Reply, address: int, *, returned: bool) -> None:
+    def _judge_torque(self, track: _Track, reply: Reply, address: int, *, returned: bool) -> None:
         """Find out whether the servo has shut itself down, which is for `recover`, or has no torque for another reason.
 
         A wheel is driven by its speed, whatever its Torque Enable says.
@@ -763,7 +763,7 @@ class Cycle:
         on = not sure or bool(reply.data[0])
         if sure:
             track.unsure = track.away = False
-            track.looked_at = reply.time
+            track.polled_at = reply.time
         if track.limited:
             return
         if track.ramp is None or doubtful:  # else the host wakes it just now
@@ -775,7 +775,7 @@ class Cycle:
                 if not hurt:
                     self._events.append(BusEvent("fault", track.servo.name, flags=ErrorFlag.OVERLOAD))
                 return
-        goal = track.goal if track.told else None
+        goal = track.goal if track.sent else None
         if sure and (away or goal is None or not goal.wheel):
             held = reply.data[protocol.goal - address :].startswith(track.block)
             self._judge(track, on=on, forgot=away or (goal is not None and not held))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from axbridge.errors import BusError, RobotStopped
 
-_LOOK = 0.05  # s between two looks of a thread that waits until it may write
+_POLL = 0.05  # s between two polls of a thread that waits until it may write
 
 
 class Turn:
@@ -54,7 +54,7 @@ class Turn:
         while self._only is not None and not self._may_write():
             if self._why is not None:
                 raise RobotStopped(self._why, "the main thread may go on; others when Robot.resume() is called")
-            self._free.wait(_LOOK)
+            self._free.wait(_POLL)
 
     @contextmanager
     def held(self, patience: float) -> Iterator[None]:

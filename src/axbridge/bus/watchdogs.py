@@ -48,7 +48,7 @@ class Watchdogs:
         """Whether this one was armed, and is not any more: it has lost its power since."""
         return id in self._reset or (id in self.armed and self._read([id]) == [(id, _OFF)])
 
-    def heard(self) -> None:
+    def note_answer(self) -> None:
         """All servos have just been spoken to."""
         if self.armed:
             now = self._bus.clock.now()
@@ -65,7 +65,7 @@ class Watchdogs:
         """Whether the line was silent for so long that one may have expired."""
         return bool(self.armed) and (self._doubt or self._bus.clock.now() - self._spoken_at > PERIOD / 2)
 
-    def look(self) -> list[int]:
+    def poll(self) -> list[int]:
         """Ask all that are armed, which feeds them; the ids of those that have expired."""
         found = self._read(sorted(self.armed))
         self._doubt, self._spoken_at = False, self._bus.clock.now()

@@ -103,10 +103,10 @@ class FeetechFirmware(Firmware):
 
     # -- writes ------------------------------------------------------------------------------------------------------
 
-    def take(self, written: Written) -> None:
+    def apply(self, written: Written) -> None:
         if not self.table["lock"]:  # what is written now lasts, whatever follows
             self._burn(written.values)
-        super().take(written)
+        super().apply(written)
 
     def _burn(self, names: Iterable[str]) -> None:
         for register in map(self.profile.register, names):

@@ -151,7 +151,7 @@ class Firmware(ABC):
             return error, None
         return error, {**values, "goal_position": int(min(max(goal, low), high))}
 
-    def take(self, written: Written) -> None:
+    def apply(self, written: Written) -> None:
         """Let a write take effect, register by register."""
         for name, effect in self._effects:
             if name in written.values:

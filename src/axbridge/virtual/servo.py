@@ -427,7 +427,7 @@ class VirtualServo:
             burnt = len(now) if self.burns_all else sum(map(int.__ne__, old, now))
             self.deafness += burnt * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6
         written, driven = Written(values, before, time), self.firmware.driven
-        self.firmware.take(written)
+        self.firmware.apply(written)
         aim = self.firmware.aim(written) if driven and not old else None
         if aim is None:
             self.push(time)

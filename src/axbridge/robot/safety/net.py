@@ -345,7 +345,7 @@ class Safety:
         for cycle in self._real:
             if cycle.watchdogs.armed:
                 with contextlib.suppress(BusError), cycle.bus.turn.held(_PATIENCE):
-                    expired += cycle.watchdogs.look()
+                    expired += cycle.watchdogs.poll()
         if expired and not self.stale:
             _log.warning("the Bus Watchdog of servos %s has expired: this program stood still", sorted(expired))
             if self.policy == "park":  # they take goals again
