@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from axbridge.virtual.background import serving
+from axbridge.virtual.server import serving
 
 GOAL, MAX_TORQUE = (30, 600), (14, 1023)  # address, and what it holds
 READS = int(sys.argv[1]) if sys.argv[1:] and sys.argv[1].isdecimal() else 200

@@ -38,7 +38,7 @@ from axbridge.sim.engines.pendulums import Pendulums
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import FREE, JOINT_MODE, Runs
 from axbridge.virtual.assembly import build_bank
-from axbridge.virtual.background import serving
+from axbridge.virtual.server import serving
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "figures"
 WIDE = 1000  # pixels, of the tutorial's pictures

@@ -2,18 +2,15 @@
 
 import random
 import time
-from contextlib import suppress
 
 import pytest
 
-from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import Instruction, XAddress
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, StatusError, UsageError
 from tests.support.pty_line import PtyLine
-from tests.support.waiting import until
 
 FAST, SLOW = Instruction.FAST_SYNC_READ, Instruction.SYNC_READ
 
@@ -35,14 +32,6 @@ def bus(line):
 
 def codes(line):
     return [code for id_, code, *_ in line.heard if id_ == BROADCAST]
-
-
-def test_each_servo_is_asked_in_its_own_protocol(line, bus):
-    line.set(1, present_position=-5)
-    assert int.from_bytes(bus.read(1, 132, 4).data, "little", signed=True) == -5
-    assert int.from_bytes(bus.read(3, 36, 2).data, "little") == 501
-    assert bus.ping(2).data == (1060).to_bytes(2, "little") + bytes((46,))
-    assert bus.ping(3).data == b""
 
 
 def test_what_looks_like_a_header_in_registers_arrives_as_it_is(line, bus):
@@ -74,25 +63,6 @@ def test_a_refused_write_says_why_and_an_alert_is_no_refusal(line, bus):
     reply = bus.read(1, 132, 4)
     assert len(reply.data) == 4
     assert (StatusError(reply.error).alert, StatusError(reply.error).number) == (True, 0)
-
-
-def test_reboot_clear_and_reset_by_scope(line, bus):
-    def started():
-        with suppress(BusTimeout):
-            return bus.ping(1)
-
-    line.set(1, led=1)
-    bus.instruct(1, Instruction.REBOOT)
-    until(started)
-    assert bus.read(1, 65, 1).data == b"\0"
-    line.set(1, present_position=4096 + 17)
-    bus.instruct(1, Instruction.CLEAR, v2.CLEAR_TURNS)
-    assert bus.read(1, 132, 4).data[:2] == b"\x11\0"
-    line.set(1, drive_mode=1)
-    assert bus.instruct(1, Instruction.FACTORY_RESET, b"\7").error == StatusError.RANGE
-    bus.instruct(1, Instruction.FACTORY_RESET, b"\x02")
-    until(started)
-    assert bus.read(1, 7, 4).data == bytes((1, 3, 250, 0))
 
 
 def test_servos_are_asked_together_each_as_its_firmware_can(line, bus):
@@ -133,17 +103,6 @@ def test_whether_a_servo_knows_best_reads_stays_open_while_it_is_silent(line, bu
     bus.latency = 0.05
     bus.read_many([(1, 132, 4), (2, 132, 4)])
     assert bus.group_codes == {1: FAST, 2: FAST}
-
-
-def test_an_echo_is_never_taken_for_an_answer():
-    with PtyLine({1: "xl330-m288", 3: "ax-12a"}, echo=True) as line, SerialBus(line.port) as bus:
-        bus.protocols[1], bus.latency = SECOND, 0.05
-        assert bus.echo
-        assert len(bus.read(1, 132, 4).data) == 4
-        assert len(bus.read(3, 36, 2).data) == 2
-        bus.latency = 0.005
-        with pytest.raises(BusTimeout):
-            bus.ping(7)
 
 
 PROFILES = {1: "xl430-w250", 2: "xl430-w250", 3: "ax-12a", 5: "ax-12a", 7: "sts3215", 8: "sts3215"}

@@ -9,7 +9,7 @@ from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import wire_time
-from axbridge.errors import BusTimeout, ErrorFlag
+from axbridge.errors import BusTimeout, ErrorFlag, HardwareError
 from tests.support.pty_line import PtyLine
 
 SERVOS = [CycleServo("hip", 1), CycleServo("knee", 2), CycleServo("ankle", 3)]
@@ -17,16 +17,9 @@ X = {"protocol": SECOND, "goal_range": (0, 4095)}
 
 
 @pytest.fixture
-def line():
-    with PtyLine((1, 2, 3)) as made:
-        yield made
-
-
-@pytest.fixture
-def cycle(line):
-    with SerialBus(line.port) as bus:
-        bus.latency = 0.1  # a busy machine may keep the responder waiting
-        yield Cycle(bus, SERVOS)
+def cycle(bus):
+    bus.latency = 0.1
+    return Cycle(bus, SERVOS)
 
 
 @pytest.fixture
@@ -114,6 +107,18 @@ def test_a_soft_start_raises_step_by_step_the_torque_limit_or_the_duty_that_an_x
         seen.append((line[1].table["goal_pwm"], line[3].table["torque_limit"]))
     assert seen[0] < (300, 300)
     assert seen == sorted(seen)
+
+
+def test_an_x_servo_that_shuts_itself_down_is_named_once_and_gets_no_goals(mixed):
+    line, cycle = mixed
+    line[1].overload(0.0)
+    goals = {"wrist": Goal(2100, 50), "elbow": Goal(2000, 0), "head": Goal(512, 100)}
+    events = [event for _ in range(3) for event in cycle.exchange(goals).events]
+    assert [(event.kind, event.name, event.flags) for event in events] == [("fault", "wrist", HardwareError.OVERLOAD)]
+    assert cycle.withheld == {"wrist"}
+    line[1].table["goal_position"] = 7
+    assert cycle.exchange(goals).states["wrist"].error == HardwareError.OVERLOAD
+    assert line[1].table["goal_position"] == 7
 
 
 def test_the_wire_limit_is_the_time_of_the_bytes():

@@ -2,10 +2,8 @@ import pytest
 
 from axbridge.bus.commission import apply_registers
 from axbridge.bus.handshake import Expected, handshake, profile_for, require
-from axbridge.bus.serial import SerialBus
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import BusError, UsageError
-from tests.support.pty_line import PtyLine
 
 pytestmark = pytest.mark.slow
 
@@ -13,17 +11,9 @@ AX = FirmwareProfile.load("ax-12a")
 SETUP = {"return_delay_time": 3, "status_return_level": 1, "ccw_angle_limit": 900, "punch": 40}
 
 
-@pytest.fixture
-def line():
-    with PtyLine((1, 2, 3)) as made:
-        yield made
-
-
-@pytest.fixture
-def bus(line):
-    with SerialBus(line.port) as made:
-        made.latency = made.port.latency = 0.05  # a busy machine may keep the responder waiting
-        yield made
+@pytest.fixture(autouse=True)
+def patient(bus):
+    bus.latency = bus.port.latency = 0.05
 
 
 def expected(*ids):

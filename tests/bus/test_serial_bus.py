@@ -14,19 +14,6 @@ from axbridge.errors import BusTimeout, CorruptPacket, PortError
 from tests.support.pty_line import PtyLine
 
 
-@pytest.fixture
-def line():
-    with PtyLine((1, 2, 3)) as made:
-        yield made
-
-
-@pytest.fixture
-def bus(line):
-    with SerialBus(line.port) as made:
-        made.latency = 0.02  # a busy machine may keep the responder waiting
-        yield made
-
-
 def test_an_echo_that_starts_after_open_is_noticed(line, bus):
     assert not bus.echo
     line.echo = True
@@ -200,13 +187,6 @@ def test_a_sync_write_tells_when_the_servos_have_all_of_it(line, bus):
     assert heard - began > (8 + 18 * 5) * 10 / bus.baud
     bus.ping(1)  # right behind it
     assert line.tables[2][30:34] == b"\1\0\2\0"
-
-
-def test_an_unplugged_port_is_a_typed_error_and_stays_one(line, bus):
-    line.unplug()
-    for _ in range(2):
-        with pytest.raises(PortError):
-            bus.read(1, 36, 2)
 
 
 def test_a_closed_bus_is_not_opened_again_by_a_change_of_rate(bus):

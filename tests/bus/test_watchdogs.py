@@ -42,17 +42,13 @@ def pause(world, seconds):
     world.sleep_until(world.now() + seconds)
 
 
-def test_servos_are_armed_with_their_first_goals_and_only_where_that_is_wanted(world, cycle):
+def test_first_goals_arm_them_and_a_cycle_feeds_them_and_so_does_a_look_which_a_silence_asks_for(world, cycle):
     cycle.watchdogs.wanted = False
     cycle.exchange(GOALS)
     assert registers(world) == [0, 0]
     cycle.watchdogs.wanted = True
     cycle.exchange({"gripper": GOALS["gripper"]})
-    assert registers(world) == [0, 25]
-    assert cycle.watchdogs.armed == {6}
-
-
-def test_a_cycle_feeds_them_and_so_does_a_look_which_a_silence_asks_for(world, cycle):
+    assert (registers(world), cycle.watchdogs.armed) == ([0, 25], {6})
     for _ in range(3):
         cycle.exchange(GOALS)
         pause(world, 0.6 * PERIOD)
@@ -107,10 +103,7 @@ def test_one_that_was_away_is_armed_once_more_and_disarmed_all_the_same(world, c
     disarm(cycle)
     assert registers(world) == [0, 0]
     assert cycle.watchdogs.touched == frozenset()
-
-
-def test_a_servo_that_did_not_say_that_it_is_off_stays_armed(world, cycle):
     cycle.exchange(GOALS)
     limp(cycle, ["gripper"])
-    disarm(cycle, {"lift"})
+    disarm(cycle, {"lift"})  # it did not say that it is off
     assert registers(world) == [25, 0]

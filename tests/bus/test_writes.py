@@ -54,29 +54,19 @@ def bus_with(strict="", fates=(), **registers):
     return bus
 
 
-def test_eight_of_eight_eeprom_writes_land_at_level_1_with_one_write_each(strict):
-    bus = bus_with(strict, status_return_level=1)
-    for value in (0, 7, 0, 250, 13, 0, 3, 1):
-        before = len(bus.sent)
-        assert write_register(bus, 1, AX, "return_delay_time", value) == 1
-        assert len(bus.sent) == before + 1
-        assert read_register(bus, 1, AX.register("return_delay_time")) == value
-    assert bus.eeprom_writes == 8
-
-
-def test_a_write_whose_acknowledgement_is_lost_wears_the_eeprom_once(strict):
-    bus = bus_with(strict, ["answer"])
-    assert write_register(bus, 1, AX, "ccw_angle_limit", 800) == 2
-    assert len(bus.sent) == 1
-    assert bus.eeprom_writes == 2
-
-
-@pytest.mark.parametrize("level", [1, 2])
-def test_a_lost_write_is_sent_again_and_counted(level, strict):
-    bus = bus_with(strict, ["question", "question"], status_return_level=level)
-    assert write_register(bus, 1, AX, "ccw_angle_limit", 800) == 6  # as far as the host can tell, all three arrived
-    assert len(bus.sent) == 3
-    assert read_register(bus, 1, AX.register("ccw_angle_limit")) == 800
+@pytest.mark.parametrize(
+    ("level", "fates", "sent"),
+    [(1, [], 1), (2, ["answer"], 1), (1, ["question", "question"], 3), (2, ["question", "question"], 3)],
+)
+def test_a_write_lands_and_wears_the_eeprom_once_for_each_packet(level, fates, sent, strict):
+    bus = bus_with(strict, fates, status_return_level=level)
+    for value in (800, 801, 700):
+        worn = bus.eeprom_writes
+        assert write_register(bus, 1, AX, "ccw_angle_limit", value) == 2 * sent == bus.eeprom_writes - worn
+        assert read_register(bus, 1, AX.register("ccw_angle_limit")) == value
+        assert len(bus.sent) == sent
+        bus.sent.clear()
+        sent = 1  # all that was to be lost is
 
 
 @pytest.mark.parametrize(("level", "fates"), [(2, []), (2, ["answer"]), (2, ["question"]), (1, []), (1, ["question"])])

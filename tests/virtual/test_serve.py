@@ -17,8 +17,8 @@ from axbridge.cli import app
 from axbridge.cli import serve as serve_verb  # noqa: F401 - registers it
 from axbridge.config.registers import Address
 from axbridge.errors import BusTimeout, PortError
-from axbridge.virtual import background
 from axbridge.virtual.channel import PtyChannel
+from axbridge.virtual.server import serving
 from tests.support.robot_files import write_comb
 from tests.support.waiting import until
 from tests.support.warm import run, start
@@ -265,7 +265,7 @@ def test_remote_tcp_says_what_it_means(rig):
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the motors' process by /proc")
 def test_a_bus_whose_motors_fall_behind_is_silent_until_they_have_caught_up_and_says_so_at_the_end(capfd):
-    with background.serving("bench_arm") as port, SerialBus(port) as bus:
+    with serving("bench_arm") as port, SerialBus(port) as bus:
         motors = served_by(served_by(os.getpid()))
         until(lambda: answers(bus))
         os.kill(motors, signal.SIGSTOP)

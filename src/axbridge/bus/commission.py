@@ -95,10 +95,8 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
         if not falls_silent:  # it may have taken it, and answers no read any more
             raise _unsure(id, name, value) from error
     holder = value if name == "id" else id
-    if name == "status_return_level":
-        bus.silent = bus.silent - {id} if value == protocol.full_level else bus.silent | {id}
-    if name == "id" and id in bus.silent:
-        bus.silent = bus.silent - {id} | {value}
+    silent = value < protocol.full_level if name == "status_return_level" else id in bus.silent
+    bus.silent = bus.silent - {id} | ({holder} if silent else frozenset())
     if falls_silent:
         if read_start(bus, id, 1) is not None:
             raise ServoFault(id, flags, "try again", f"still answers reads after writing {name} {value}")

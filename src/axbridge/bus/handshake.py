@@ -16,7 +16,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
 from axbridge.config.registers import ADDRESSES, FeetechAddress
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError
 
 _NOT_BESIDE_2 = v2.HEADER[2]
 UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
@@ -215,19 +215,8 @@ def who(id: int, start: bytes) -> tuple[Protocol, int, int]:
 
 
 @lru_cache(maxsize=1)
-def _models() -> dict[str, int]:
-    """Model numbers of the shipped profiles, by name: those of other models need not be checked."""
-    root = toml_tables.shipped(FOLDER)
-    tables = {
-        name: toml_tables.read_toml(root / f"{name}.toml", ProfileError) for name in toml_tables.shipped_names(FOLDER)
-    }
-    numbers: dict[str, int] = {}
-    for name, table in tables.items():
-        own = table
-        while "model_number" not in own:
-            own = tables[own["base"]]
-        numbers[name] = own["model_number"]
-    return numbers
+def _shipped() -> list[FirmwareProfile]:
+    return [FirmwareProfile.load(name) for name in toml_tables.shipped_names(FOLDER)]
 
 
 def profile_for(model: int | None, firmware: int | None = None, limit: int | None = None) -> FirmwareProfile | None:
@@ -241,7 +230,7 @@ def profile_for(model: int | None, firmware: int | None = None, limit: int | Non
         usual = profile.name == PROTOCOLS[profile.protocol].usual_profile
         return profile.firmware_version, fits, usual, profile.name
 
-    known = [FirmwareProfile.load(name) for name, number in _models().items() if number == model]
+    known = [profile for profile in _shipped() if profile.model_number == model]
     old_enough = [profile for profile in known if firmware is None or profile.firmware_version <= firmware]
     return max(old_enough or known, key=order, default=None)
 

@@ -39,7 +39,7 @@ from axbridge.recording.recorder import Recorder
 from axbridge.recording.sample_logs import load
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
-from axbridge.virtual.background import serving
+from axbridge.virtual.server import serving
 
 SHOWN, TAUGHT = 90.0, 65.0  # degrees: the step and fall that is compared; the one that the model is identified from
 TRIES = 3  # of a recording with a gap: the virtual bus is silent while this computer is too busy

@@ -6,6 +6,7 @@ import math
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +41,17 @@ def check_engine(make_engine: Callable[[Scene], Engine]) -> list[str]:
         AssertionError: one was broken; the message is its name and what was seen.
     """
     with tempfile.TemporaryDirectory(prefix="axbridge-") as folder:
-        return kept(globals(), ("shop",), lambda check: check(_Workshop(make_engine, Path(folder))))
+        return kept(globals(), ("build",), lambda check: check(partial(_build, make_engine, Path(folder))))
 
 
-class _Workshop:
-    """Builds engines around URDFs that are written for a check."""
+_Build = Callable[..., closing[Engine]]
 
-    def __init__(self, make: Callable[[Scene], Engine], folder: Path) -> None:
-        self._make, self._folder = make, folder
 
-    def build(self, *parts: str, **scene: Any) -> closing[Engine]:
-        """An engine of a robot of these links and joints; `scene` are fields of `Scene`."""
-        urdf = self._folder / "robot.urdf"
-        urdf.write_text(f'<robot name="check">{"".join(parts)}</robot>')
-        return closing(self._make(Scene(urdf, time_step=_STEP, **scene)))
+def _build(make: Callable[[Scene], Engine], folder: Path, *parts: str, **scene: Any) -> closing[Engine]:
+    """An engine of a robot of these links and joints; `scene` are fields of `Scene`."""
+    urdf = folder / "robot.urdf"
+    urdf.write_text(f'<robot name="check">{"".join(parts)}</robot>')
+    return closing(make(Scene(urdf, time_step=_STEP, **scene)))
 
 
 class _CheckMotor(IdealJoint):
@@ -120,14 +118,14 @@ def _near(found: float, expected: float, within: float, what: str) -> None:
     assert abs(found - expected) <= within, f"{what} is {found:.6g}, not {expected:.6g} (within {within:g})"
 
 
-def _joints_come_in_the_order_asked_for_and_start_where_they_should(shop: _Workshop) -> None:
+def _joints_come_in_the_order_asked_for_and_start_where_they_should(build: _Build) -> None:
     limit = '<limit lower="-1" upper="2" effort="9" velocity="9"/>'
     parts = (
         _BASE, _link("a", 0.1, 1e-3), _link("b", 0.1, 1e-3), _link("c", 0.1, 1e-3),
         _joint("first", "base", "a"), _joint("second", "a", "b", kind="revolute", limit=limit),
         _joint("third", "b", "c", kind="prismatic", limit=limit),
     )  # fmt: skip
-    with shop.build(*parts, joints=["third"], start={"first": 0.5, "third": 0.1}, stops={"third": (0.0, 0.3)}) as made:
+    with build(*parts, joints=["third"], start={"first": 0.5, "third": 0.1}, stops={"third": (0.0, 0.3)}) as made:
         assert made.joints == ("third", "first", "second"), f"joints are {made.joints}"
         assert made.kinds == ("prismatic", "revolute", "revolute"), f"kinds are {made.kinds}"
         assert made.limits == ((0.0, 0.3), (-math.inf, math.inf), (-1.0, 2.0)), f"limits are {made.limits}"
@@ -137,12 +135,12 @@ def _joints_come_in_the_order_asked_for_and_start_where_they_should(shop: _Works
         assert 0 < made.time_step <= _STEP * (1 + 1e-9), f"a step of {made.time_step} s"
 
 
-def _a_free_pendulum_swings_by_the_textbook_and_keeps_its_energy(shop: _Workshop) -> None:
-    with shop.build(*_ARM, start={"shaft": 0.05}) as engine:
+def _a_free_pendulum_swings_by_the_textbook_and_keeps_its_energy(build: _Build) -> None:
+    with build(*_ARM, start={"shaft": 0.05}) as engine:
         period = 2 * math.pi * math.sqrt(_ABOUT_SHAFT / _WEIGHT)
         _ahead(engine, period)
         _near(float(engine.state()[0][0]), 0.05, 1e-3, "the angle after a period")
-    with shop.build(*_ARM, start={"shaft": 2.0}) as engine:
+    with build(*_ARM, start={"shaft": 2.0}) as engine:
         for _ in range(5):
             _ahead(engine, 0.5)
             (angle,), (speed,) = engine.state()
@@ -150,23 +148,23 @@ def _a_free_pendulum_swings_by_the_textbook_and_keeps_its_energy(shop: _Workshop
             _near(energy, -_WEIGHT * math.cos(2.0), 0.01 * _WEIGHT, "the energy")
 
 
-def _a_torque_accelerates_link_and_armature(shop: _Workshop) -> None:
-    with shop.build(*_ARM, gravity=_NOTHING) as engine:
+def _a_torque_accelerates_link_and_armature(build: _Build) -> None:
+    with build(*_ARM, gravity=_NOTHING) as engine:
         _ahead(engine, 0.25, torque=0.02, armature=0.004)
         speed = 0.25 * 0.02 / (_ABOUT_SHAFT + 0.004)
         _near(float(engine.state()[1][0]), speed, 0.01 * speed, "the speed")
         _near(float(engine.state()[0][0]), speed * 0.125, 0.02 * speed * 0.125, "the angle")
 
 
-def _damping_that_is_stiff_for_a_light_link_is_no_danger(shop: _Workshop) -> None:
+def _damping_that_is_stiff_for_a_light_link_is_no_danger(build: _Build) -> None:
     parts = _BASE, _link("foot", 0.02, 1e-5), _joint("shaft", "base", "foot")
-    with shop.build(*parts, gravity=_NOTHING) as engine:
+    with build(*parts, gravity=_NOTHING) as engine:
         _ahead(engine, 0.25, torque=1.0, damping=0.4)
         _near(float(engine.state()[1][0]), 2.5, 0.005, "the speed")
 
 
-def _dry_friction_holds_up_to_its_limit(shop: _Workshop) -> None:
-    with shop.build(*_ARM, gravity=_NOTHING) as engine:
+def _dry_friction_holds_up_to_its_limit(build: _Build) -> None:
+    with build(*_ARM, gravity=_NOTHING) as engine:
         used = _ahead(engine, 1.0, torque=0.02, friction=0.03)
         _near(float(engine.state()[0][0]), 0.0, 1e-3, "the angle of a joint that is held")
         _near(used, 0.0, 1e-3, "what motor and friction give it")
@@ -176,26 +174,26 @@ def _dry_friction_holds_up_to_its_limit(shop: _Workshop) -> None:
         _near(used, 0.02, 1e-4, "what motor and friction give it")
 
 
-def _a_stop_is_not_passed(shop: _Workshop) -> None:
-    with shop.build(*_ARM, gravity=_NOTHING, stops={"shaft": (-0.5, 0.4)}) as engine:
+def _a_stop_is_not_passed(build: _Build) -> None:
+    with build(*_ARM, gravity=_NOTHING, stops={"shaft": (-0.5, 0.4)}) as engine:
         for torque, stop in ((0.2, 0.4), (-0.2, -0.5)):
             _ahead(engine, 0.7, torque=torque, damping=0.02, armature=0.004)
             _near(float(engine.state()[0][0]), stop, 0.02, "the angle at a stop")
             _near(float(engine.state()[1][0]), 0.0, 0.05, "the speed there")
 
 
-def _a_joint_tells_the_load_it_carries(shop: _Workshop) -> None:
-    with shop.build(*_ARM, start={"shaft": 1.0}) as engine:
+def _a_joint_tells_the_load_it_carries(build: _Build) -> None:
+    with build(*_ARM, start={"shaft": 1.0}) as engine:
         _ahead(engine, 0.05, friction=1.0)
         _near(float(engine.load()[0]), _WEIGHT * math.sin(1.0), 0.02 * _WEIGHT, "the load")
 
 
-def _joints_of_a_chain_move_each_other(shop: _Workshop) -> None:
+def _joints_of_a_chain_move_each_other(build: _Build) -> None:
     parts = (
         _BASE, _link("upper", 0.1, 1e-4, 0.05), _link("lower", 0.1, 1e-4, 0.05), _joint("a", "base", "upper"),
         _joint("b", "upper", "lower", drop=0.1),
     )  # fmt: skip
-    with shop.build(*parts, gravity=_NOTHING) as engine:
+    with build(*parts, gravity=_NOTHING) as engine:
         _ahead(engine, 0.02, torque=(0.0, 0.01))
         inner = 1e-4 + 0.1 * 0.05**2
         couple = inner + 0.1 * 0.1 * 0.05
@@ -205,19 +203,19 @@ def _joints_of_a_chain_move_each_other(shop: _Workshop) -> None:
         assert np.allclose(speeds, wanted, rtol=0.05), f"speeds are {speeds}, not {wanted}"
 
 
-def _a_rotor_that_meets_its_joint_shares_its_momentum(shop: _Workshop) -> None:
-    with shop.build(*_ARM, gravity=_NOTHING) as engine:  # it turns alone for 60 ms, through half its play
+def _a_rotor_that_meets_its_joint_shares_its_momentum(build: _Build) -> None:
+    with build(*_ARM, gravity=_NOTHING) as engine:  # it turns alone for 60 ms, through half its play
         _ahead(engine, 0.05, torque=0.02, armature=0.004, backlash=0.018)
         _near(float(engine.state()[1][0]), 0.0, 1e-9, "the speed of the joint before that")
-    with shop.build(*_ARM, gravity=_NOTHING) as engine:
+    with build(*_ARM, gravity=_NOTHING) as engine:
         _ahead(engine, 0.25, torque=0.02, armature=0.004, backlash=0.018)
         together = 0.25 * 0.02 / (0.004 + _ABOUT_SHAFT)
         _near(float(engine.state()[1][0]), together, 0.01 * together, "the speed of both")
 
 
-def _a_base_that_stands_free_falls_turns_and_can_be_placed(shop: _Workshop) -> None:
+def _a_base_that_stands_free_falls_turns_and_can_be_placed(build: _Build) -> None:
     heavy = _link("base", 1.0, 1.0, drop=0.2), *_ARM[1:]
-    with shop.build(*heavy, fixed_base=False, base_height=2.0) as engine:
+    with build(*heavy, fixed_base=False, base_height=2.0) as engine:
         _ahead(engine, 0.25)
         pose, moved = engine.base(), engine.motion("base")
         assert pose is not None, "a base that stands free has a pose"
@@ -231,7 +229,7 @@ def _a_base_that_stands_free_falls_turns_and_can_be_placed(shop: _Workshop) -> N
         for part, wanted in zip(found, there, strict=True):
             assert np.allclose(part, wanted, atol=1e-6), f"placed at {there}, found at {found}"
     ball = _link("base", 0.1, _ABOUT_SHAFT), _link("arm", 0.1, _ABOUT_SHAFT), _joint("shaft", "base", "arm")
-    with shop.build(*ball, fixed_base=False, base_height=2.0, gravity=_NOTHING) as engine:
+    with build(*ball, fixed_base=False, base_height=2.0, gravity=_NOTHING) as engine:
         _ahead(engine, 0.25, torque=0.01)
         pose = engine.base()
         assert pose is not None, "a base that stands free has a pose"
@@ -239,9 +237,9 @@ def _a_base_that_stands_free_falls_turns_and_can_be_placed(shop: _Workshop) -> N
         _near(2 * math.asin(pose[1][1]), angle / 2, 0.02 * angle, "how far the base turned against its joint")
 
 
-def _a_joint_can_be_put_somewhere_at_rest_and_the_others_stay(shop: _Workshop) -> None:
+def _a_joint_can_be_put_somewhere_at_rest_and_the_others_stay(build: _Build) -> None:
     parts = (*_ARM, _link("hand", 0.05, 1e-4, 0.02), _joint("wrist", "arm", "hand", 2 * _DROP))
-    with shop.build(*parts, joints=("shaft", "wrist"), start={"shaft": 0.4, "wrist": -0.3}) as engine:
+    with build(*parts, joints=("shaft", "wrist"), start={"shaft": 0.4, "wrist": -0.3}) as engine:
         _ahead(engine, 0.1 + engine.time_step)  # in the middle of a physics step, where steps have a middle
         before = engine.state()[0][1]
         engine.place_joint(0, 1.1)
@@ -253,20 +251,20 @@ def _a_joint_can_be_put_somewhere_at_rest_and_the_others_stay(shop: _Workshop) -
         _near(float(engine.state()[0][0]), 1.1, 0.01, "its angle a moment later")
 
 
-def _a_base_that_is_bolted_down_stays(shop: _Workshop) -> None:
-    with shop.build(*_ARM) as engine:
+def _a_base_that_is_bolted_down_stays(build: _Build) -> None:
+    with build(*_ARM) as engine:
         assert engine.base() is None, "a base that is bolted down has no pose of its own"
         with suppress(UsageError):
             engine.place_base(((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)))
             raise AssertionError("placing it must raise UsageError")
 
 
-def _links_are_where_their_joints_have_them(shop: _Workshop) -> None:
+def _links_are_where_their_joints_have_them(build: _Build) -> None:
     parts = (
         _BASE, _link("upper", 0.1, 1e-4, 0.05), _link("lower", 0.1, 1e-4, 0.05), _joint("a", "base", "upper", drop=0.1),
         _joint("b", "upper", "lower", drop=0.2),
     )  # fmt: skip
-    with shop.build(*parts, start={"a": 0.5, "b": 0.4}, base_height=1.0, fixed_base=True) as engine:
+    with build(*parts, start={"a": 0.5, "b": 0.4}, base_height=1.0, fixed_base=True) as engine:
         poses = engine.poses()
         assert set(poses) == {"base", "upper", "lower"}, f"poses of {sorted(poses)}"
         wanted = {
@@ -282,8 +280,8 @@ def _links_are_where_their_joints_have_them(shop: _Workshop) -> None:
             assert same, f"{name} is turned {poses[name][1]}"
 
 
-def _a_link_tells_how_it_moves(shop: _Workshop) -> None:
-    with shop.build(*_ARM, gravity=_NOTHING, start={"shaft": 0.5}) as engine:
+def _a_link_tells_how_it_moves(build: _Build) -> None:
+    with build(*_ARM, gravity=_NOTHING, start={"shaft": 0.5}) as engine:
         _ahead(engine, 0.25, torque=0.02)
         moved = engine.motion("arm")
         speed = moved.time * 0.02 / _ABOUT_SHAFT
@@ -298,10 +296,10 @@ def _a_link_tells_how_it_moves(shop: _Workshop) -> None:
             raise AssertionError("a link that is not there must raise UsageError")
 
 
-def _the_floor_carries_what_stands_on_it_by_weight_and_friction(shop: _Workshop) -> None:
+def _the_floor_carries_what_stands_on_it_by_weight_and_friction(build: _Build) -> None:
     box = _link("base", 1.0, 2e-3, box=0.1), _link("arm", 0.1, 1e-4, 0.0), _joint("shaft", "base", "arm")
     slope = 1.0, 0.5, -_G  # m/s²: friction has to hold it back
-    with shop.build(*box, fixed_base=False, ground=True, base_height=0.051, gravity=slope) as engine:
+    with build(*box, fixed_base=False, ground=True, base_height=0.051, gravity=slope) as engine:
         assert engine.contacts() == [], "nothing touches before the first step"
         pushes, places = [], []
         for _ in range(10):
@@ -320,15 +318,15 @@ def _the_floor_carries_what_stands_on_it_by_weight_and_friction(shop: _Workshop)
         middle = np.array(places[-1])[:2] + 0.05 * np.array(slope[:2]) / _G
         centre = pressed @ points[:, :2] / pressed.sum()
         assert np.allclose(centre, middle, atol=2e-3), f"the push acts at {centre}, not at {middle}"
-    with shop.build(*box, fixed_base=False, ground=True, base_height=1.0) as engine:
+    with build(*box, fixed_base=False, ground=True, base_height=1.0) as engine:
         _ahead(engine, 0.1)
         assert engine.contacts() == [], "nothing touches in the air"
 
 
-def _ideal_motors_hold_speeds_and_springs_pull_or_are_refused(shop: _Workshop) -> None:
+def _ideal_motors_hold_speeds_and_springs_pull_or_are_refused(build: _Build) -> None:
     fast = _CheckMotor(2.0, 1.0)
     try:
-        made = shop.build(*_ARM, ideal=[fast])
+        made = build(*_ARM, ideal=[fast])
     except UsageError:
         return
     with made as engine:
@@ -338,27 +336,27 @@ def _ideal_motors_hold_speeds_and_springs_pull_or_are_refused(shop: _Workshop) -
         _near(fast.position, 0.5, 0.02, "its angle")
         _near(fast.torque, _WEIGHT * math.sin(fast.position), 0.05 * _WEIGHT, "its torque")
     weak = _CheckMotor(2.0, 0.01)
-    with shop.build(*_ARM, ideal=[weak], gravity=_NOTHING) as engine:
+    with build(*_ARM, ideal=[weak], gravity=_NOTHING) as engine:
         _ahead(engine, 0.1)
         _near(weak.speed, 0.1 * 0.01 / _ABOUT_SHAFT, 0.02, "the speed of a motor at its limit")
     spring = _CheckMotor(0.0, 0.0, spring_constant=0.5, damping_constant=0.05)
-    with shop.build(*_ARM, ideal=[spring], start={"shaft": 1.0}, gravity=_NOTHING) as engine:
+    with build(*_ARM, ideal=[spring], start={"shaft": 1.0}, gravity=_NOTHING) as engine:
         _ahead(engine, 3.0)
         _near(spring.position, 0.0, 1e-3, "the angle that a damped spring comes to")
 
 
-def _the_same_calls_give_the_same_bits(shop: _Workshop) -> None:
+def _the_same_calls_give_the_same_bits(build: _Build) -> None:
     box = _link("base", 1.0, 2e-3, box=0.1), _link("arm", 0.1, 1e-4, 0.1, box=0.02), _joint("shaft", "base", "arm")
     ends = []
     for _ in range(2):
-        with shop.build(*box, fixed_base=False, ground=True, base_height=0.2, start={"shaft": 0.3}) as engine:
+        with build(*box, fixed_base=False, ground=True, base_height=0.2, start={"shaft": 0.3}) as engine:
             _ahead(engine, 0.5, torque=0.05, damping=0.05, armature=0.001)
             ends.append((engine.state()[0].tobytes(), engine.state()[1].tobytes(), engine.base()))
     assert ends[0] == ends[1], "two runs of the same world differ"
 
 
-def _worlds_do_not_know_of_each_other(shop: _Workshop) -> None:
-    with shop.build(*_ARM, start={"shaft": 1.0}) as one, shop.build(*_ARM) as other:
+def _worlds_do_not_know_of_each_other(build: _Build) -> None:
+    with build(*_ARM, start={"shaft": 1.0}) as one, build(*_ARM) as other:
         held = one.state()[0]
         _ahead(other, 0.05, torque=0.1)
         assert np.array_equal(one.state()[0], held), "one world moved with another"
@@ -369,8 +367,8 @@ def _worlds_do_not_know_of_each_other(shop: _Workshop) -> None:
         _ahead(other, 0.05)
 
 
-def _what_blows_up_is_an_error_that_names_a_joint(shop: _Workshop) -> None:
-    with shop.build(*_ARM) as engine:
+def _what_blows_up_is_an_error_that_names_a_joint(build: _Build) -> None:
+    with build(*_ARM) as engine:
         try:
             _ahead(engine, 0.1, torque=math.nan)
         except SimulationDiverged as failure:

@@ -6,12 +6,16 @@ import gc
 import math
 import os
 import select
+import subprocess
 import sys
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import accumulate
+from pathlib import Path
 
+from axbridge.errors import PortError
 from axbridge.virtual.channel import Channel
 from axbridge.virtual.line import Line
 from axbridge.virtual.realtime import Awake, wake_on_time
@@ -21,6 +25,7 @@ _SPIN = 60e-6  # s before a reply is due: from then on the loop does not sleep
 _SUSPENDED = 1.0  # s: the servos' time leaves out longer pauses of the whole process
 _LATE = 100  # µs after which a reply counts as late
 _SILENT = 0.05  # s: whatever comes, leaves or is known later than that gets no answer
+_PATIENCE = 10.0  # s to wait for a server to end before it is killed
 _QUIET = 0.2  # s without a packet after which the machine may sleep between two of them
 
 
@@ -163,3 +168,28 @@ def _listen(
         line.execute(line.host_free)
         came = True
     return came
+
+
+@contextmanager
+def serving(rig: str | Path, *options: str) -> Iterator[str]:
+    """Run ``axbridge serve RIG OPTIONS``; yield the port (of the first bus). Its warnings go to standard error."""
+    command = [sys.executable, "-m", "axbridge", "serve", str(rig), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            line = server.stdout.readline()
+            if not line.startswith("ready: "):
+                _, said = server.communicate()
+                problem = (said or line).strip() or "ended before it was ready"
+                raise PortError("virtual bus", problem, "run " + " ".join(command[1:]))
+            yield line.split()[1]
+        finally:
+            server.terminate()
+            try:
+                _, said = server.communicate(timeout=_PATIENCE)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                _, said = server.communicate()
+            for line in (said or "").splitlines():
+                if line.startswith("warning: "):
+                    print(line, file=sys.stderr)
