@@ -36,7 +36,6 @@ def need(who: str, size: int, *, blas: bool = False) -> None:
 
 
 def _threads() -> int:
-    """How many OpenBLAS begins."""
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
         if (given := os.environ.get(name, "")).isdigit():
             return int(given)
@@ -49,8 +48,6 @@ def ask_before_imports() -> None:
 
 
 class _Asking:
-    """Finds no module."""
-
     def find_spec(self, name: str, *_: object) -> None:
         if name in _TAKES:
             need(name, _TAKES[name], blas=name in _WITH_BLAS)

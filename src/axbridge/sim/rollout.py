@@ -7,11 +7,10 @@ What is solved, in each step of h (1 ms, or 0.1 ms where it is to be exact):
 
     (J + armature) ω' = torque - damping·ω - m(θ) - spring·θ, held still by dry friction up to its `limit`
 
-*Lanes.* A lane is one parameter set on one recording; when it is done, it takes the next pair. Lanes share nothing, not
-even the time. All their numbers are in one array, a row for each quantity (`_Row`) and a column for each lane, and the
-two loops over lanes, `_control` and `_move`, have neither calls nor branches that stay: only so does the compiler put
-several lanes into one vector register (1.8 times the rollouts a second of one lane after another). What differs from
-lane to lane in its course - commands that come due, samples to be read - is done lane by lane in between.
+*Lanes.* A lane is one parameter set on one recording; when it is done, it takes the next pair. All their numbers are in
+one array, a row for each quantity (`_Row`) and a column for each lane, and the two loops over lanes, `_control` and
+`_move`, have neither calls nor branches that stay: only so does the compiler put several lanes into one vector register
+(1.8 times the rollouts a second). What differs from lane to lane in its course is done lane by lane in between.
 
 A step of a lane goes like this:
 

@@ -231,7 +231,6 @@ class LivePage:
             self._missing.discard(event.name)
 
     def _words(self, kind: str, name: str) -> str:
-        """What happened to whom, and what helps."""
         remedy = REMEDIES.get(kind, "")
         return f"{name or 'the line'}: {kind}" + (f" ({remedy})" if remedy else "")
 
@@ -455,7 +454,6 @@ class LivePage:
                 self.server.publish("words", told)
 
     def _mind_last_page(self, *, watched: bool, now: float) -> None:
-        """When the last page was closed: what the rig says."""
         if watched:
             self._had_clients, self._empty_since = True, None
         elif self._had_clients:

@@ -68,7 +68,6 @@ def _told(recording: Recording, names: Sequence[str], label: str, most: int, col
 
 
 def _nearest(time: FloatArray, at: FloatArray) -> IntArray:
-    """The sample nearest to each moment."""
     after = np.clip(np.searchsorted(time, at), 1, max(len(time) - 1, 1))
     before = at - time[after - 1] <= np.abs(time[np.minimum(after, len(time) - 1)] - at)
     rows: IntArray = np.minimum(np.where(before, after - 1, after), len(time) - 1)

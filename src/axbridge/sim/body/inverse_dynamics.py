@@ -92,7 +92,6 @@ def _model(tree: Tree) -> tuple[Any, IntArray]:
 
 
 def _turned_back(turn: FloatArray, vectors: FloatArray) -> FloatArray:
-    """World vectors (n, 3) in axes (n, 3, 3)."""
     found: FloatArray = np.einsum("nji,nj->ni", turn, vectors)
     return found
 

@@ -10,14 +10,13 @@ from axbridge.sim.engine import Engine, Scene
 
 EngineName: TypeAlias = Literal["auto", "bullet", "mujoco"]
 
-_PACKAGES = {"bullet": "pybullet", "mujoco": "mujoco"}
+_PACKAGES: dict[Literal["bullet", "mujoco"], str] = {"bullet": "pybullet", "mujoco": "mujoco"}
 _INSTALLED_BY = {"bullet": "pip install pybullet", "mujoco": "pip install 'mujoco<4'"}
 
 
 def installed() -> list[Literal["bullet", "mujoco"]]:
     """The engines that can be had here, the one that ``auto`` means first."""
-    known: tuple[Literal["bullet", "mujoco"], ...] = ("bullet", "mujoco")
-    return [name for name in known if find_spec(_PACKAGES[name]) is not None]
+    return [name for name, package in _PACKAGES.items() if find_spec(package) is not None]
 
 
 def chosen(name: EngineName, *, ideal: bool = False) -> Literal["bullet", "mujoco"]:

@@ -308,7 +308,6 @@ class _Window:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Close it, and wait until nothing is drawn; may be called twice."""
         atexit.unregister(self.close)
         self.viewer.close()
         for thread in self._drawing:
