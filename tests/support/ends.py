@@ -260,6 +260,8 @@ CELL = """
 import threading, time, warnings, axbridge
 warnings.simplefilter("ignore")
 robot = axbridge.open(**{given!r})
+for servo in robot.values():
+    servo.torque_on()
 start = {{name: min(max(s.position, s.min_position + 0.03), s.max_position - 0.03) for name, s in robot.items()}}
 def drive():
     count = 0
