@@ -116,14 +116,6 @@ def test_no_plan_is_faster_than_its_joints_and_none_is_shortened(law, found, top
         assert made.duration == pytest.approx(made.asked)
 
 
-def test_only_the_ways_that_are_too_short_take_longer():
-    bounds = {"a": Bounds(-2.0, 2.0, 2.0)}
-    made = plan(move(key(0.0, 1.0), key(1.0, 0.1), key(0.0, 1.0)), "1", {"a": 0.0}, bounds)
-    assert made.duration == pytest.approx(1.0 + 0.5 + 1.0)
-    assert made.asked == pytest.approx(2.1)
-    assert made.slowest == ("a", pytest.approx(10.0), 2.0)
-
-
 def test_pages_follow_with_their_rates_and_repeats_and_the_ends_are_known():
     pages = {
         "1": Page(keys=(key(0.5, 1.0),), interpolation="linear", next="2"),

@@ -111,16 +111,13 @@ def test_what_is_found_in_the_wild_is_read_with_a_warning_and_written_right(data
         (b"page_end", b"page_bend", "is no RoboPlus motion"),
         (b"version=1.01", b"version=2.00", "line 2: version '2.00' is not known"),
         (b"enable=0 1", b"enable=0 1 1", "line 3: 27 values, not 26"),
-        (b"enable=0 1", b"enable=0 7", "line 3: 7 is outside 0..1"),
         (b"play_param=3 4 2 2.0 4", b"play_param=3 4 2 2.0", "line 14: play_param has 4 values"),
         (b"play_param=3 4 2 2.0 4", b"play_param=3 4 2 0 4", "line 14: 0 is no time"),
         (b"play_param=3 4 2 2.0 4", b"play_param=3 4 2 1E+999999999 4", "line 14: 1E+999999999 is no time or speed"),
-        (b"play_param=3 4 2 2.0 4", b"play_param=3 4 0 2.0 4", "line 14: 0 is outside 1..255"),
         (b"step=512", b"step=1024", "line 9: 1024 is outside 0..1023"),
         (b"step=512", b"step=", "line 9: a step has 27 values"),
         (b"step=512", b"step=x", "line 9: invalid literal"),
         (b"0.104", b"soon", "line 15: 'soon' is no number"),
-        (b"0.104", b"nan", "line 15: nan is no time"),
         (b"name=Stand", b"nome=Stand", "line 6: 'nome' is not known in a page"),
     ],
 )
@@ -129,14 +126,6 @@ def test_what_cannot_be_understood_is_refused_with_its_line(old, new, said):
         parse_mtn(GOOD.replace(old, new) if old == b"page_end" else GOOD.replace(old, new, 1), "a.mtn")
     assert said in str(caught.value)
     assert caught.value.hint
-
-
-def test_a_file_written_with_commas_throughout_is_whole():
-    """RoboPlus on a Windows with decimal commas writes such files, and their checksums are right."""
-    body = GOOD[:-2].replace(b".", b",")
-    file = parse_mtn(body + checksum(body))
-    assert file.warnings == ("version '1,01' is written 1.01", "decimal commas: 1,5 is read as 1.5")
-    assert file.data() == GOOD
 
 
 def test_what_the_format_forbids_is_not_written():
@@ -325,7 +314,6 @@ def test_positions_change_linearly_between_the_poses_that_mention_a_motor_and_st
     ("lines", "said"),
     [
         ([], "no Webots motion"),
-        (["#WEBOTS_MOTION,V9.0,A"], "no Webots motion"),
         (["#WEBOTS_MOTION,V1.0,A"], "has no poses"),
         (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,1,2"], "line 2: 2 positions for 1 motors"),
         (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,x"], "line 2: could not convert"),

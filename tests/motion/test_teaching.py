@@ -8,7 +8,7 @@ import pytest
 import axbridge
 from axbridge import UnknownServo, UsageError
 from axbridge.motion.player import play
-from axbridge.motion.teaching import Taking, soft, take_pose, teach, worked_up
+from axbridge.motion.teaching import Taking, soft, teach, worked_up
 from tests.support.hand import BACK, HIGH, LEFT, UP, lead, led
 
 pytestmark = pytest.mark.slow
@@ -56,14 +56,6 @@ def test_what_the_hand_did_is_the_move_and_it_starts_where_it_began(hand, robot)
     played = play(robot, taught.move)
     assert played.start_error < math.radians(2)
     assert robot["pan"].position == pytest.approx(start + LEFT, abs=0.03)
-
-
-def test_pose_by_pose(robot):
-    with soft(robot) as names:
-        robot.step()
-        key = take_pose(robot, names, 0.7, "rest")
-    assert (key.time, key.name) == (0.7, "rest")
-    assert key.positions == pytest.approx(dict(zip(robot, robot.positions, strict=True)), abs=1e-3)
 
 
 def test_when_nothing_moves_that_is_said(robot):

@@ -146,18 +146,6 @@ def test_feedback_without_an_imu_is_refused():
         Gait(feedback=1.0)
 
 
-@pytest.mark.ci
-def test_lost_packets_do_not_end_a_walk():
-    with axbridge.open("bioloid") as robot:
-
-        def losing(part, share):
-            if (part, share) == ("walk", 0.0):
-                robot.simulation.inject("drop=0.02")
-
-        outcome = walk(robot, Gait(steps=2), progress=losing)
-        assert not outcome.fell
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -13,7 +13,7 @@ from axbridge.robot.drives.shaft_speed import TurnCounter
 from axbridge.servo.columns import State, pack
 from axbridge.servo.steady import SteadyServo
 from axbridge.units import AX
-from axbridge.webots.module import uninstall
+from axbridge.webots import uninstall
 from axbridge.webots.robot import Robot as WebotsRobot
 from tests.support.waiting import run
 from tests.support.warm import serving

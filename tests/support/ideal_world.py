@@ -13,7 +13,7 @@ INERTIA = 0.1  # kg·m² about the axis; mass 1 kg at the axis
 
 LINK = """
   <link name="{name}_link">
-    <inertial><origin xyz="{com} 0 0"/><mass value="{mass}"/>
+    <inertial><origin xyz="{com} 0 0"/><mass value="1"/>
       <inertia ixx="{inertia}" iyy="{inertia}" izz="{inertia}" ixy="0" ixz="0" iyz="0"/></inertial>
   </link>
   <joint name="{name}" type="{kind}">
@@ -23,19 +23,17 @@ BASE = '<link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" iz
 
 
 class Bench:
-    """Writes rigs and opens them; each servo is a dict of rig keys, and of the link: kind, inertia, mass, com, axis."""
+    """Writes rigs and opens them; each servo is a dict of rig keys, and of the link: kind, inertia, com, axis."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.opened: list[axbridge.Robot | webots.Session] = []
 
-    def rig(
-        self, *servos: dict, gravity: float = 0.0, robot: str = "", step_ms: float = 1000 * H, extra: str = ""
-    ) -> Path:
+    def rig(self, *servos: dict, gravity: float = 0.0, robot: str = "") -> Path:
         urdf, toml = [BASE], []
         for number, given in enumerate(servos):
             keys = {"name": f"j{number}", **given}
-            link = {"kind": "continuous", "inertia": INERTIA, "mass": 1.0, "com": 0.0, "axis": "0 1 0", "limit": ""}
+            link = {"kind": "continuous", "inertia": INERTIA, "com": 0.0, "axis": "0 1 0", "limit": ""}
             if keys.get("kind") == "prismatic":
                 link["limit"] = '<limit lower="-9" upper="9" effort="99" velocity="99"/>'
             link |= {name: keys.pop(name) for name in link if name in keys}
@@ -45,8 +43,8 @@ class Bench:
         (self.folder / "world.urdf").write_text(f'<robot name="bench">{"".join(urdf)}\n</robot>')
         path = self.folder / "bench.toml"
         path.write_text(
-            f'name = "bench"\n{extra}\n[world]\nurdf = "world.urdf"\ngravity = [0, 0, {-gravity}]\n'
-            f"[robot]\nbasic_time_step_ms = {step_ms}\n{robot}\n" + "".join(toml)
+            f'name = "bench"\n[world]\nurdf = "world.urdf"\ngravity = [0, 0, {-gravity}]\n'
+            f"[robot]\nbasic_time_step_ms = {1000 * H}\n{robot}\n" + "".join(toml)
         )
         return path
 

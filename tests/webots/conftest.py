@@ -2,7 +2,7 @@
 
 import pytest
 
-from axbridge.webots.module import uninstall
+from axbridge.webots import uninstall
 from tests.support.ideal_world import Bench
 
 

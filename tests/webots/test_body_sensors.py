@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from axbridge.webots import install
-from axbridge.webots.module import uninstall
+from axbridge.webots import install, uninstall
 from tests.support.robot_files import BOX
 
 pytestmark = pytest.mark.slow

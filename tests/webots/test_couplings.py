@@ -29,16 +29,6 @@ def test_positions_are_multiplied_for_every_motor_the_commanded_one_too(bench):
     assert robot["leg::b"].target_position == pytest.approx(-0.2)
 
 
-def test_velocity_control_is_relayed_with_sign_and_infinity_is_not_multiplied(bench):
-    robot = bench.open({"name": "w::l"}, {"name": "w::r", "multiplier": -1.0})
-    robot["w::l"].set_position(math.inf)
-    robot["w::l"].set_velocity(1.5)
-    assert positions(robot, "w::r", 2) == pytest.approx([-0.048, -0.096], abs=1e-6)
-    assert robot["w::l"].position == pytest.approx(0.096, abs=1e-6)
-    assert robot["w::r"].target_position == math.inf
-    assert robot["w::r"].velocity_limit == pytest.approx(-1.5)
-
-
 def test_a_speed_set_before_the_endless_turn_is_relayed_with_its_sign(bench):
     robot = bench.open({"name": "w::l"}, {"name": "w::r", "multiplier": -0.5})
     assert robot["w::r"].velocity_limit == 5
@@ -48,6 +38,7 @@ def test_a_speed_set_before_the_endless_turn_is_relayed_with_its_sign(bench):
     robot["w::l"].set_position(math.inf)
     assert positions(robot, "w::r", 2) == pytest.approx([-0.024, -0.048], abs=1e-6)
     assert robot["w::l"].position == pytest.approx(0.096, abs=1e-6)
+    assert robot["w::r"].target_position == math.inf  # which is not multiplied
     assert (robot["w::l"].velocity_limit, robot["w::r"].velocity_limit) == (1.5, -0.75)
 
 

@@ -5,9 +5,9 @@ import re
 from axbridge.robot.drives.drive import CAPABILITIES
 from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES
 from axbridge.robot.drives.ideal import IDEAL_CAPABILITIES
+from axbridge.webots import CLASSES, HIDDEN
 from axbridge.webots.devices import snake
 from axbridge.webots.joints import Brake, Motor, PositionSensor
-from axbridge.webots.module import CLASSES, HIDDEN
 from tools.webots_coverage import ROWS, supports
 
 # wb_ functions of the Servo, Motor and Robot pages, and the fields of their nodes

@@ -88,20 +88,6 @@ def test_a_motor_moves_what_hangs_on_a_spring_and_that_comes_to_rest_with_it(ope
     assert [servo.position for servo in robot.values()] == pytest.approx([1.0, 0.0], abs=1e-3)
 
 
-def test_pan_and_tilt_with_crossing_axes(opened):
-    pan, tilt = (
-        joint("pan", "continuous", "base", "cross", "0 0 1"),
-        joint("tilt", "continuous", "cross", "head", "0 1 0"),
-    )
-    robot = opened(link("cross", mass=0), heavy("head"), pan, tilt, pan="", tilt="")
-    robot["pan"].set_position(1.0)
-    robot["tilt"].set_position(-0.5)
-    for n in range(1, 30):
-        robot.step(32)
-        share = 1 - 0.68**n
-        assert [servo.position for servo in robot.values()] == pytest.approx([share, -0.5 * share], abs=1e-3)
-
-
 def test_a_frame_fixed_to_a_link_weighs_nothing(opened):
     def held(*frame):
         robot = opened(heavy("arm"), *frame, joint("j", "continuous", "base", "arm", "0 1 0"), j="")

@@ -44,14 +44,6 @@ def test_samples_are_taken_inside_a_long_step_at_the_end_of_a_basic_one(bench, p
     assert robot.getTime() == step / 1000
 
 
-def test_positions_are_unwrapped(bench):
-    robot, sensor = turning(bench, 10.0, inertia=0.01)
-    sensor.enable(32)
-    for _ in range(50):
-        robot.step(32)
-    assert sensor.getValue() == pytest.approx(50 * 0.032 * 10, abs=0.1)
-
-
 @pytest.mark.parametrize(
     ("start", "reads", "in_webots"),
     [(0.26, 0.3, 0.3), (-0.26, -0.3, -0.2), (-0.31, -0.3, -0.2), (-0.24, -0.2, -0.1), (0.04, 0.0, 0.0)],
@@ -86,35 +78,3 @@ def test_soft_limits_clip_targets_with_the_words_of_webots(bench):
     assert positions(robot, "j0", 30)[-1] < -2
     widened = bench.open({"min_position": -0.5, "max_position": 0.5, "position": 0.8})
     assert widened["j0"].max_position == 0.8
-
-
-@pytest.mark.parametrize(
-    ("command", "values", "reading"),
-    [
-        ("set_position", [(math.nan,)], "target_position"),
-        ("set_velocity", [(math.nan,), (-1.0,)], "velocity_limit"),
-        ("set_acceleration", [(math.nan,), (-2.0,)], "acceleration"),
-        ("set_available_torque", [(math.nan,), (-1.0,)], "available_torque"),
-        ("set_control_pid", [(0.0, 0.0, 0.0), (1.0, -1.0, 0.0)], "acceleration"),
-        ("set_torque", [(math.nan,)], "target_position"),
-        ("set_damping_constant", [(math.nan,)], "acceleration"),
-    ],
-)
-def test_impossible_arguments_are_refused_and_the_old_value_stays(bench, command, values, reading):
-    robot = bench.open({})
-    servo = robot["j0"]
-    before = getattr(servo, reading)
-    for wrong in values:
-        with pytest.warns(ControlWarning):
-            getattr(servo, command)(*wrong)
-        assert getattr(servo, reading) == before
-    assert positions(robot, "j0", 3) == pytest.approx([0, 0, 0], abs=1e-9)
-
-
-def test_too_much_is_clipped_with_a_warning(bench):
-    servo = bench.open({"max_velocity": 2.0, "max_torque": 3.0})["j0"]
-    with pytest.warns(ControlWarning, match="12 exceeds max_velocity 2"):
-        servo.set_velocity(12)
-    with pytest.warns(ControlWarning, match="5 exceeds max_torque 3"):
-        servo.set_available_torque(5)
-    assert (servo.velocity_limit, servo.available_torque) == (2, 3)

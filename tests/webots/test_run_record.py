@@ -108,10 +108,16 @@ def test_a_file_that_is_there_is_refused_before_the_script_begins(tmp_path):
     assert (done.returncode, done.stdout) == (2, "")  # not over the script itself
 
 
-def test_a_script_that_raises_leaves_a_whole_recording_that_says_so(tmp_path):
-    done, path = run(tmp_path, WEBOTS + "raise RuntimeError('my mistake')\n", "--record", "run.mcap")
+def test_a_script_that_raises_shows_its_own_traceback_and_leaves_a_whole_recording_and_a_real_robot_limp(tmp_path):
+    with serving("bench_arm") as port:
+        options = "--backend", "real", "--port", port, "--record", "run.mcap"
+        done, path = run(tmp_path, WEBOTS + "raise RuntimeError('my mistake')\n", *options)
+        with axbridge.open("bench_arm", backend="real", port=port) as robot:
+            assert robot["shoulder"].read("torque_enable") == 0
     assert done.returncode == 1
-    assert "my mistake" in done.stderr
+    assert "line 13" in done.stderr
+    assert "RuntimeError: my mistake" in done.stderr
+    assert "cli/run.py" not in done.stderr
     found = open_recording(path)
     assert found.complete
     assert found.events[-1].name == "aborted"

@@ -8,9 +8,8 @@ import types
 
 import pytest
 
-from axbridge.webots import install
+from axbridge.webots import install, uninstall
 from axbridge.webots.keyboard import decode
-from axbridge.webots.module import uninstall
 
 pytestmark = pytest.mark.slow
 
@@ -169,16 +168,6 @@ def test_sensors_read_nan_first_and_round_as_webots_does(controller, capsys):
     assert sensor.getSamplingPeriod() == 0
 
 
-def test_the_battery_sensor_reads_minus_one_until_it_has_a_sample(controller):
-    robot = controller.Robot()
-    robot.batterySensorEnable(64)
-    assert robot.batterySensorGetValue() == -1.0
-    robot.step(32)
-    assert robot.batterySensorGetValue() == -1.0
-    robot.step(32)
-    assert robot.batterySensorGetValue() == pytest.approx(100 - 10 * 0.064)
-
-
 def test_devices_that_are_not_there_say_so_once(controller, capsys):
     robot = controller.Robot()
     eye = robot.getDevice("eye")
@@ -236,6 +225,8 @@ def test_stars_subclasses_split_steps_and_old_names(controller):
     assert robot.getFromDef("ARM") is None
     servo = robot.getServo("shoulder")
     servo.enablePosition(32)
+    servo.setMotorForce(5.0)
+    servo.setControlP(12.0)
     servo.setPosition(0.7)
     for _ in range(40):
         robot.step(32)
@@ -276,17 +267,6 @@ def strike(controller, monkeypatch):
     os.close(host)
 
 
-def test_the_keyboard_gives_the_keys_of_a_step_then_minus_one(controller, strike):
-    robot = controller.Robot()
-    keyboard = robot.getKeyboard()
-    assert keyboard.getSamplingPeriod() == 0
-    keyboard.enable(32)
-    strike(b"ab")
-    assert keyboard.getKey() == -1
-    robot.step(32)
-    assert [keyboard.getKey(), keyboard.getKey(), keyboard.getKey()] == [65, 66, -1]
-
-
 def test_a_held_key_stays_held_until_the_terminal_stops_repeating_it(controller, strike, monkeypatch):
     now = [100.0]
     monkeypatch.setattr("axbridge.webots.keyboard.time", types.SimpleNamespace(monotonic=lambda: now[0]))
@@ -307,10 +287,15 @@ def test_a_held_key_stays_held_until_the_terminal_stops_repeating_it(controller,
     assert keys() == []
 
 
-def test_keys_have_names_in_the_newer_python_and_old_names_of_the_keyboard_work(controller, strike):
+def test_the_keyboard_gives_the_keys_of_a_step_under_its_newer_and_older_names_too(controller, strike):
     robot = controller.Robot()
-    keyboard = robot.keyboard
-    keyboard.sampling_period = 32
+    keyboard = robot.getKeyboard()
+    assert keyboard.getSamplingPeriod() == 0
+    keyboard.enable(32)
+    strike(b"ab")
+    assert keyboard.getKey() == -1
+    robot.step(32)
+    assert [keyboard.getKey(), keyboard.getKey(), keyboard.getKey()] == [65, 66, -1]
     assert keyboard.sampling_period == 32
     strike(b"a\x1b[A")
     robot.step(32)
@@ -325,12 +310,12 @@ def test_keys_have_names_in_the_newer_python_and_old_names_of_the_keyboard_work(
 
 
 @pytest.fixture
-def motion(controller, tmp_path):
+def motion(controller, tmp_path, capsys):
     """A motion from 0 to 0.4 and back in 200 ms, and how it is played: the targets of so many steps of 50 ms."""
     robot = controller.Robot()
     motor = robot.getDevice("shoulder")
     file = tmp_path / "wave.motion"
-    file.write_text("#WEBOTS_MOTION,V1.0,shoulder\n00:00:000,A,0\n00:00:100,B,0.4\n00:00:200,C,0\n")
+    file.write_text("#WEBOTS_MOTION,V1.0,shoulder,no\n00:00:000,A,0,1\n00:00:100,B,0.4,1\n00:00:200,C,0,1\n")
 
     def played(steps):
         targets = []
@@ -339,7 +324,10 @@ def motion(controller, tmp_path):
             targets.append(round(motor.getTargetPosition(), 9))
         return targets
 
-    return controller.Motion(str(file)), played
+    wave = controller.Motion(str(file))
+    assert 'motor "no" not found' in capsys.readouterr().err
+    assert wave.isValid()
+    return wave, played
 
 
 def test_a_motion_plays_once_stops_and_goes_to_a_time(motion):

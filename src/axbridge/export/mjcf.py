@@ -22,6 +22,7 @@ from axbridge.servo.columns import Command
 from axbridge.servo.position_laws import felt
 from axbridge.sim.engine import Scene, arrange, substeps
 from axbridge.sim.engines.ideal_joints import IdealJoint
+from axbridge.units import Calibration
 
 LIMP_GROUP = 1  # of every servo's actuator: `model.opt.disableactuator = 1 << 1` lets all of them go limp
 _NEEDED = (3, 12)  # its dcmotor has another controller before
@@ -172,7 +173,8 @@ def _drive(mujoco: Any, spec: Any, rig: Rig, servo: ServoConfig) -> None:
     )  # fmt: skip
     actuator.group = LIMP_GROUP
     actuator.ctrllimited = mujoco.mjtLimited.mjLIMITED_TRUE
-    actuator.ctrlrange = list(_goals(servo, units.position, units.counts))
+    (low, high), (lowest, highest) = servo.soft_limits, Calibration(units, servo.zero, servo.direction).range
+    actuator.ctrlrange = [max(low, lowest), min(high, highest)]
     delay = model.sensor.latency_ms / 1000
     if delay > 0:
         actuator.delay = max(delay, spec.option.timestep)
@@ -182,8 +184,7 @@ def _drive(mujoco: Any, spec: Any, rig: Rig, servo: ServoConfig) -> None:
 def _gains(model: ServoModel, row: Sequence[float], count: float, supply: float) -> tuple[float, float, float]:
     """The straight line nearest to a servo's own law: volts = kθ·error + ki·∫error - kω·speed, in V, rad and s.
 
-    The compliance law is full where margin and slope end; the line through the origin is full there, too. It has no
-    margin, no punch and no lag.
+    The compliance law is full where margin and slope end; the line through the origin is full there, too.
     """
     law = model.controller
     if law.law == "state_feedback":
@@ -197,13 +198,6 @@ def _gains(model: ServoModel, row: Sequence[float], count: float, supply: float)
         law.p_duty * row[Command.P_GAIN] * volts, law.i_duty * row[Command.I_GAIN] * volts,
         law.d_duty * row[Command.D_GAIN] * volts,
     )  # fmt: skip
-
-
-def _goals(servo: ServoConfig, count: float, counts: int) -> tuple[float, float]:
-    """Lowest and highest goal, rad, joint side: what the register holds, within the rig's limits."""
-    ends = sorted(servo.direction * (end - servo.zero) * count for end in (0, counts))
-    low, high = servo.soft_limits
-    return max(low, ends[0]), min(high, ends[1])
 
 
 def _start(spec: Any, start: dict[str, float], driven: Sequence[ServoConfig], height: float | None) -> None:

@@ -1,7 +1,6 @@
 """Robots as different as measurements leave them: each episode draws one.
 
-What is drawn was measured. Parameters of the servo come from a fit's own joint distribution (`axbridge identify
---json`): its intervals and the correlations between them, so that what the data tell apart stays apart, and what they
+Parameters of the servo come from a fit's own joint distribution (`axbridge identify --json`), so that what the data
 leave open is left open. What the bus loses comes from the statistics of a robot that ran (`Robot.bus_statistics`).
 """
 
@@ -116,17 +115,11 @@ class Supply:
 
 @dataclass(frozen=True)
 class Randomisation:
-    """What differs from episode to episode.
+    """What differs from episode to episode."""
 
-    Attributes:
-        parameters: Fits of servos of this kind; each servo of the robot draws one of them, and from it.
-        line: What the bus loses.
-        supplies: An episode draws one of them, and from it.
-    """
-
-    parameters: Sequence[Parameters] = ()
+    parameters: Sequence[Parameters] = ()  # fits of such servos; each servo of the robot draws one, and from it
     line: LineQuality = LineQuality()
-    supplies: Sequence[Supply] = ()
+    supplies: Sequence[Supply] = ()  # an episode draws one of them, and from it
 
     def drawn(self, rig: Rig, random: np.random.Generator) -> Rig:
         """A robot of these."""
@@ -153,7 +146,5 @@ class Randomisation:
 
     def faults(self) -> str:
         """What the bus loses, as a fault spec."""
-        words = [
-            f"{name}={share:g}" for name, share in (("drop", self.line.loss), ("late", self.line.late)) if share > 0
-        ]
-        return ",".join(words)
+        shares = {"drop": self.line.loss, "late": self.line.late}
+        return ",".join(f"{name}={share:g}" for name, share in shares.items() if share > 0)

@@ -1,8 +1,6 @@
 """A robot as a gymnasium environment: positions and speeds in, goals out, on whatever backend it runs.
 
-Nothing here asks which backend that is but for how an episode begins: a simulated robot is built again, and held up
-where it could fall; a real one is led back. What a policy sees and does is what every servo has: so it can go from one
-backend to the other. Two tasks come along: every joint reaches an angle; a Bioloid stands.
+An episode begins with a simulated robot built again, and held up where it could fall, or a real one that is led back.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from axbridge.robot.backend import BackendName
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 from axbridge.robot.simulation import hold_up
+from axbridge.units import Calibration
 
 Observation = npt.NDArray[np.float32]
 
@@ -227,9 +226,8 @@ def _limits(rig: Rig) -> tuple[FloatArray, FloatArray]:
         if servo.min_stop < servo.max_stop:
             low, high = max(low, servo.min_stop), min(high, servo.max_stop)
         if servo.drive == "dynamixel":
-            units = rig.profile_of(servo).units
-            reach = sorted(servo.direction * (end - servo.zero) * units.position for end in (0, units.counts))
-            low, high = max(low, reach[0]), min(high, reach[1])
+            lowest, highest = Calibration(rig.profile_of(servo).units, servo.zero, servo.direction).range
+            low, high = max(low, lowest), min(high, highest)
         ends.append((low, high))
     low_ends, high_ends = np.array(ends).T
     return low_ends, high_ends
@@ -239,15 +237,9 @@ _FALLEN = 0.7  # share of its height below which a simulated robot has fallen
 
 
 class Reach(ServoEnv):
-    """Every joint moves to an angle that is drawn in each episode.
+    """Every joint moves to an angle that is drawn in each episode, at most `span` rad from the start.
 
     The observation adds the targets, rad. The reward is minus the mean distance from them, rad.
-
-    Args:
-        rig: As of `ServoEnv`, like the rest.
-        backend: See there.
-        span: Targets are drawn so far from the start at most, rad.
-        options: The other arguments of `ServoEnv`.
     """
 
     def __init__(self, rig: str | Rig, backend: BackendName = "sim", *, span: float = 1.2, **options: Any) -> None:

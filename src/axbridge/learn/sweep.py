@@ -122,11 +122,7 @@ def header(name: str) -> str:
 
 
 def changed(rig: Rig, values: Mapping[str, float]) -> Rig:
-    """The rig with these values in each of its servos and buses.
-
-    Raises:
-        RigError, ProfileError: one of them is impossible.
-    """
+    """The rig with these values in each of its servos and buses; an impossible one is a RigError or ProfileError."""
     params: dict[str, Any] = {}
     bus: dict[str, float] = {}
     numbers: dict[str, float] = {}

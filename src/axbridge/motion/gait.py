@@ -1,9 +1,8 @@
 """A walk that keeps its zero-moment point in the feet: a few figures in, joint angles over time out.
 
-Footsteps say where the feet stand. The zero-moment point waits over the standing foot and goes on to the next one while
-both stand; preview control says how the centre of mass has to move for that, and the legs' joints follow from where the
-feet are below it. Servos lag and give way under their load, so each one's goal is ahead by what its model says.
-Nothing is measured and nothing corrected, unless `Gait.feedback` asks for it.
+The zero-moment point waits over the standing foot and goes on to the next one while both stand; preview control says
+how the centre of mass has to move for that, and the legs' joints follow from where the feet are below it. Servos lag
+and give way under their load, so each one's goal is ahead by what its model says.
 """
 
 from __future__ import annotations
@@ -77,13 +76,10 @@ def footsteps(count: int, ahead: float, left: float, turn: float, apart: float) 
 
 # ---- legs
 #
-# A humanoid's leg in closed form: where the foot is to where the joints are, and back.
-#
-# The leg of a Bioloid: hip lateral and hip swing cross in one point, ankle swing and ankle lateral in another; thigh
-# and shank lie in one plane, each a little bent (the servo sits beside the line between the joints). The hip does not
-# twist, and the sole stays level. x forward, y left, z up, in the torso's frame; m and rad. Signs are those of the
-# rig `bioloid`: swing joints are positive forward (hip) and where they bend (knee; ankle: toes up), lateral ones turn
-# about +x.
+# The leg of a Bioloid in closed form: hip lateral and hip swing cross in one point, ankle swing and ankle lateral in
+# another; thigh and shank lie in one plane, each a little bent (the servo sits beside the line between the joints). The
+# sole stays level. x forward, y left, z up, in the torso's frame; m and rad. Signs are those of the rig `bioloid`:
+# swing joints are positive forward (hip) and where they bend (knee; ankle: toes up), lateral ones turn about +x.
 
 JOINTS = ("hip_lateral", "hip_swing", "knee", "ankle_swing", "ankle_lateral")  # in the order of `LegAngles`
 LegAngles = tuple[float, float, float, float, float]
@@ -159,15 +155,11 @@ def _direction(forward: float, up: float) -> float:
 
 # ---- zero-moment point
 #
-# Where the centre of mass has to go, so that the zero-moment point goes where the feet stand: preview control.
-#
 # The robot is taken as a cart of its whole mass on a table: the centre of mass x keeps its height z, and the zero-
 # moment point (ZMP), where the floor's push acts, is p = x - (z/g)·x''. Preview control is the linear optimal control
 # of x''' that lets p follow a reference which is known some time ahead: the cart has to set off before the point
-# moves.
-#
-# Kajita et al., *Biped Walking Pattern Generation by using Preview Control of Zero-Moment Point*, ICRA 2003: the cart
-# on the table is its section 3, the control its section 4.
+# moves. Kajita et al., *Biped Walking Pattern Generation by using Preview Control of Zero-Moment Point*, ICRA 2003:
+# the cart on the table is its section 3, the control its section 4.
 
 GRAVITY = 9.81  # m/s²
 _AHEAD = 1.6  # s of the reference that the control looks at; at 0.25 m, what comes later weighs less than 1e-4
@@ -175,15 +167,9 @@ _ERROR, _JERK = 1.0, 1e-6  # weights of the ZMP's summed error and of x'''
 
 
 def followed(reference: FloatArray, height: float, step: float) -> tuple[FloatArray, FloatArray]:
-    """Let the zero-moment point follow a reference, from rest.
+    """The centre of mass and its ZMP, (n, axes) each, m, that follow a reference, (n, axes), from rest.
 
-    Args:
-        reference: The ZMP wanted at each moment, (n, axes), m; after the last moment it stays.
-        height: Of the centre of mass above the floor, m.
-        step: From one moment to the next, s.
-
-    Returns:
-        The centre of mass and its ZMP, (n, axes) each, m.
+    `height` is that of the centre of mass above the floor, m, and `step` the time from one moment to the next, s.
     """
     ahead = round(_AHEAD / step)
     feedback, preview = _gains(height, step, ahead)
@@ -276,7 +262,7 @@ class Gait:
         for name, value in vars(self).items():
             if not math.isfinite(value):
                 raise UsageError(f"a walk with {name} = {value:g}", "give a finite number")
-        if not 0 < self.period < math.inf:
+        if not self.period > 0:
             raise UsageError(f"a period of {self.period:g} s", "take a positive one")
         if not 0 <= self.feedback < 1:
             raise UsageError(f"a feedback of {self.feedback:g}", "take 0, or 0.3: too much makes it tremble and fall")

@@ -1,8 +1,7 @@
 """RoboPlus Motion files (`.mtn`, CM-510 and CM-530): flaws are read with a note, and written correctly.
 
 A file has 255 pages of at most seven steps; values stand by servo id, 0 to 25 (nobody has id 0). Numbers keep their
-digits, so that what was read well is written byte by byte as it was. The last two bytes are a checksum: the sum of all
-bytes before, inverted, 16 bits, high byte first.
+digits, so that what was read well is written byte by byte as it was.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class MtnFile:
 
 
 def checksum(body: bytes) -> bytes:
-    """Of all bytes up to the last ``page_end`` and its line end."""
+    """The sum of all bytes up to the last ``page_end`` and its line end, inverted, high byte first."""
     return (~sum(body) & 0xFFFF).to_bytes(2, "big")
 
 
@@ -413,18 +412,11 @@ def mtn_of(move: Move, joints: JointTable) -> tuple[MtnFile, list[str]]:
 
 def _numbers(move: Move) -> dict[str, int]:
     """A page number for every page: its own name where that is one."""
-    numbers = {
-        name: int(name) for name in move.pages if name.isascii() and name.isdigit() and str(int(name)) == name != "0"
-    }
-    numbers = {name: number for name, number in numbers.items() if number <= PAGES}
-    others = [name for name in move.pages if name not in numbers]
-    free = (number for number in range(1, PAGES + 1) if number not in numbers.values())
-    for name in others:
-        number = next(free, None)
-        if number is None:
-            raise UsageError(f"{len(move.pages)} pages, and {PAGES} are the most", "cut the move in parts")
-        numbers[name] = number
-    return numbers
+    if len(move.pages) > PAGES:
+        raise UsageError(f"{len(move.pages)} pages, and {PAGES} are the most", "cut the move in parts")
+    own = {str(number): number for number in range(1, PAGES + 1)}
+    free = (number for name, number in own.items() if name not in move.pages)
+    return {name: own[name] if name in own else next(free) for name in move.pages}
 
 
 def _steps(name: str, page: Page, every: tuple[str, ...], joints: JointTable) -> tuple[list[str], list[MtnStep]]:

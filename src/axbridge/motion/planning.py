@@ -1,7 +1,4 @@
-"""From pages to paths: which pose when, no joint faster than it may be. Arithmetic alone; `player` drives the robot.
-
-A way that a joint cannot do in its time takes longer; the other ways keep theirs.
-"""
+"""From pages to paths: which pose when. A way for which a joint is too slow takes longer, and the others do not."""
 
 from __future__ import annotations
 
@@ -51,9 +48,8 @@ class TooFast(NamedTuple):
 class Plan:
     """A path through some pages."""
 
-    parts: tuple[
-        tuple[float, dict[str, JointPath]], ...
-    ]  # one after the other: when each begins, and every joint's way
+    # one after the other: when each begins, and every joint's way
+    parts: tuple[tuple[float, dict[str, JointPath]], ...]
     rounds: tuple[PageEnd, ...]  # the pages' ends, in order
     eased: float  # when the first pose is reached, s
     duration: float
@@ -74,14 +70,10 @@ class Plan:
 
 def reachable(move: Move, start: str) -> list[str]:
     """The pages that can be played from `start` on."""
-    found: list[str] = []
-    open_ = [start]
-    while open_:
-        name = open_.pop(0)
-        if name not in found:
-            found.append(name)
-            page = move.pages[name]
-            open_ += [link for link in (page.next, page.exit) if link is not None]
+    found = [start]
+    for name in found:  # which grows meanwhile
+        page = move.pages[name]
+        found += [link for link in dict.fromkeys((page.next, page.exit)) if link is not None and link not in found]
     return found
 
 
@@ -156,12 +148,10 @@ def plan(
     rounds: list[PageEnd] = []
     time = 0.0
     pose = dict(here)
-    slowest: TooFast | None = None
+    slow: list[TooFast] = []
     eased = 0.0
     for group in groups:
-        ways, slow = _stretched(group, pose, bounds, move, time, tick)
-        slowest = max((one for one in (slowest, slow) if one is not None), key=_excess, default=None)
-        parts.append((time, ways))
+        parts.append((time, _stretched(group, pose, bounds, move, time, tick, slow)))
         for step in group:
             time += step.way
             eased = eased or time
@@ -169,11 +159,8 @@ def plan(
             pose.update(step.key.positions)
             if step.last:
                 rounds.append(PageEnd(time, step.page))
+    slowest = max(slow, key=lambda one: one.wanted / one.top, default=None)
     return Plan(tuple(parts), tuple(rounds), eased, time, dict(steps[0].key.positions), loop, asked, slowest)
-
-
-def _excess(slow: TooFast) -> float:
-    return slow.wanted / slow.top
 
 
 def _steps(name: str, page: Page, bounds: Mapping[str, Bounds], pace: float) -> list[_PathStep]:
@@ -194,9 +181,9 @@ def _stretched(
     move: Move,
     begin: float,
     tick: float,
-) -> tuple[dict[str, JointPath], TooFast | None]:
-    """Every joint's track, the steps' ways made as long as the joints' speeds need; and what needed most."""
-    slowest: TooFast | None = None
+    slow: list[TooFast],
+) -> dict[str, JointPath]:
+    """Every joint's track, the steps' ways made as long as the joints' speeds need; that is added to `slow`."""
     for step in group:
         step.way = max(step.way, tick)
     turn = 0
@@ -211,11 +198,11 @@ def _stretched(
                     top = min(top, move.pages[step.page].speed.get(joint, math.inf))
                 if peak > top * (1 + 1e-6):
                     factor[first : last + 1] = np.maximum(factor[first : last + 1], peak / top)
-                    if turn == 0 and (slowest is None or peak / top > _excess(slowest)):
-                        slowest = TooFast(joint, peak, top)
+                    if turn == 0:
+                        slow.append(TooFast(joint, peak, top))
         worst = float(factor.max())
         if worst == 1.0 or turn > _ROUNDS:
-            return tracks, slowest
+            return tracks
         for step, longer in zip(group, factor.tolist(), strict=True):
             step.way *= worst if turn == _ROUNDS else longer
             step.pause *= worst if turn == _ROUNDS else 1.0

@@ -6,7 +6,78 @@ does that and runs the script. Names, values and messages follow Webots R2025a, 
 
 from __future__ import annotations
 
-from axbridge.webots.module import install
-from axbridge.webots.session import Session
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from axbridge.config.rig import Rig
+from axbridge.webots.devices import DEVICES, AnsiCodes, Device, Node, Sensor, snake
+from axbridge.webots.joints import Brake, Motor, PositionSensor, Servo
+from axbridge.webots.keyboard import Keyboard
+from axbridge.webots.motion import Motion
+from axbridge.webots.robot import Robot, Supervisor
+from axbridge.webots.session import Session, sessions
 
 __all__ = ["Session", "install"]
+
+CLASSES: dict[str, Any] = {
+    **DEVICES,
+    "AnsiCodes": AnsiCodes,
+    "Brake": Brake,
+    "Keyboard": Keyboard,
+    "Motion": Motion,
+    "Motor": Motor,
+    "Node": Node,
+    "PositionSensor": PositionSensor,
+    "Robot": Robot,
+    "Servo": Servo,
+    "Supervisor": Supervisor,
+}
+HIDDEN: dict[str, Any] = {"Device": Device, "Sensor": Sensor}  # in submodules only
+
+
+def install(
+    rig: str | Path | Rig,
+    backend: str | None = None,
+    *,
+    port: str | None = None,
+    duration: float | None = None,
+    project: Path | None = None,
+) -> Session:
+    """Make ``from controller import …`` give classes that drive `rig`.
+
+    Args:
+        rig: Name, path or `Rig`.
+        backend: ``sim``, ``real`` or ``twin``; by default ``AXBRIDGE_BACKEND``, else ``sim``.
+        port: Serial port of the real backend.
+        duration: Robot time after which `step` returns -1, s; None = never.
+        project: Folder of the controller; by default the working directory.
+
+    Returns:
+        The session; close it when the controller has ended.
+
+    Raises:
+        RigError: no such rig, or a mistake in it.
+    """
+    loaded = rig if isinstance(rig, Rig) else Rig.load(rig)
+    session = Session(loaded, backend, port, duration, project or Path.cwd())
+    sessions[:] = [session]
+    Robot.created = None
+    package = ModuleType("controller", "Webots' controller API, by axbridge.")
+    package.__path__ = []
+    package.__dict__.update(CLASSES, __all__=sorted(CLASSES))
+    sys.modules["controller"] = package
+    parts = {snake(name): {name: member} for name, member in (CLASSES | HIDDEN).items()}
+    for name, content in (parts | {"constants": {}, "wb": {}}).items():
+        part = sys.modules[f"controller.{name}"] = ModuleType(f"controller.{name}")
+        part.__dict__.update(content)
+        setattr(package, name, part)
+    return session
+
+
+def uninstall() -> None:
+    """Take the `controller` package out again."""
+    for name in [name for name in sys.modules if name == "controller" or name.startswith("controller.")]:
+        del sys.modules[name]
+    Robot.created = None

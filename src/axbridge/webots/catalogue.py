@@ -48,12 +48,6 @@ def find(session: Session, name: str) -> tuple[Kind, str] | None:
     return None
 
 
-def servo_name(session: Session, name: str) -> str | None:
-    """The servo behind any device name of its joint."""
-    found = find(session, name)
-    return None if found is None else found[1]
-
-
 def own_name(session: Session, kind: Kind, servo: str) -> str:
     """What a joint's device is called when no controller asked for it by name: by the rig's aliases, else its own."""
     for alias in session.rig.webots.aliases:

@@ -1,8 +1,7 @@
 """What a robot's `getDevice` returns beside joints: sensors of the body, and devices that no robot here has.
 
-A body sensor reads a sensor of the rig: an IMU is three devices. A device that no backend has says so once, and gives
-empty values of the types that Webots gives, so that controllers go on (source: the Python API of Webots R2025a,
-`lib/controller/python/controller/*.py`: each method's result type).
+These say so once, and give empty values of the types that Webots gives, so that controllers go on (source: the Python
+API of Webots R2025a, `lib/controller/python/controller/*.py`: each method's result type).
 """
 
 from __future__ import annotations

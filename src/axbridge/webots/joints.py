@@ -9,7 +9,7 @@ from typing import Any, Literal
 from axbridge.robot.drives.drive import EMULATION
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo as NativeServo
-from axbridge.webots.catalogue import Kind, missing, own_name, servo_name
+from axbridge.webots.catalogue import Kind, find, missing, own_name
 from axbridge.webots.devices import Device, Sensor
 from axbridge.webots.session import Sampler, current, say, spoken
 
@@ -18,12 +18,11 @@ _Quantity = Literal["position", "torque"]
 
 def _joint(name: str) -> NativeServo | None:
     """The servo behind a device name; a missing one is said and leaves None."""
-    known = servo_name(current(), name)
-    if known is None:
-        say(f'Warning: "{name}" device not found.')
-        current().say_once(missing(current(), name))
-        return None
-    return current().robot[known]
+    if found := find(current(), name):
+        return current().robot[found[1]]
+    say(f'Warning: "{name}" device not found.')
+    current().say_once(missing(current(), name))
+    return None
 
 
 def _sampler(name: str, quantity: _Quantity) -> Sampler[float]:
@@ -37,10 +36,7 @@ def _sampler(name: str, quantity: _Quantity) -> Sampler[float]:
 
 
 def truncated(value: float, resolution: float) -> float:
-    """`value` as Webots' sensors give it: half a step added, then cut towards zero, so -0.3 at 0.1 reads -0.2.
-
-    A value that was rounded to the nearest step before, as a servo's is, comes out as it would have without that.
-    """
+    """`value` as Webots' sensors give it: half a step added, then cut towards zero, so -0.3 at 0.1 reads -0.2."""
     if not resolution or not math.isfinite(value):
         return value
     return int(value / resolution + 0.5) * resolution

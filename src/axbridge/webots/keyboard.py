@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import re
 import select
 import sys
 import time
@@ -16,6 +17,7 @@ from axbridge.webots.session import current
 _MOST = 7  # keys held at a time
 _FIRST, _REPEAT = 0.6, 0.15  # s: a terminal repeats a held key after some 0.5 s, and then all 0.03 s
 _ESCAPES = {"A": 315, "B": 317, "C": 316, "D": 314, "F": 312, "H": 313, "5~": 366, "6~": 367, "1~": 313, "4~": 312}
+_KEY = re.compile(r"\x1b[\[O]([0-9;]*)(.?)|\x1b(.)|(.)", re.DOTALL)
 _NAMES = {312: "end", 313: "home", 314: "left", 315: "up", 316: "right", 317: "down", 366: "page up", 367: "page down"}
 _SHIFT, _CONTROL, _ALT = 0x10000, 0x20000, 0x40000
 _MODIFIERS = {"2": _SHIFT, "3": _ALT, "4": _SHIFT + _ALT, "5": _CONTROL, "6": _SHIFT + _CONTROL}
@@ -23,28 +25,16 @@ _MODIFIERS = {"2": _SHIFT, "3": _ALT, "4": _SHIFT + _ALT, "5": _CONTROL, "6": _S
 
 def decode(text: str) -> list[int]:
     """Key codes of what a terminal sent; letters are upper-case ASCII, modifiers are added."""
-    codes: list[int] = []
-    place = 0
-    while place < len(text):
-        if text[place] == "\x1b" and text[place + 1 : place + 2] in {"[", "O"}:
-            end = place + 2
-            while end < len(text) and (text[end].isdigit() or text[end] == ";"):
-                end += 1
-            body = text[place + 2 : end + 1]
-            modifier = 0
-            if ";" in body:  # ESC [ 1 ; 5 C: Control and right
-                number, rest = body.split(";", 1)
-                modifier = _MODIFIERS.get(rest[:-1], 0)
-                body = rest[-1:] if number == "1" else number + rest[-1:]
-            if body in _ESCAPES:
-                codes.append(modifier + _ESCAPES[body])
-            place = end + 1
-        elif text[place] == "\x1b" and place + 1 < len(text):
-            codes.append(_ALT + ord(text[place + 1].upper()))
-            place += 2
-        else:
-            codes.append(_plain(text[place]))
-            place += 1
+    codes = []
+    for numbers, letter, alt, plain in _KEY.findall(text):
+        number, _, modifier = numbers.partition(";")  # ESC [ 1 ; 5 C: Control and right
+        key = letter if numbers.startswith("1;") else number + letter
+        if plain:
+            codes.append(_plain(plain))
+        elif alt:
+            codes.append(_ALT + ord(alt.upper()))
+        elif key in _ESCAPES:
+            codes.append(_MODIFIERS.get(modifier, 0) + _ESCAPES[key])
     return codes
 
 

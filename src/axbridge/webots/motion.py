@@ -5,7 +5,7 @@ from __future__ import annotations
 from axbridge.errors import RecordingError
 from axbridge.motion.files import load_motion
 from axbridge.motion.moves import JointPath, tracks
-from axbridge.webots.catalogue import servo_name
+from axbridge.webots.catalogue import find
 from axbridge.webots.session import current, say, spoken
 
 
@@ -23,9 +23,11 @@ class Motion:
             say(f"Error: Motion: {mistake}")
             return
         self._ways, self._duration, self._over = tracks(page), float(round(page.duration * 1000)), False
-        self._servos = {motor: servo_name(current(), motor) for motor in page.joints}
-        for motor, servo in self._servos.items():
-            if servo is None:
+        self._servos: dict[str, str] = {}
+        for motor in page.joints:
+            if found := find(current(), motor):
+                self._servos[motor] = found[1]
+            else:
                 say(f'Warning: {filename}: motor "{motor}" not found on this robot.')
         current().ticks.append(self._tick)
 
@@ -34,11 +36,9 @@ class Motion:
         if not self._playing:
             return
         robot = current().robot
-        for motor, way in self._ways.items():
-            servo = self._servos[motor]
-            if servo is not None:
-                with spoken(motor):
-                    robot[servo].set_position(way.at(self._time / 1000), clip=True)
+        for motor, servo in self._servos.items():
+            with spoken(motor):
+                robot[servo].set_position(self._ways[motor].at(self._time / 1000), clip=True)
         if self._time == (0.0 if self._reverse else self._duration) and not self._loop:
             self._playing, self._over = False, True
             return

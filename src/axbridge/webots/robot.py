@@ -45,8 +45,7 @@ class Robot:
         self.keyboard = Keyboard(0)
         self.mouse = DEVICES["Mouse"]("mouse")
         self.joystick = DEVICES["Joystick"]("joystick")
-        names = catalogue.device_names(self._session)
-        self.devices: dict[str, Any] = {name: self._make(name) for name in names}
+        self.devices: dict[str, Any] = {name: self._make(name) for name in catalogue.device_names(self._session)}
 
     def _make(self, name: str) -> Any:
         kind, servo = catalogue.find(self._session, name) or (None, None)
@@ -86,11 +85,7 @@ class Robot:
         return self._servos.setdefault(name, Servo(name))
 
     def getDeviceByIndex(self, index: int) -> Any:
-        """The device at an index, in the rig's order.
-
-        Raises:
-            KeyError: no such index.
-        """
+        """The device at an index, in the rig's order; a KeyError where there is none."""
         devices = list(self.devices.values())
         if not 0 <= index < len(devices):
             say(f"Error: getDeviceByIndex: index {index} is outside 0..{len(devices) - 1}")

@@ -26,23 +26,15 @@ Value = TypeVar("Value")
 
 
 class Sampler(Generic[Value]):
-    """A sensor enabled with a sampling period: NaN until the period has passed, then held between samples.
-
-    Times are s, periods ms as in Webots; a period of 0 disables. A disabled sensor keeps its last value.
-
-    Attributes:
-        period: ms; 0 = disabled.
-        value: The last sample; NaN before the first.
-        due: When the next sample is taken, s; inf when disabled.
-    """
+    """A sensor enabled with a sampling period: NaN until the period has passed, then held between samples."""
 
     def __init__(self) -> None:
-        self.period = 0
+        self.period = 0  # ms; 0 = disabled: it keeps its last value
         self.value: Value | float = math.nan
-        self.due = math.inf
+        self.due = math.inf  # when the next sample is taken, s
 
     def enable(self, period: int, now: float) -> None:
-        """Sample every `period` ms from `now` on; 0 disables."""
+        """Sample every `period` ms from `now` on, s."""
         self.period = period
         if period:
             self.value = math.nan
@@ -85,11 +77,7 @@ class Session:
 
     @property
     def robot(self) -> Robot:
-        """The robot, opened on first use.
-
-        Raises:
-            AxBridgeError: it cannot be opened.
-        """
+        """The robot, opened on first use."""
         if self._robot is None:
             paced = True if not self.rig.webots.synchronization and (self.backend or "sim") == "sim" else None
             self._robot = open_robot(self.rig, self.backend, port=self.port, realtime=paced)
@@ -154,29 +142,19 @@ class Session:
             self._robot.close()
 
 
-_sessions: list[Session] = []
-
-
-def begin(session: Session) -> None:
-    """Make `session` the process's."""
-    _sessions[:] = [session]
+sessions: list[Session] = []  # at most one
 
 
 def current() -> Session:
-    """The process's session; without one, the rig named by ``AXBRIDGE_RIG`` is taken.
-
-    Raises:
-        UsageError: there is neither.
-        RigError: no such rig.
-    """
-    if not _sessions:
+    """The process's session; without one, the rig named by ``AXBRIDGE_RIG`` is taken."""
+    if not sessions:
         name = os.environ.get("AXBRIDGE_RIG")
         if not name:
             raise UsageError(
                 "no robot for this controller", "start it with `axbridge run SCRIPT.py --rig RIG`, or set AXBRIDGE_RIG"
             )
-        begin(Session(Rig.load(name)))
-    return _sessions[0]
+        sessions.append(Session(Rig.load(name)))
+    return sessions[0]
 
 
 def say(message: str) -> None:
