@@ -49,7 +49,7 @@ AXES = {  # a rising count turns each joint about this direction, in the torso's
 def angles(counts):
     """What the rig makes of counts of ids 1 to 18: rad, by servo."""
     table = joints_of(BIOLOID)
-    names = [table.names[number] for number in range(1, 19)]
+    names = sorted(table.ids, key=table.ids.get)
     return {name: table.calibrations[name].angle(count) for name, count in zip(names, counts, strict=True)}
 
 

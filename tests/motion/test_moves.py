@@ -114,7 +114,9 @@ def test_a_move_of_days_has_no_end_of_rows_and_is_told_so():
 def test_the_length_counts_rate_repeats_and_what_follows():
     assert wave().duration == pytest.approx(3.75)
     assert wave(rate=2.0, repeat=3).duration == pytest.approx(3.75 * 1.5)
-    assert linked(**{"1": "2"}).duration == pytest.approx(7.5)
+    assert linked(**{"1": "2"}).duration == wave().scaled(2.0).duration == pytest.approx(7.5)
+    with pytest.raises(UsageError, match="a factor of 0"):
+        wave().scaled(0.0)
     assert linked(**{"1": "2", "2": "1"}).duration == math.inf
 
 
@@ -146,12 +148,6 @@ def test_a_page_is_found_by_its_key_or_by_its_name():
     assert caught.value.hint == "pages: 1, 2 Bow, 3 1"
     with pytest.raises(UsageError, match="2 pages are called 'Bow'"):
         Move(pages={"1": page, **dict.fromkeys(("2", "3"), named.pages["2"])}).find("Bow")
-
-
-def test_scaled_takes_longer():
-    assert wave().scaled(2.0).duration == pytest.approx(7.5)
-    with pytest.raises(UsageError, match="a factor of 0"):
-        wave().scaled(0.0)
 
 
 def test_only_some_joints_keep_their_times():

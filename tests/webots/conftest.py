@@ -1,8 +1,8 @@
-"""A bench of ideal joints, as Webots has them."""
+"""A bench of ideal joints, as Webots has them, and the `controller` package on a rig."""
 
 import pytest
 
-from axbridge.webots import uninstall
+from axbridge.webots import install, uninstall
 from tests.support.ideal_world import Bench
 
 
@@ -13,4 +13,17 @@ def bench(tmp_path):
     yield made
     for robot in made.opened:
         robot.close()
+    uninstall()
+
+
+@pytest.fixture
+def controller(tmp_path, request):
+    """The installed package on the rig that the test's file has."""
+    (tmp_path / "robot.urdf").write_text(request.module.URDF)
+    (tmp_path / "robot.toml").write_text(request.module.RIG)
+    session = install(tmp_path / "robot.toml", "sim")
+    import controller
+
+    yield controller
+    session.close()
     uninstall()

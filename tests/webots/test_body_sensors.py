@@ -4,14 +4,13 @@ import math
 
 import pytest
 
-from axbridge.webots import install, uninstall
-from tests.support.robot_files import BOX
+from tests.support.robot_files import BOX as URDF  # noqa: F401 - of the fixture `controller`
 
 pytestmark = pytest.mark.slow
 
 RIG = """name = "box"
 [world]
-urdf = "box.urdf"
+urdf = "robot.urdf"
 fixed_base = false
 ground = true
 base_height = 0.05
@@ -46,18 +45,6 @@ position = [0, 0, 0.25]
 rotation = [0, 1.5707963, 0]
 range = 0.5
 """
-
-
-@pytest.fixture
-def controller(tmp_path):
-    (tmp_path / "box.urdf").write_text(BOX)
-    (tmp_path / "box.toml").write_text(RIG)
-    session = install(tmp_path / "box.toml", "sim")
-    import controller
-
-    yield controller
-    session.close()
-    uninstall()
 
 
 def test_a_controller_reads_the_sensors_of_its_body(controller, capsys):

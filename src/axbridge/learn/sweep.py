@@ -103,8 +103,8 @@ def _numbers(part: str, text: str) -> Iterator[float]:
 
 def _check_name(name: str) -> None:
     table, _, key = _SHORT.get(name, name).partition(".")
-    tables = ("motor", "friction", "controller", "sensor")
-    known: dict[str, Any] = {one: ServoModel.model_fields[one].annotation for one in tables} | {"bus": BusConfig}
+    known: dict[str, Any] = {"bus": BusConfig}
+    known |= {one: ServoModel.model_fields[one].annotation for one in ("motor", "friction", "controller", "sensor")}
     fields_of = known[table].model_fields if table in known else ()
     if name in {"seed", "friction"} or table == "parameters" or key in fields_of:
         return
@@ -166,22 +166,10 @@ def sweep(
     where: str | None = None,
     report: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> list[SweepRow]:
-    """Every combination of the axes' values, measured.
+    """Every combination of the axes' values, measured, in the order of the axes, the last one fastest.
 
-    Args:
-        rig: What is varied.
-        axes: Values by name, see `parse_axes`.
-        metric: One of `METRICS`, or one figure of it as in ``walk.distance``.
-        seed: Of the simulations, where no axis is the seed.
-        where: ``dask://HOST:PORT``; None = the cores of this machine. The results are the same.
-        report: Called with how many are done, and how many there are.
-
-    Returns:
-        In the order of the axes, the last one fastest.
-
-    Raises:
-        UsageError: no such metric, or it has no such figure.
-        RigError, ProfileError: a value is impossible.
+    `metric` is one of `METRICS`, or one figure of it as in ``walk.distance``. `where` is ``dask://HOST:PORT``, or None
+    for the cores of this machine. `report` is called with how many are done, and how many there are.
     """
     kind, _, figure = metric.partition(".")
     if kind not in METRICS:

@@ -111,11 +111,10 @@ class Leg:
         return cls((x, y, z), (float(knee[0]), float(knee[2])), (float(ankle[0]), float(ankle[2])))
 
     @property
-    def reach(self) -> tuple[float, float]:
-        """Nearest and furthest distance of the ankle from the hip with a knee of 0 or more, m."""
-        thigh, shank = math.hypot(*self.thigh), math.hypot(*self.shank)
-        least = max(0.0, _direction(*self.thigh) - _direction(*self.shank))  # bend of a knee of 0, or a straight leg
-        return abs(thigh - shank), math.sqrt(thigh**2 + shank**2 + 2 * thigh * shank * math.cos(least))
+    def _polar(self) -> tuple[float, float, float, float]:
+        """Lengths of thigh and shank, m, and their angles forward of straight down, rad, with every joint at 0."""
+        (a, b), (c, d) = self.thigh, self.shank
+        return math.hypot(a, b), math.hypot(c, d), math.atan2(a, -b), math.atan2(c, -d)
 
     def angles(self, ankle: Point) -> LegAngles:
         """Joint angles that put the ankle there, knee forward, sole level."""
@@ -123,15 +122,16 @@ class Leg:
         lateral = math.atan2(y, -z)
         down = math.hypot(y, z)
         distance = math.hypot(x, down)
-        nearest, furthest = self.reach
+        thigh, shank, thigh_bend, shank_bend = self._polar
+        least = max(0.0, thigh_bend - shank_bend)  # bend of a knee of 0, or a straight leg
+        nearest = abs(thigh - shank)
+        furthest = math.sqrt(thigh**2 + shank**2 + 2 * thigh * shank * math.cos(least))
         if not nearest < distance <= furthest + 1e-12:
             raise UsageError(
                 f"a foot {distance * 1000:.0f} mm from the hip is out of reach: {nearest * 1000:.0f} to "
                 f"{furthest * 1000:.0f} mm",
                 "take shorter, lower or less wide steps (of axbridge walk: --step-length, --step-height, --side-step)",
             )
-        thigh, shank = math.hypot(*self.thigh), math.hypot(*self.shank)
-        thigh_bend, shank_bend = _direction(*self.thigh), _direction(*self.shank)
         bend = math.acos(max(-1.0, min(1.0, (distance**2 - thigh**2 - shank**2) / (2 * thigh * shank))))
         knee = bend - (thigh_bend - shank_bend)
         swing = math.atan2(x, down) + math.atan2(shank * math.sin(bend), thigh + shank * math.cos(bend)) - thigh_bend
@@ -140,17 +140,11 @@ class Leg:
     def ankle(self, angles: Sequence[float]) -> Point:
         """Where joint angles, in the order of `JOINTS`, put the ankle: the inverse of `angles`."""
         lateral, swing, knee = angles[:3]
-        thigh = _direction(*self.thigh) + swing
-        shank = _direction(*self.shank) + swing - knee
-        length, rest = math.hypot(*self.thigh), math.hypot(*self.shank)
-        x = length * math.sin(thigh) + rest * math.sin(shank)
-        down = length * math.cos(thigh) + rest * math.cos(shank)
+        thigh, shank, thigh_bend, shank_bend = self._polar
+        upper, lower = thigh_bend + swing, shank_bend + swing - knee
+        x = thigh * math.sin(upper) + shank * math.sin(lower)
+        down = thigh * math.cos(upper) + shank * math.cos(lower)
         return self.hip[0] + x, self.hip[1] + down * math.sin(lateral), self.hip[2] - down * math.cos(lateral)
-
-
-def _direction(forward: float, up: float) -> float:
-    """Angle of a vector forward of straight down, rad."""
-    return math.atan2(forward, -up)
 
 
 # ---- zero-moment point

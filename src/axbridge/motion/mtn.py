@@ -168,43 +168,42 @@ class _Reader:
     def __init__(self, path: str | Path, warnings: list[str]) -> None:
         self._path, self._warnings = path, warnings
         self._line = 0
-        self._version = "1.00"
-        self._enable = (1,) * IDS
-        self._motor_type: tuple[int, ...] | None = None
+        self._file = MtnFile("1.00", (1,) * IDS, None)
         self._pages: list[MtnPage] = []
-        self._open: dict[str, object] | None = None  # the page under way
-        self._steps: list[MtnStep] = []
+        self._page: MtnPage | None = None  # under way
+        self._steps: list[MtnStep] = []  # its
         self._commas = False  # numbers as a German or Spanish Windows writes them
 
     def take(self, number: int, line: str) -> None:
         self._line = number
         key, _, value = line.partition("=")
         if line == "page_begin":
-            if self._open is not None:
+            if self._page is not None:
                 self._end_page("page_begin within a page")
-            self._open, self._steps = {}, []
+            self._page, self._steps = MtnPage(), []
         elif line == "page_end":
             self._end_page("")
         elif not line.strip():
             self._warnings.append(f"line {number} is empty")
-        elif self._open is not None:
-            self._take_in_page(key, value)
+        elif self._page is not None:
+            self._page = self._with(self._page, key, value)
         elif key == "version":
-            self._version = value.strip().replace(",", ".")
-            if self._version != value:
-                self._warnings.append(f"version {value!r} is written {self._version}")
-            if self._version not in {"1.00", "1.01"}:
+            version = value.strip().replace(",", ".")
+            if version != value:
+                self._warnings.append(f"version {value!r} is written {version}")
+            if version not in {"1.00", "1.01"}:
                 raise self._wrong(f"version {value!r} is not known", "versions 1.00 and 1.01 can be read")
+            self._file = replace(self._file, version=version)
         elif key == "enable":
-            self._enable = self._whole(value, IDS, 0, 1)
+            self._file = replace(self._file, enable=self._whole(value, IDS, 0, 1))
         elif key == "motor_type":
-            self._motor_type = self._whole(value, IDS, 0, 255)
+            self._file = replace(self._file, motor_type=self._whole(value, IDS, 0, 255))
         elif key != "type":
             raise self._wrong(f"{key!r} is not known here", "correct that line")
 
     def file(self) -> MtnFile:
         """All that was read; pages are filled up to 255."""
-        if self._open is not None:
+        if self._page is not None:
             self._end_page("page_end is missing")
         if len(self._pages) > PAGES:
             raise MoveError(self._path, "", f"has {len(self._pages)} pages", f"{PAGES} are the most")
@@ -212,43 +211,40 @@ class _Reader:
             self._warnings.append(f"{len(self._pages)} page{'s' * (len(self._pages) != 1)}, not {PAGES}")
         if self._commas:
             self._warnings.append("decimal commas: 1,5 is read as 1.5")
-        motor_type = self._motor_type
-        if self._version == "1.01" and motor_type is None:
+        file = replace(self._file, pages=(*self._pages, *(MtnPage(),) * (PAGES - len(self._pages))))
+        if file.version == "1.01" and file.motor_type is None:
             self._warnings.append("no line motor_type")
-            motor_type = (0,) * IDS
-        filled = (*self._pages, *(MtnPage(),) * (PAGES - len(self._pages)))
-        return MtnFile(self._version, self._enable, motor_type, filled, tuple(self._warnings))
+            file = replace(file, motor_type=(0,) * IDS)
+        return replace(file, warnings=tuple(self._warnings))
 
-    def _take_in_page(self, key: str, value: str) -> None:
-        assert self._open is not None
+    def _with(self, page: MtnPage, key: str, value: str) -> MtnPage:
+        parts = value.split()
         if key == "name":
-            self._open["name"] = value
-        elif key == "compliance":
-            self._open["compliance"] = self._whole(value, IDS, 0, _LEVELS)
-        elif key == "play_param":
-            parts = value.split()
+            return replace(page, name=value)
+        if key == "compliance":
+            return replace(page, compliance=self._whole(value, IDS, 0, _LEVELS))
+        if key == "play_param":
             if len(parts) != 5:
                 raise self._wrong(f"play_param has {len(parts)} values", "write NEXT EXIT REPEAT SPEED INERTIA")
-            self._open["next"], self._open["exit"] = self._whole(" ".join(parts[:2]), 2, 0, PAGES)
-            (self._open["repeat"],) = self._whole(parts[2], 1, 1, 255)
-            self._open["speed"] = self._decimal(parts[3], above=0)
-            (self._open["inertia"],) = self._whole(parts[4], 1, 0, 255)
-        elif key == "step":
-            parts = value.split()
+            after, leave = self._whole(" ".join(parts[:2]), 2, 0, PAGES)
+            (repeat,), (inertia,) = self._whole(parts[2], 1, 1, 255), self._whole(parts[4], 1, 0, 255)
+            speed = self._decimal(parts[3], above=0)
+            return replace(page, next=after, exit=leave, repeat=repeat, speed=speed, inertia=inertia)
+        if key == "step":
             if len(parts) != IDS + 2:
                 raise self._wrong(f"a step has {len(parts)} values", f"write {IDS} positions, PAUSE and PLAY")
             positions = self._whole(" ".join(parts[:IDS]), IDS, 0, _TOP)
             self._steps.append(MtnStep(positions, self._decimal(parts[-2]), self._decimal(parts[-1])))
-        else:
-            raise self._wrong(f"{key!r} is not known in a page", "correct that line")
+            return page
+        raise self._wrong(f"{key!r} is not known in a page", "correct that line")
 
     def _end_page(self, trouble: str) -> None:
-        if self._open is None:
+        if self._page is None:
             raise self._wrong("page_end without a page", "correct that line")
         if trouble:
             self._warnings.append(f"line {self._line}: {trouble}")
-        self._pages.append(MtnPage(steps=tuple(self._steps), **self._open))  # type: ignore[arg-type]  # by key, above
-        self._open = None
+        self._pages.append(replace(self._page, steps=tuple(self._steps)))
+        self._page = None
 
     def _whole(self, text: str, count: int, low: int, high: int) -> tuple[int, ...]:
         parts = text.split()
@@ -302,13 +298,8 @@ _CENTRE = 512
 class JointTable:
     """The joints of a rig that have an id, and how their servos count."""
 
-    names: Mapping[int, str]
+    ids: Mapping[str, int]  # by joint
     calibrations: Mapping[str, Calibration]
-
-    @property
-    def ids(self) -> dict[str, int]:
-        """Id by joint."""
-        return {name: id_ for id_, name in self.names.items()}
 
 
 def joints_of(rig: Rig) -> JointTable:
@@ -323,7 +314,7 @@ def joints_of(rig: Rig) -> JointTable:
             raise UsageError(why, "RoboPlus knows one bus: give a rig with the servos of one")
         names[servo.id] = servo.name
         calibrations[servo.name] = Calibration(rig.profile_of(servo).units, servo.zero, servo.direction)
-    return JointTable(names, calibrations)
+    return JointTable({name: id_ for id_, name in names.items()}, calibrations)
 
 
 _CYCLE = 0.008  # s: RoboPlus' controllers move their servos this often
@@ -338,7 +329,7 @@ def move_of(file: MtnFile, joints: JointTable) -> tuple[Move, list[str]]:
 
     Empty pages are left out. Ids without a joint are, too.
     """
-    known = {id_: name for id_, name in joints.names.items() if id_ < IDS and file.enable[id_]}
+    known = {id_: name for name, id_ in joints.ids.items() if id_ < IDS and file.enable[id_]}
     notes = [
         f"id {id_} is on in the file and has no joint: left out"
         for id_ in range(1, IDS)

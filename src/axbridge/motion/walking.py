@@ -7,7 +7,7 @@ meanwhile, as by a hand, and put on its feet; a real one is for you to hold.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
@@ -25,7 +25,6 @@ from axbridge.robot.simulation import Simulation, hold_up
 from axbridge.robot.watch import Watch
 from axbridge.rotations import Vector, roll_pitch_yaw, turned
 from axbridge.sim.body.kinematics import inside, soles_of
-from axbridge.state import ServoState, StepReport
 
 _STANDS = 0.5  # N: pressed with less, a foot carries nothing
 
@@ -227,7 +226,7 @@ class _Walker:
         self._names = {joint: servo_of[joint] for joint in path.angles(0.0) if joint in servo_of}
         self._watch = Watch(robot)
         self._steering = Steering(path)
-        self._tilt = 0.0
+        self._tilt = self._drawn = 0.0  # rad, and J
         self._moment = 0.0  # of the plan, s
         simulation = robot.simulation
         looked_at = simulation is not None and robot.mode == SIMULATION and simulation.engine is not None
@@ -242,11 +241,14 @@ class _Walker:
             observers.callback(self._robot.observe(lambda _report, _states: self._watch.check()))
             self._get_up()
             self._hold("stand", self._wait)
-            energy = _Energy(self._robot)
-            observers.callback(self._robot.observe(energy))
+            # The simulation meters the motors on its buses. What it does not meter is the power of each step's samples.
+            meter = self._robot.simulation if self._robot.mode == SIMULATION else None
+            self._summed = [one for one in self._robot.values() if meter is None or one.config.drive == "ideal"]
+            before = 0.0 if meter is None else meter.energy()
             began, start = self._robot.time, self._base()
             fell = self._walk()
-            outcome = self._judge(self._robot.time - began, start, energy.drawn, fell=fell)
+            energy = self._drawn - before + (0.0 if meter is None else meter.energy())
+            outcome = self._judge(self._robot.time - began, start, energy, fell=fell)
             if not fell:
                 self._hold("end", _AFTER)
             if self._log is not None:
@@ -317,6 +319,7 @@ class _Walker:
             for joint, angle in self._balanced(self._path.angles(self._moment)).items():
                 self._robot[self._names[joint]].set_position(angle)
             self._step("walk", tick / ticks)
+            self._drawn += sum(one.power for one in self._summed) * self._robot.last_step.requested / 1000
             if (base := self._base()) is not None:
                 self._tilt = max(self._tilt, *map(abs, base[1][:2]))
             if self._tilt > _TIPPED and self._robot.backend == "sim":
@@ -373,24 +376,3 @@ class _Walker:
             if (support := self._soles.support()) is not None:
                 add("zmp", "x y margin", support)
         return found
-
-
-class _Energy:
-    """An observer that adds up what a robot's servos draw from now on.
-
-    The simulation meters the motors on its buses. What it does not meter is the power of each step's samples.
-    """
-
-    def __init__(self, robot: Robot) -> None:
-        self._robot = robot
-        self._meter = robot.simulation if robot.mode == SIMULATION else None
-        self._summed = [servo for servo in robot.values() if self._meter is None or servo.config.drive == "ideal"]
-        self._metered = 0.0 if self._meter is None else self._meter.energy()
-        self.drawn = 0.0  # J
-
-    def __call__(self, report: StepReport, _states: Mapping[str, ServoState]) -> None:
-        """Take a step into account."""
-        self.drawn += sum(servo.power for servo in self._summed) * report.requested / 1000
-        if self._meter is not None:
-            before, self._metered = self._metered, self._meter.energy()
-            self.drawn += self._metered - before

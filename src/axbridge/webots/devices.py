@@ -10,10 +10,12 @@ import math
 import re
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from axbridge.webots import catalogue
 from axbridge.webots.session import current, say
+
+Owner = TypeVar("Owner")
 
 
 def snake(name: str) -> str:
@@ -28,6 +30,18 @@ _NODES = (
 )
 
 
+def newer_names(names: str) -> Callable[[type[Owner]], type[Owner]]:
+    """Give a class properties of Webots' newer Python: `max_value` for getMaxValue, and setMaxValue if there is one."""
+
+    def named(owner: type[Owner]) -> type[Owner]:
+        for name in names.split():
+            method = name.title().replace("_", "")
+            setattr(owner, name, property(getattr(owner, f"get{method}"), getattr(owner, f"set{method}", None)))
+        return owner
+
+    return named
+
+
 class Node:
     """Node type numbers of R2025a, as `Node.ROTATIONAL_MOTOR`."""
 
@@ -38,6 +52,7 @@ for _number, _name in enumerate(_NODES.split(), start=34):
     setattr(Node, _name, _number)
 
 
+@newer_names("name model node_type")
 class Device:
     """Something with a name."""
 
@@ -56,14 +71,6 @@ class Device:
 
     def _kind(self) -> str:
         return snake(type(self).__name__).upper()
-
-    name = property(getName)
-    model = property(getModel)
-
-    @property
-    def node_type(self) -> int:
-        """As `getNodeType`."""
-        return self.getNodeType()
 
 
 class Sensor(Device):
@@ -216,6 +223,7 @@ class AbsentNode(AbsentDevice, Node):
     """A node of the scene tree, which no robot here has."""
 
 
+@newer_names("lookup_table")
 class _BodySensor(AbsentDevice):
     """A device that reads a sensor of the rig: NaN before the first sample, and while the sensor is lost."""
 
@@ -249,14 +257,13 @@ class _BodySensor(AbsentDevice):
     def getLookupTable(self) -> list[float]:
         return []
 
-    lookup_table = property(getLookupTable)
-
 
 def _vector(method: str, field: str) -> Callable[[Any], list[float]]:
     """A method of Webots that gives a vector of the sample."""
     return lambda sensor: list(sensor._read(method, attrgetter(field)))  # noqa: SLF001 - a method of the class below
 
 
+@newer_names("roll_pitch_yaw quaternion noise")
 class InertialUnit(_BodySensor):
     """How an IMU is turned."""
 
@@ -265,10 +272,6 @@ class InertialUnit(_BodySensor):
 
     def getNoise(self) -> float:
         return math.nan if self._config is None else self._config.orientation_noise
-
-    roll_pitch_yaw = property(getRollPitchYaw)
-    quaternion = property(getQuaternion)
-    noise = property(getNoise)
 
 
 class Gyro(_BodySensor):
@@ -285,6 +288,7 @@ class Accelerometer(_BodySensor):
     value = property(getValues)
 
 
+@newer_names("speed_vector speed coordinate_system")
 class GPS(_BodySensor):
     """Where it is."""
 
@@ -299,11 +303,9 @@ class GPS(_BodySensor):
         return self.LOCAL
 
     value = property(getValues)
-    speed_vector = property(getSpeedVector)
-    speed = property(getSpeed)
-    coordinate_system = property(getCoordinateSystem)
 
 
+@newer_names("type value values")
 class TouchSensor(_BodySensor):
     """What a link is pushed with, or whether anything touches it."""
 
@@ -319,11 +321,8 @@ class TouchSensor(_BodySensor):
         bumper = self._config is not None and self._config.kind == "bumper"
         return float(self._read("getValue", attrgetter("touched" if bumper else "pressed")))
 
-    type = property(getType)
-    value = property(getValue)
-    values = property(getValues)
 
-
+@newer_names("type value max_value min_value aperture")
 class DistanceSensor(_BodySensor):
     """How far the floor is, along its x axis, m; its range where there is none."""
 
@@ -342,10 +341,6 @@ class DistanceSensor(_BodySensor):
         return math.nan if self._config is None else 0.0
 
     getAperture = getMinValue
-    type = property(getType)
-    value = property(getValue)
-    max_value = property(getMaxValue)
-    min_value = aperture = property(getMinValue)
 
 
 _BODY = (Accelerometer, DistanceSensor, GPS, Gyro, InertialUnit, TouchSensor)

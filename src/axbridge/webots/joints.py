@@ -10,7 +10,7 @@ from axbridge.robot.drives.drive import EMULATION
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo as NativeServo
 from axbridge.webots.catalogue import Kind, find, missing, own_name
-from axbridge.webots.devices import Device, Sensor
+from axbridge.webots.devices import Device, Sensor, newer_names
 from axbridge.webots.session import Sampler, current, say, spoken
 
 _Quantity = Literal["position", "torque"]
@@ -42,6 +42,7 @@ def truncated(value: float, resolution: float) -> float:
     return int(value / resolution + 0.5) * resolution
 
 
+@newer_names("type")
 class _JointDevice(Device):
     """A device of a joint; a missing joint answers NaN, 0 or nothing, and says so."""
 
@@ -93,8 +94,6 @@ class _JointDevice(Device):
     def getType(self) -> int:
         return self.LINEAR if self._ask("type") == "linear" else self.ROTATIONAL
 
-    type = property(getType)
-
     def _other(self, kind: Kind) -> Any:
         """Another device of the joint, by its own name: a new object each time, a sensor not enabled."""
         servo = self._native
@@ -111,6 +110,8 @@ def _getter(reading: str, missing: float = 0.0) -> Callable[[Any], float]:
     return lambda device: float(device._ask(reading, missing))  # noqa: SLF001 - a method of the class above
 
 
+@newer_names("torque_feedback force_feedback brake position_sensor")
+@newer_names("available_torque available_force min_position max_position max_velocity max_torque max_force multiplier")
 class Motor(_JointDevice):
     """RotationalMotor or LinearMotor."""
 
@@ -187,21 +188,13 @@ class Motor(_JointDevice):
     target_position = property(getTargetPosition, setPosition)
     target_velocity = property(getVelocity, setVelocity)
     target_acceleration = property(getAcceleration, setAcceleration)
-    available_torque = available_force = property(getAvailableTorque, setAvailableTorque)
     torque = force = property(None, setTorque)
-    min_position = property(getMinPosition)
-    max_position = property(getMaxPosition)
-    max_velocity = property(getMaxVelocity)
-    max_torque = max_force = property(getMaxTorque)
-    multiplier = property(getMultiplier)
-    torque_feedback = force_feedback = property(getTorqueFeedback)
     torque_feedback_sampling_period = force_feedback_sampling_period = property(
         getTorqueFeedbackSamplingPeriod, enableTorqueFeedback
     )
-    brake = property(getBrake)
-    position_sensor = property(getPositionSensor)
 
 
+@newer_names("value motor brake")
 class PositionSensor(Sensor, _JointDevice):
     """Position of a joint, rad or m."""
 
@@ -226,11 +219,8 @@ class PositionSensor(Sensor, _JointDevice):
     def getBrake(self) -> Any:
         return self._other("brake")
 
-    value = property(getValue)
-    motor = property(getMotor)
-    brake = property(getBrake)
 
-
+@newer_names("motor position_sensor")
 class Brake(_JointDevice):
     """Damping added to a joint at run time."""
 
@@ -244,8 +234,6 @@ class Brake(_JointDevice):
         return self._other("sensor")
 
     dampingConstant = property(None, setDampingConstant)
-    motor = property(getMotor)
-    position_sensor = property(getPositionSensor)
 
 
 class Servo(Motor):

@@ -114,15 +114,9 @@ class _Shared:
         now = time.monotonic()
         pressed = decode(self._pending())
         self._held = {key: until for key, until in self._held.items() if until > now or key in pressed}
-        for key in pressed:
-            self._held[key] = now + self._patience(key)
+        for key in pressed:  # one that comes from a pipe counts for this step alone
+            self._held[key] = now + (0.0 if self._restore is None else _REPEAT if key in self._held else _FIRST)
         self.keys = list(self._held)[:_MOST]
-
-    def _patience(self, key: int) -> float:
-        """How long a key that has just come in counts as held, s: of a pipe for this step alone."""
-        if self._restore is None:
-            return 0.0
-        return _REPEAT if key in self._held else _FIRST
 
     @staticmethod
     def _pending() -> str:

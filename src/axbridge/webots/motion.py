@@ -6,9 +6,11 @@ from axbridge.errors import RecordingError
 from axbridge.motion.files import load_motion
 from axbridge.motion.moves import JointPath, tracks
 from axbridge.webots.catalogue import find
+from axbridge.webots.devices import newer_names
 from axbridge.webots.session import current, say, spoken
 
 
+@newer_names("time duration")
 class Motion:
     """A motion file; an unreadable one is said and leaves `isValid()` False."""
 
@@ -85,7 +87,5 @@ class Motion:
 
     loop = property(None, setLoop)
     reverse = property(None, setReverse)
-    time = property(getTime, setTime)
-    duration = property(getDuration)
     is_over = property(isOver)
     is_valid = property(isValid)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from axbridge.webots import catalogue
-from axbridge.webots.devices import DEVICES, AbsentDevice, AbsentNode
+from axbridge.webots.devices import DEVICES, AbsentDevice, AbsentNode, newer_names
 from axbridge.webots.joints import Brake, Motor, PositionSensor, Servo
 from axbridge.webots.keyboard import Keyboard
 from axbridge.webots.session import Sampler, current, say
@@ -18,6 +18,8 @@ _DEPRECATED = (  # robot.getMotor(name), and so on
 )
 
 
+@newer_names("project_path world_path supervisor synchronization")
+@newer_names("number_of_devices basic_time_step time name model custom_data")
 class Robot:
     """The robot of this controller process; subclass it or use it as it is."""
 
@@ -95,8 +97,6 @@ class Robot:
     def getNumberOfDevices(self) -> int:
         return len(self.devices)
 
-    number_of_devices = property(getNumberOfDevices)
-
     def getKeyboard(self) -> Keyboard:
         return self.keyboard
 
@@ -141,9 +141,6 @@ class Robot:
 
     def getTime(self) -> float:
         return self._session.robot.time
-
-    basic_time_step = property(getBasicTimeStep)
-    time = property(getTime)
 
     # ---- facts
 
@@ -193,13 +190,6 @@ class Robot:
     def waitForUserInputEvent(self, event_type: int, timeout: int) -> int:  # noqa: ARG002 - Webots' signature
         return self.EVENT_NO_EVENT
 
-    name = property(getName)
-    model = property(getModel)
-    custom_data = property(getCustomData, setCustomData)
-    project_path = property(getProjectPath)
-    world_path = property(getWorldPath)
-    supervisor = property(getSupervisor)
-    synchronization = property(getSynchronization)
     mode = property(getMode)
 
     # ---- battery
