@@ -1,8 +1,7 @@
 """Parameters of Rhoban's BAM (github.com/Rhoban/bam, arXiv 2410.08650): its ``m1.json`` to ``m6.json``, in and out.
 
 BAM knows a servo at its output shaft: kt, R, armature, friction. What its files leave to its code is the gain of the
-firmware's loop, duty per rad and unit of the P gain, for each kind of servo. Where its friction is not ours is said by
-`differences`.
+firmware's loop, duty per rad and unit of the P gain, for each kind of servo.
 """
 
 from __future__ import annotations
@@ -75,26 +74,24 @@ def _model(path: Path, document: Any) -> ServoModel:
     for key, name in _keys(law).items():
         table, constant = name.split(".")
         tables[table][constant] = _number(path, document, key)
+    quadratic = any(document.get(key) for key in _QUADRATIC)
     try:
         return ServoModel.model_validate(
             {
                 "name": f"{kind}_{law.lower()}",
                 "description": f"{kind} with friction {law}, from BAM",
                 "provenance": f"BAM's {path.name}; its error gain {ERROR_GAINS[kind]:.6g} 1/rad; "
-                + differences(document),
+                + (
+                    "left out: its quadratic terms, which are of the torque at rest (ours is of the speed)"
+                    if quadratic
+                    else "nothing of it is left out"
+                ),
                 **tables,
             }
         )
     except ValueError as failure:
         first = str(failure).splitlines()
         raise ProfileError(path, "", " ".join(first[1:3]), "a number in it is out of range") from failure
-
-
-def differences(document: Mapping[str, Any]) -> str:
-    """What of a file of BAM is left out, in a sentence."""
-    if any(document.get(key) for key in _QUADRATIC):
-        return "left out: its quadratic terms, which are of the torque at rest (ours is of the speed)"
-    return "nothing of it is left out"
 
 
 def to_bam(model: ServoModel, kind: str) -> tuple[dict[str, Any], list[str]]:

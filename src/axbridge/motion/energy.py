@@ -45,7 +45,6 @@ _PIECE, _PIECES = 0.12, (8, 24)  # of a spline: how long each should be, s, and 
 _FEWEST, _MOMENTS = 3, 3  # pieces between two poses, and moments in a piece
 _STEPS, _ROUNDS = 60, 8  # of the search with the same limits, and of finding limits that it has come to
 _NEAR, _BROKEN = 0.03, 0.005  # of a limit's range: in its reach, and too far beyond it
-_FURTHEST = 2 * math.pi  # rad that a coefficient may go from where it began
 
 
 @dataclass(frozen=True)
@@ -333,8 +332,7 @@ def _searched(
             "fun": lambda y: room(y)[active],
             "jac": lambda y: np.einsum("wk,kwu->ku", cost(y).slopes[:, moment, figure], lever),
         }
-        bounds = [(-_FURTHEST, _FURTHEST)] * len(begin)
-        how: Any = {"method": "SLSQP", "bounds": bounds, "constraints": limits if active.any() else ()}
+        how: Any = {"method": "SLSQP", "constraints": limits if active.any() else ()}
         done = minimize(share, begin, jac=True, options={"maxiter": _STEPS, "ftol": 1e-6}, **how)
         found: FloatArray = done.x if np.all(np.isfinite(done.x)) else begin
         return found

@@ -213,7 +213,7 @@ def check(name: str, robot: Robot, servo: str | None = None, options: Options | 
     chosen = servo or next(iter(robot))
     experiment = EXPERIMENTS[name]
     check_reach(robot[chosen], chosen, experiment.angles(options, robot[chosen]))
-    for register in experiment.registers(options):
+    for register in (*experiment.registers, *_slopes(options)):
         robot[chosen].read(register)
     return (chosen,)
 
@@ -500,19 +500,17 @@ class Experiment(NamedTuple):
 
     motion: Callable[[ExperimentRun, Driven, Options], None]
     angles: Callable[[Options, Servo], tuple[float, ...]]
-    registers: Callable[[Options], tuple[str, ...]] = lambda _options: ()
+    registers: tuple[str, ...] = ()
 
 
 def _both_ways(options: Options, servo: Servo) -> tuple[float, ...]:
     return options.swing(servo), -options.swing(servo)
 
 
-def _wheel(_options: Options) -> tuple[str, ...]:
-    return ("torque_enable",)  # of a Dynamixel
-
+_WHEEL = ("torque_enable",)  # of a Dynamixel
 
 EXPERIMENTS: dict[str, Experiment] = {
-    "step": Experiment(_step, lambda options, _servo: (0.0, *_angles(options)), _slopes),
+    "step": Experiment(_step, lambda options, _servo: (0.0, *_angles(options))),
     "fall": Experiment(_fall, _heights),
     "sine": Experiment(
         _swing("sine", "sine", lambda o: max(o.duration, 2 * o.period), lambda o, t: 2 * math.pi * t / o.period),
@@ -523,9 +521,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         _swing("sin t²", "sine", lambda o: max(o.duration, 6.0), lambda _o, t: t * t), _both_ways
     ),
     "lift-and-drop": Experiment(_lift_and_drop, _angles),
-    "duty": Experiment(_duty, lambda _options, _servo: (), _wheel),
+    "duty": Experiment(_duty, lambda _options, _servo: (), _WHEEL),
     "stall": Experiment(_stall, lambda options, _servo: _angles(options)[:1]),
-    "torque-speed": Experiment(_torque_speed, lambda _options, _servo: (), _wheel),
+    "torque-speed": Experiment(_torque_speed, lambda _options, _servo: (), _WHEEL),
 }
 NAMES = (*EXPERIMENTS, "replay")  # a replay may drive several servos
 

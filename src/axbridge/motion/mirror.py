@@ -35,9 +35,5 @@ def signs(rig: Rig) -> Signs:
 
 
 def _partner(name: str, names: dict[str, str]) -> str:
-    for left, right in _SIDES:
-        for here, there in ((left, right), (right, left)):
-            other = name.replace(here, there, 1)
-            if other != name and other in names:
-                return other
-    return name
+    swapped = (name.replace(here, there, 1) for pair in _SIDES for here, there in (pair, pair[::-1]))
+    return next((other for other in swapped if other != name and other in names), name)

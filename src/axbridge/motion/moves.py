@@ -42,9 +42,8 @@ MOST = 1_000_000  # poses of a page: five hours at 20 ms
 # * ``cubic``: the joint runs on through a knot when its direction stays, and rests where it turns (Fritsch and Carlson
 #   1980, "Monotone piecewise cubic interpolation", with the harmonic mean of Fritsch and Butland 1984).
 # * ``ramps``: the speed changes evenly for a given time, then it stays; the joint runs on through a knot at full speed
-#   when its direction stays, and slows down before one where it turns or rests. This is how ROBOTIS' player of the
-#   ROBOTIS-OP plays the same kind of pages (`Action.cpp` of its framework: pre, main and post section). Where a slow
-#   way follows a fast one, the joint goes too far, and comes back.
+#   when its direction stays. So ROBOTIS' player of the ROBOTIS-OP plays the same kind of pages (`Action.cpp` of its
+#   framework). Where a slow way follows a fast one, the joint goes too far, and comes back.
 
 Law = Literal["linear", "minimum-jerk", "cubic", "ramps"]
 

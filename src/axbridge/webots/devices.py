@@ -63,7 +63,6 @@ class Device:
         return self._name
 
     def getModel(self) -> str:
-        """The rig's description of the model; empty here."""
         return ""
 
     def getNodeType(self) -> int:
@@ -89,7 +88,6 @@ class Sensor(Device):
         self._enable(int(samplingPeriod))
 
     def disable(self) -> None:
-        """Stop sampling."""
         self._enable(0)
 
     def getSamplingPeriod(self) -> int:
@@ -100,7 +98,6 @@ class Sensor(Device):
 
     @property
     def sampling_period(self) -> int:
-        """As `getSamplingPeriod` and `enable`."""
         return self.getSamplingPeriod()
 
     @sampling_period.setter

@@ -119,14 +119,13 @@ class Motor(_JointDevice):
     getAvailableTorque, getMaxTorque, getMaxVelocity = map(_getter, ("available_torque", "max_torque", "max_velocity"))
 
     def getMinPosition(self) -> float:
-        """Lowest target; 0 with getMaxPosition 0 = unlimited."""
         return self._end("min_position")
 
     def getMaxPosition(self) -> float:
-        """Highest target; 0 with getMinPosition 0 = unlimited."""
         return self._end("max_position")
 
     def _end(self, which: str) -> float:
+        """Lowest or highest target; both 0 = unlimited."""
         value = float(self._ask(which))
         return 0.0 if math.isinf(value) else value
 
@@ -141,7 +140,6 @@ class Motor(_JointDevice):
         return float(self._ask("requested", (0.0, 0.0))[0])
 
     def setVelocity(self, velocity: float) -> None:
-        """Speed limit, or the signed speed of velocity control."""
         self._tell("set_velocity", velocity)
 
     def getVelocity(self) -> float:
@@ -169,15 +167,12 @@ class Motor(_JointDevice):
         return self._period("torque")
 
     def getTorqueFeedback(self) -> float:
-        """Torque of the motor; NaN before the first sample."""
         return self._sampled("torque")
 
     def getBrake(self) -> Any:
-        """The joint's brake, a new object each time; None when it has none."""
         return self._other("brake")
 
     def getPositionSensor(self) -> Any:
-        """The joint's position sensor, a new object each time, not enabled."""
         return self._other("sensor")
 
     setForce = setTorque

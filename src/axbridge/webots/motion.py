@@ -62,14 +62,12 @@ class Motion:
         self._begun, self._over, self._playing = True, False, True
 
     def stop(self) -> None:
-        """Stop where it is; `play` goes on from there."""
         self._playing = False
 
     def setLoop(self, loop: bool) -> None:
         self._loop = bool(loop)
 
     def setReverse(self, reverse: bool) -> None:
-        """Play from the end to the beginning, or forwards again."""
         self._reverse = bool(reverse)
 
     def isOver(self) -> bool:

@@ -79,7 +79,6 @@ class Robot:
         self._session.say_once(catalogue.missing(self._session, name))
 
     def getServo(self, name: str) -> Any:
-        """The servo of Webots before 7.2: motor and position sensor in one."""
         found = catalogue.find(self._session, name)
         if found is None:
             self._say_missing(name)
@@ -215,7 +214,6 @@ class Robot:
 
     @property
     def battery_sensor_sampling_period(self) -> int:
-        """As batterySensorGetSamplingPeriod and batterySensorEnable."""
         return self._battery.period
 
     @battery_sensor_sampling_period.setter
