@@ -342,19 +342,19 @@ def _place_body(
                 scratch[i, k] += rotation[link, i, j] * links.inertia[link, j, k]
     body[link, 0] = m
     body[link, 1], body[link, 2], body[link, 3] = m * c0, m * c1, m * c2
-    body[link, 4] = _dot(scratch, rotation, link, 0, 0) + m * (c1 * c1 + c2 * c2)
-    body[link, 5] = _dot(scratch, rotation, link, 1, 1) + m * (c0 * c0 + c2 * c2)
-    body[link, 6] = _dot(scratch, rotation, link, 2, 2) + m * (c0 * c0 + c1 * c1)
-    body[link, 7] = _dot(scratch, rotation, link, 0, 1) - m * c0 * c1
-    body[link, 8] = _dot(scratch, rotation, link, 0, 2) - m * c0 * c2
-    body[link, 9] = _dot(scratch, rotation, link, 1, 2) - m * c1 * c2
+    body[link, 4] = _dot(scratch[0], rotation[link, 0]) + m * (c1 * c1 + c2 * c2)
+    body[link, 5] = _dot(scratch[1], rotation[link, 1]) + m * (c0 * c0 + c2 * c2)
+    body[link, 6] = _dot(scratch[2], rotation[link, 2]) + m * (c0 * c0 + c1 * c1)
+    body[link, 7] = _dot(scratch[0], rotation[link, 1]) - m * c0 * c1
+    body[link, 8] = _dot(scratch[0], rotation[link, 2]) - m * c0 * c2
+    body[link, 9] = _dot(scratch[1], rotation[link, 2]) - m * c1 * c2
 
 
 @jit
-def _dot(scratch: FloatArray, rotation: FloatArray, link: int, i: int, k: int) -> float:
-    total: float = scratch[i, 0] * rotation[link, k, 0]
-    total += scratch[i, 1] * rotation[link, k, 1]
-    total += scratch[i, 2] * rotation[link, k, 2]
+def _dot(a: FloatArray, b: FloatArray) -> float:
+    total: float = a[0] * b[0]
+    total += a[1] * b[1]
+    total += a[2] * b[2]
     return total
 
 
