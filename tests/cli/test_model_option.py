@@ -56,10 +56,12 @@ def test_a_model_that_nobody_knows_is_named_with_those_that_are_known(verb, tmp_
     monkeypatch.chdir(tmp_path)
     (tmp_path / "it.py").write_text("")
     Move(pages={"1": Page(keys=(Key(positions={"left_knee": 1.0}, time=0.1),))}).save(tmp_path / "it.json")
+    if verb == "compare":
+        assert app.run(["record", "step", "bench_arm", "--angle", "5", "--duration", "0.1"]) == app.DONE
     command = {
-        "play": ["play", "it.json"], "record": ["record", "step", "--out", "it.mcap"], "run": ["run", "it.py"],
-        "view": ["view", "--no-open"], "serve": ["serve", "bench_arm"], "compare": ["compare", str(walked_step(tmp_path))], "walk": ["walk"],
-    }[verb]  # fmt: skip
+        "play": "play it.json", "record": "record step --out it.mcap", "run": "run it.py", "walk": "walk",
+        "view": "view --no-open", "serve": "serve bench_arm", "compare": "compare step.mcap",
+    }[verb].split()  # fmt: skip
     before = sorted(tmp_path.rglob("*"))
     rig = [] if verb == "serve" else ["--rig", "bench_arm" if verb in {"record", "compare"} else "bioloid"]
     assert app.run([*command, *rig, "--model", "lima2008"]) == app.MISUSE
@@ -67,14 +69,6 @@ def test_a_model_that_nobody_knows_is_named_with_those_that_are_known(verb, tmp_
     assert "lima2008" in said
     assert "known names: ax12, ax18, lima2009" in said
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def walked_step(folder):
-    """A small recording."""
-    path = folder / "step.mcap"
-    arguments = ["record", "step", "--rig", "bench_arm", "--angle", "5", "--duration", "0.1", "--out", str(path)]
-    assert app.run(arguments) == app.DONE
-    return path
 
 
 def test_in_python_it_is_a_word_of_open(monkeypatch):

@@ -14,7 +14,7 @@ from axbridge import Move
 from axbridge.cli import app
 from axbridge.motion.moves import Key, Page
 from axbridge.recording.stored import open_recording
-from tests.support.hand import HIGH, LEFT, UP, led
+from tests.support.hand import HIGH, LEFT, UP, Typist, led
 from tests.support.page_set import EVERYTHING, page_set
 from tests.support.waiting import until
 from tests.support.warm import start
@@ -62,11 +62,16 @@ def file(tmp_path):
     return path
 
 
-def test_play_records_what_was_asked_and_what_came(file, tmp_path, capsys):
+def said_by(capsys, *words, code=app.DONE):
+    """What a verb prints: on both streams, one after the other."""
+    assert app.run([str(word) for word in words]) == code
+    return "".join(capsys.readouterr())
+
+
+def test_play_records_what_was_asked_and_what_came_and_says_it_to_programs(file, tmp_path, capsys):
     out = tmp_path / "nod.mcap"
-    assert app.run(["play", str(file), "--rig", "pan_tilt", "--pace", "0.5", "--record", str(out)]) == app.DONE
-    said = capsys.readouterr()
-    assert said.out.startswith("played: 0.8")
+    said = said_by(capsys, "play", file, "--rig", "pan_tilt", "--pace", "0.5", "--record", out)
+    assert said.startswith("played: 0.8")
     recording = open_recording(out)
     assert recording.complete
     assert [segment.name for segment in recording.segments] == ["play nod.json"]
@@ -74,33 +79,32 @@ def test_play_records_what_was_asked_and_what_came(file, tmp_path, capsys):
     assert track.command.max() == pytest.approx(0.5)
     assert track.position.max() == pytest.approx(0.5, abs=0.02)
     assert recording.metadata["pace"] == 0.5
-
-
-def test_programs_read_as_json_how_a_move_went(file, capsys):
-    assert app.run(["play", str(file), "--rig", "pan_tilt", "--json"]) == app.DONE
-    played = json.loads(capsys.readouterr().out)
+    played = json.loads(said_by(capsys, "play", file, "--rig", "pan_tilt", "--json"))
     assert (played["format"], played["stopped"], played["recording"]) == ("axbridge-play-1", False, None)
     assert played["seconds"] == pytest.approx(0.4, abs=0.05)
 
 
-def test_play_refuses_a_move_of_another_robot_and_a_file_that_is_none(file, tmp_path, capsys):
-    assert app.run(["play", str(file), "--rig", "bench_arm"]) == app.MISUSE
-    assert "robot 'bench_arm' has no servo pan, tilt" in capsys.readouterr().err
-    for options, said in (
-        (["--joints", "tail"], "no joint tail"),
-        (["--page", "7"], "no page '7'"),
-        (["--pace", "0"], "pace of 0"),
-    ):
-        assert app.run(["play", str(file), "--rig", "pan_tilt", *options]) == app.MISUSE
-        assert said in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--rig", "bench_arm"], "robot 'bench_arm' has no servo pan, tilt"),
+        (["--rig", "pan_tilt", "--joints", "tail"], "no joint tail"),
+        (["--rig", "pan_tilt", "--page", "7"], "no page '7'"),
+        (["--rig", "pan_tilt", "--pace", "0"], "pace of 0"),
+    ],
+)
+def test_play_refuses_a_move_of_another_robot_or_what_it_does_not_have(file, words, said, capsys):
+    assert said in said_by(capsys, "play", file, *words, code=app.MISUSE)
+
+
+def test_play_refuses_a_file_that_is_no_move_in_two_lines(tmp_path, capsys):
     (tmp_path / "bad.json").write_text("{}")
     for name in ("bad.json", "none.json", "none.mtn", "none.motion", "move.txt"):
-        assert app.run(["play", str(tmp_path / name), "--rig", "pan_tilt"]) == app.MISUSE
-        assert capsys.readouterr().err.count("\n") == 2
+        assert said_by(capsys, "play", tmp_path / name, "--rig", "pan_tilt", code=app.MISUSE).count("\n") == 2
 
 
 @pytest.mark.parametrize(("exit_page", "ends"), [(None, "stopped: "), ("2", "stopped, by page 2: ")])
-def test_ctrl_c_ends_as_the_page_says_and_leaves_the_motors_off(still, tmp_path, exit_page, ends, capsys):
+def test_ctrl_c_ends_as_the_page_says_and_leaves_the_motors_off(still, tmp_path, exit_page, ends):
     port, tell = still
     path = tmp_path / "nod.json"
     pages = {"1": nod(speed={"pan": 2.0}).pages["1"].model_copy(update={"next": "1", "exit": exit_page})}
@@ -114,7 +118,7 @@ def test_ctrl_c_ends_as_the_page_says_and_leaves_the_motors_off(still, tmp_path,
     assert player.returncode == app.DONE, err
     assert out.startswith(ends)
     assert "note: the move never ends, because page '1' comes again: Ctrl-C ends it\n" in err
-    assert torque(port, capsys) == 0
+    assert tell("register torque_enable") == [0, 0]
 
 
 def test_a_second_ctrl_c_does_not_wait(still, tmp_path):
@@ -133,27 +137,28 @@ def test_a_second_ctrl_c_does_not_wait(still, tmp_path):
         assert player.wait(30) == 130
 
 
-def torque(port, capsys):
-    capsys.readouterr()
-    assert app.run(["servo", "read", "1", "torque_enable", "--port", port, "--json"]) == app.DONE
-    return json.loads(capsys.readouterr().out)["registers"]["torque_enable"]
+def begin_teaching(port, *options):
+    """Teach, with a key pressed for the beginning."""
+    teacher = Typist("teach", "--port", port, *options)
+    for _ in range(2):
+        teacher.process.stderr.readline()
+    teacher.press(" ")
+    assert "recording" in teacher.process.stderr.readline()
+    return teacher
 
 
 @pytest.mark.parametrize("kind", ["json", pytest.param("mtn", marks=pytest.mark.ci)])
-def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, kind, capsys):
+def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, kind):
     port, tell = hand
     path = tmp_path / f"taught.{kind}"
     on_bus = ("--rig", "pan_tilt", "--port", port)
     as_json = kind == "mtn"
-    with start("teach", *on_bus, "--joints", "pan", "--out", path, *["--json"] * as_json) as teacher:
-        assert teacher.stderr.readline() == "soft: pan\n"
-        teacher.stderr.readline()
-        teacher.stdin.write(" ")
-        teacher.stdin.flush()
-        assert "recording" in teacher.stderr.readline()
+    words = ("--rig", "pan_tilt", "--joints", "pan", "--out", path, *["--json"] * as_json)
+    with begin_teaching(port, *words) as teacher:
         lead(tell)
-        out, err = teacher.communicate(" ", timeout=30)
-    assert teacher.returncode == 0, err
+        teacher.press("  ")
+        code, out, err = teacher.end()
+    assert code == 0, err
     if as_json:
         said = json.loads(out)
         assert (said["format"], said["out"], said["clipped"]) == ("axbridge-teach-1", str(path), {})
@@ -161,7 +166,7 @@ def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, 
     else:
         assert f"wrote {path}: " in out
         assert "smoothed  by " in out
-    assert torque(port, capsys) == 0
+    assert tell("register torque_enable") == [0, 0]
     with start("play", path, *on_bus, "--backend", "real") as player:
         out, err = player.communicate(timeout=60)
     assert player.returncode == 0, err
@@ -175,18 +180,14 @@ def test_an_arm_of_x_servos_that_carries_itself_is_taught_and_repeats_it(tmp_pat
     with led("koch", "none", "own") as (port, tell):
         on_bus = ("--rig", "koch", "--port", port)
         tell("all 0")
-        with start("teach", *on_bus, "--joints", ",".join(taught), "--out", path) as teacher:
-            for _ in range(2):
-                teacher.stderr.readline()
-            teacher.stdin.write(" ")
-            teacher.stdin.flush()
-            assert "recording" in teacher.stderr.readline()
+        with begin_teaching(port, "--rig", "koch", "--joints", ",".join(taught), "--out", path) as teacher:
             for angle in np.linspace(0.0, 0.6, 41):
                 for row in taught.values():
                     tell(f"{row} {angle}")
                 tell("seen")
-            out, err = teacher.communicate(" ", timeout=60)
-        assert teacher.returncode == 0, err
+            teacher.press("  ")
+            code, out, err = teacher.end()
+        assert code == 0, err
         assert f"wrote {path}: " in out
         assert tell("register torque_enable") == [0] * 6
         last = Move.load(path).pages["1"].keys[-1].positions
@@ -203,25 +204,20 @@ def test_an_arm_of_x_servos_that_carries_itself_is_taught_and_repeats_it(tmp_pat
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_while_it_is_taught_keeps_what_the_hand_did_and_says_so(hand, tmp_path, number, capsys):
+def test_a_signal_while_it_is_taught_keeps_what_the_hand_did_and_says_so(hand, tmp_path, number):
     port, tell = hand
     path = tmp_path / "cut.json"
-    with start("teach", "--rig", "pan_tilt", "--port", port, "--joints", "pan", "--out", path) as teacher:
-        for _ in range(2):
-            teacher.stderr.readline()
-        teacher.stdin.write(" ")
-        teacher.stdin.flush()
-        teacher.stderr.readline()
+    with begin_teaching(port, "--rig", "pan_tilt", "--joints", "pan", "--out", path) as teacher:
         begun = time.monotonic()
         lead(tell)
-        teacher.send_signal(number)
-        out, err = teacher.communicate(timeout=30)
+        teacher.process.send_signal(number)
+        code, out, err = teacher.end()
         took = time.monotonic() - begun
-    assert teacher.returncode == 128 + number, err
+    assert code == 128 + number, err
     assert err == f"stopped: motors are off; {path} is whole\n"
     assert f"wrote {path}: " in out
     assert UP < Move.load(path).duration < took
-    assert torque(port, capsys) == 0
+    assert tell("register torque_enable") == [0, 0]
 
 
 def test_on_a_terminal_single_keys_take_poses_and_the_arm_holds_until_one_more(hand, tmp_path):
@@ -258,60 +254,44 @@ def test_on_a_terminal_single_keys_take_poses_and_the_arm_holds_until_one_more(h
     ],
 )
 def test_teach_refuses_before_anything_goes_soft(hand, options, said, capsys):
-    assert app.run(["teach", "--rig", "pan_tilt", "--port", hand[0], *options]) == app.MISUSE
-    assert said in capsys.readouterr().err
+    assert said in said_by(capsys, "teach", "--rig", "pan_tilt", "--port", hand[0], *options, code=app.MISUSE)
 
 
 # ---- move
 
 
-def test_convert_keeps_a_page_set_and_makes_its_checksum_right(tmp_path, capsys):
-    good = page_set(*EVERYTHING)
-    (tmp_path / "a.mtn").write_bytes(good[:-2])
-    assert app.run(["move", "convert", str(tmp_path / "a.mtn"), str(tmp_path / "b.mtn")]) == app.DONE
-    assert (tmp_path / "b.mtn").read_bytes() == good
-    assert "note: no checksum" in capsys.readouterr().err
+def test_convert_keeps_a_page_set_and_makes_its_checksum_right_and_info_lists_its_pages(tmp_path, capsys):
+    good, bad, made = page_set(*EVERYTHING), tmp_path / "a.mtn", tmp_path / "b.mtn"
+    bad.write_bytes(good[:-2])
+    assert "note: no checksum" in said_by(capsys, "move", "convert", bad, made)
+    assert made.read_bytes() == good
+    said = said_by(capsys, "move", "info", made, "--rig", "bioloid")
+    assert "page 2 'Wave: Größe': 2 poses, 0.556 s x 2, next 3, exit 4\n" in said
+    assert json.loads(said_by(capsys, "move", "info", made, "--rig", "bioloid", "--json"))["pages"]["2"]["exit"] == "4"
 
 
 def test_convert_asks_for_what_it_needs(file, tmp_path, capsys):
     (tmp_path / "there.json").write_text("somebody's\n")
-    for options, said in (
-        ([str(file), str(tmp_path / "a.mtn")], "give --rig"),
-        ([str(file), str(tmp_path / "a.mtn"), "--rig", "bench_arm"], "joint 'pan' has no id"),
-        ([str(file), str(tmp_path / "a.txt")], "name it .json, .mtn or .motion"),
-        ([str(file), str(file)], "both read and to be written"),
-        ([str(file), str(file.parent / "there.json")], "already there"),
+    for out, rig, said in (
+        ("a.mtn", [], "give --rig"),
+        ("a.mtn", ["--rig", "bench_arm"], "joint 'pan' has no id"),
+        ("a.txt", [], "name it .json, .mtn or .motion"),
+        ("nod.json", [], "both read and to be written"),
+        ("there.json", [], "already there"),
     ):
-        assert app.run(["move", "convert", *options]) == app.MISUSE
-        assert said in capsys.readouterr().err
+        assert said in said_by(capsys, "move", "convert", file, tmp_path / out, *rig, code=app.MISUSE)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["nod.json", "there.json"]
 
 
-def test_info_lists_the_pages(tmp_path, capsys):
-    (tmp_path / "a.mtn").write_bytes(page_set(*EVERYTHING))
-    assert app.run(["move", "info", str(tmp_path / "a.mtn"), "--rig", "bioloid"]) == app.DONE
-    said = capsys.readouterr().out
-    assert "page 2 'Wave: Größe': 2 poses, 0.556 s x 2, next 3, exit 4\n" in said
-    assert app.run(["move", "info", str(tmp_path / "a.mtn"), "--rig", "bioloid", "--json"]) == app.DONE
-    assert json.loads(capsys.readouterr().out)["pages"]["2"]["exit"] == "4"
-
-
-def swing(path, *angles):
-    Move(pages={"1": Page(keys=tuple(Key(positions={"shoulder": angle}, time=1.0) for angle in angles))}).save(path)
-    return path
-
-
 def test_optimise_writes_a_move_that_takes_less_and_can_be_played(tmp_path, capsys):
-    path, out = swing(tmp_path / "swing.json", 0.0, 1.5), tmp_path / "less.json"
-    assert app.run(["move", "optimise", str(path), str(out), "--rig", "bench_arm", "--json"]) == app.DONE
-    said = json.loads(capsys.readouterr().out)
+    path, out = tmp_path / "swing.json", tmp_path / "less.json"
+    Move(pages={"1": Page(keys=tuple(Key(positions={"shoulder": at}, time=1.0) for at in (0.0, 1.5)))}).save(path)
+    optimise = ("move", "optimise", path)
+    said = json.loads(said_by(capsys, *optimise, out, "--rig", "bench_arm", "--json"))
     assert said["energy"] < 0.95 * said["minimum_jerk"]
     assert said["seconds"] == 1.0
-    assert app.run(["play", str(out), "--rig", "bench_arm"]) == app.DONE
-    assert "takes" not in capsys.readouterr().err  # no joint has to be spared
-    assert app.run(["move", "optimise", str(path), str(out), "--rig", "bench_arm"]) == app.MISUSE
-    assert "--force" in capsys.readouterr().err
-    assert app.run(["move", "optimise", str(path), "less.mtn", "--rig", "bench_arm"]) == app.MISUSE
-    assert "less.mtn is no .json file" in capsys.readouterr().err
-    assert app.run(["move", "optimise", str(path), str(out), "--rig", "bench_arm", "--force"]) == app.DONE
-    assert capsys.readouterr().out.splitlines()[-1] == f"wrote {out}"
+    assert "takes" not in said_by(capsys, "play", out, "--rig", "bench_arm")  # no joint has to be spared
+    assert "--force" in said_by(capsys, *optimise, out, "--rig", "bench_arm", code=app.MISUSE)
+    assert "is no .json file" in said_by(capsys, *optimise, "less.mtn", "--rig", "bench_arm", code=app.MISUSE)
+    said = said_by(capsys, *optimise, out, "--rig", "bench_arm", "--force")
+    assert said.splitlines()[-1] == f"wrote {out}"

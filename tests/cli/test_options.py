@@ -4,38 +4,19 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-import typer.main
 
-from axbridge.cli import help as listed
-from axbridge.cli.app import MISUSE, app, run
+from axbridge.cli.app import MISUSE, run
 from axbridge.cli.options import SHARED
-
-for verb in listed.PANELS:
-    listed.load(listed.file_of(verb))
+from tests.cli.test_help import verbs
 
 OF_THE_FILE = {"--out"}  # its metavar says what kind of file it is
 
 
-def verbs(command=None, path=()):
-    """Every verb that can be typed, with its command."""
-    command = command or typer.main.get_command(app)
-    below = getattr(command, "commands", None)
-    if below is None:
-        yield " ".join(path), command
-    for name, one in (below or {}).items():
-        yield from verbs(one, (*path, name))
-
-
-def options():
-    """Word, verb and option of every option; `--html` is another word for the `--out` of compare."""
-    for verb, command in verbs():
-        for option in command.params:
-            yield from ((word, verb, option) for word in option.opts[:1] if word.startswith("--") and word != "--help")
-
-
-USES = defaultdict(dict)
-for word, verb, option in options():
-    USES[word][verb] = option
+USES = defaultdict(dict)  # by its first word and by verb: `--html` is another word for the `--out` of compare
+for verb, command in verbs():
+    for option in command.params:
+        if (word := option.opts[0]).startswith("--") and word != "--help":
+            USES[word][verb] = option
 SEVERAL = sorted(word for word, uses in USES.items() if len(uses) > 1)
 
 

@@ -69,17 +69,14 @@ def test_a_name_goes_by_the_rigs_zero_and_direction(arm, tmp_path, monkeypatch, 
         assert tell("register torque_enable") == [0, 0]
 
 
-def test_the_rigs_limits_hold_and_nothing_moves_beyond_them(line, capsys):
+def test_the_rigs_limits_and_the_servos_own_hold_and_nothing_moves_beyond_them(line, capsys):
     assert goto(line, "tilt", "70", "--rig", "pan_tilt") == MISUSE
     assert "70° is out of the limits of tilt: -68.8° to 68.8°" in capsys.readouterr().err
-    assert goals(line) == []
-
-
-def test_the_servos_own_angle_limits_hold(line, capsys):
-    line.tables[1][Address.CW_ANGLE_LIMIT : Address.CW_ANGLE_LIMIT + 4] = bytes((0, 1, 0, 3))  # 256..768
+    limits = slice(Address.CW_ANGLE_LIMIT, Address.CW_ANGLE_LIMIT + 4)
+    line.tables[1][limits] = bytes((0, 1, 0, 3))  # 256..768
     assert goto(line, "1", "90") == MISUSE
     assert "90° is out of the limits of servo 1: -75.1° to 75.1°" in capsys.readouterr().err
-    line.tables[1][Address.CW_ANGLE_LIMIT : Address.CW_ANGLE_LIMIT + 4] = bytes(4)
+    line.tables[1][limits] = bytes(4)
     assert goto(line, "1", "10") == MISUSE
     assert "servo 1 is set up as a wheel" in capsys.readouterr().err
     assert goals(line) == []

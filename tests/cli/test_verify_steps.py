@@ -14,8 +14,7 @@ from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.doctor import judge_levels
 from axbridge.cli.off import broadcast_off, powered
-from axbridge.cli.verify import _STEPS
-from axbridge.cli.verify_report import PAGE, PROMISES, TEXT, counted, judged, load, save, verdict, write_report
+from axbridge.cli.verify_report import PAGE, PROMISES, STEPS, TEXT, counted, judged, load, save, verdict, write_report
 from axbridge.cli.verify_steps import (
     LIMP,
     StepOutcome,
@@ -261,7 +260,7 @@ def test_a_finding_breaks_its_promise_and_what_cannot_be_judged_is_neither_seen_
     assert found["SIGTERM"] == ("seen", "step endings")
     assert found["echo"] == ("cannot be judged here", "this adapter returns nothing")
     assert found["powered"][0] == "not tried"
-    assert all((ROOT / "docs" / promise.page).exists() and promise.step in _STEPS for promise in PROMISES)
+    assert all((ROOT / "docs" / promise.page).exists() and promise.step in STEPS for promise in PROMISES)
     assert counted(outcomes) == "7 seen, 1 not kept, 1 cannot be judged here, 1 not tried"
 
 
@@ -272,7 +271,7 @@ def test_a_step_that_failed_or_was_not_done_is_no_all_clear(tmp_path):
         "joints": StepOutcome(lines=("left out",), state="skipped"),
         "endings": StepOutcome(lines=why, state="failed"),
     }
-    write_report(tmp_path, Rig.load("bioloid"), _STEPS, outcomes, {}, None)
+    write_report(tmp_path, Rig.load("bioloid"), outcomes, {}, None)
     text = (tmp_path / TEXT).read_text(encoding="utf-8")
     assert text.startswith("NOT PASSED: endings failed; joints skipped; motion, walk not done. Promises: ")
     _, _, repair = text.partition("motors off when a program is ended\n")
@@ -287,15 +286,15 @@ def test_only_a_robot_whose_steps_are_all_done_has_passed():
     def joints(turned, *findings):
         return {"joints": StepOutcome({"turns": [{}] * turned}, findings=findings)}
 
-    done = {name: StepOutcome() for name in _STEPS} | joints(18)
-    assert verdict(bioloid, _STEPS, done) == ("kept", "passed: nothing to repair")
+    done = {name: StepOutcome() for name in STEPS} | joints(18)
+    assert verdict(bioloid, done) == ("kept", "passed: nothing to repair")
     few = done | joints(17)
-    assert verdict(bioloid, _STEPS, few) == ("open", "not complete: 1 of 18 directions unknown")
+    assert verdict(bioloid, few) == ("open", "not complete: 1 of 18 directions unknown")
     del done["walk"]
-    assert verdict(bioloid, _STEPS, done) == ("open", "not complete: walk not done")
-    assert verdict(head, _STEPS, done | joints(2)) == ("kept", "passed: nothing to repair")  # it has no legs
+    assert verdict(bioloid, done) == ("open", "not complete: walk not done")
+    assert verdict(head, done | joints(2)) == ("kept", "passed: nothing to repair")  # it has no legs
     finding = Finding("pan (id 1)", "turns the other way", "axbridge calibrate", True, "direction", 1)
-    assert verdict(head, _STEPS, done | joints(2, finding)) == ("broken", "NOT PASSED: 1 to repair")
+    assert verdict(head, done | joints(2, finding)) == ("broken", "NOT PASSED: 1 to repair")
 
 
 def test_the_text_and_the_page_say_nothing_of_person_computer_or_adapter(tmp_path):
@@ -307,7 +306,7 @@ def test_the_text_and_the_page_say_nothing_of_person_computer_or_adapter(tmp_pat
     )
     outcomes = {"line": StepOutcome(lines=(f"{port}: gone", str(rig.path)), findings=findings, state="failed")}
     private = {port: "PORT", str(rig.path): "RIG", str(tmp_path): "FOLDER", str(Path.home()): "~"}
-    write_report(tmp_path, rig, _STEPS, outcomes, private, None)
+    write_report(tmp_path, rig, outcomes, private, None)
     page, text = ((tmp_path / file).read_text(encoding="utf-8") for file in (PAGE, TEXT))
     for said in (text, page.partition("<body>")[2].partition("</h1>")[2]):
         private = ("A4012345", str(tmp_path), "anns_head", f"{Path.home()}/", platform.node(), f"{getpass.getuser()}@")

@@ -34,11 +34,7 @@ def main() -> None:
 
 
 def open_streams() -> None:
-    """Make standard input, output and error something to read from and write to, whatever is written.
-
-    What C libraries print must not go into a recording that has the number of a closed stream. A terminal that knows
-    no ``°`` gets ``deg``.
-    """
+    """Make standard streams something to read from and write to, whatever is written, in the terminal's letters."""
     fill_streams()
     sys.stdin = sys.stdin or open(0, encoding="utf-8")  # noqa: SIM115
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")  # noqa: SIM115
@@ -50,6 +46,5 @@ def open_streams() -> None:
 
 
 def _in_plain_letters(failure: UnicodeError) -> tuple[str, int]:
-    """What to write instead of letters that a stream does not know."""
     assert isinstance(failure, UnicodeEncodeError)  # nothing is decoded here
     return "".join(_PLAIN.get(letter, "?") for letter in failure.object[failure.start : failure.end]), failure.end

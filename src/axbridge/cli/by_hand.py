@@ -61,10 +61,7 @@ def ask(
 
 @contextmanager
 def pressed() -> Iterator[Callable[[], str]]:
-    """Yield a function that returns the next key pressed, or ""; line ends of a pipe do not count.
-
-    A terminal passes on single keys inside the block, and shows none of them. After its end it is as before.
-    """
+    """Yield a function that returns the next key pressed, or ""; no terminal shows them, and a line end is none."""
     try:
         number = sys.stdin.fileno()
     except (OSError, ValueError, AttributeError):  # no standard input at all
@@ -110,10 +107,7 @@ class Hand(Generic[Found]):
         self._limits: dict[str, dict[str, int]] = {}  # of servos that were moved, as they were
 
     def each(self, queue: list[str], one: Callable[[str, str], Found | str]) -> dict[str, Found]:
-        """Ask for each joint with `one(name, "1 of 2")`, which returns what it found or the key that left the joint.
-
-        A joint whose servo was silent for a moment is asked for once more. `one` may add to the queue.
-        """
+        """`one(name, "1 of 2")` returns what it found of a joint, or the key that left it; it may add to `queue`."""
         place = 0
         while place < len(queue):
             name = queue[place]

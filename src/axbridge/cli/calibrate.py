@@ -43,7 +43,12 @@ def calibrate(
     the file stay. At the end the motors are off, also after an error or Ctrl-C.
     """
     loaded = Rig.load(rig)
-    _refuse_unwritable(loaded, rig)
+    if split_options(rig)[1]:
+        raise UsageError(f"{rig}: parameters are not calibrated", "give the rig's name alone")
+    if loaded.comes_along:
+        hint = f"run `axbridge rig copy {loaded.name} my_{loaded.name}`, then calibrate my_{loaded.name}"
+        raise UsageError(f"rig {loaded.name} comes with axbridge", hint)
+    check_writable(loaded.path)
     if not loaded.dynamixels:
         raise UsageError(f"rig {loaded.name} has no Dynamixels", "there is nothing to calibrate")
     names = servos_of(loaded, joints)
@@ -133,10 +138,7 @@ def _at(robot: Robot, bus: str, id: int | None) -> str:
 
 
 def _meant(robot: Robot, servo: ServoConfig, taken: Mapping[str, str]) -> tuple[str, str]:
-    """The servo that should move a joint, "" when nobody can say; and the same in words.
-
-    It is the rig's, or the only one that is left: `taken` are servos that move another joint, and that joint.
-    """
+    """The servo that should move a joint, "" when nobody can say; the same in words. `taken`: who moves another."""
     name = _at(robot, servo.bus, servo.id)
     if name not in taken:
         return name, f"servo {servo.id} by the rig: {'its LED blinks' if name else 'which does not answer'}"
@@ -157,17 +159,6 @@ def _told(rig: Rig, servo: ServoConfig, found: Mounting, queue: list[str]) -> li
     for one in new:
         print(f"  servo {one.id} is {one.name}'s by the rig: {one.name} comes, too", flush=True)
     return [one.name for one in new]
-
-
-def _refuse_unwritable(rig: Rig, given: str) -> None:
-    """Only a file of the user's own is written to."""
-    if split_options(given)[1]:
-        raise UsageError(f"{given}: parameters are not calibrated", "give the rig's name alone")
-    if rig.comes_along:
-        own = f"my_{rig.name}"
-        hint = f"run `axbridge rig copy {rig.name} {own}`, then calibrate {own}"
-        raise UsageError(f"rig {rig.name} comes with axbridge", hint)
-    check_writable(rig.path)
 
 
 def _write(rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[], str]) -> dict[str, dict[str, Value]]:

@@ -13,7 +13,6 @@ from axbridge.cli.progress import progress
 from axbridge.errors import RecordingError, UsageError
 from axbridge.files import check_new
 from axbridge.recording.csv_parquet import write_csv, write_parquet
-from axbridge.recording.recording import Recording
 from axbridge.recording.ros2 import check_bag, write_ros2
 from axbridge.recording.stored import open_recording
 
@@ -52,16 +51,11 @@ def convert(
             counts = write_ros2(found, table, force=force)
             said = f"wrote {table}: {', '.join(f'{count} {topic}' for topic, count in counts.items())}"
         else:
-            said = _tabulate(found, table, wide=wide, rate=rate)
+            rows = (write_parquet if table.suffix == ".parquet" else write_csv)(found, table, wide=wide, rate=rate)
+            servos = f"{len(found)} servo{'s' * (len(found) != 1)}"
+            at = f" at {rate:g} Hz" if rate is not None else ""
+            said = f"wrote {table}: {servos}, {rows} rows{at}, {found.end - found.start:.1f} s"
     # A pipe has the table on it: there the line goes beside it.
     typer.echo(said, err=not table.is_file() and not table.is_dir())
     if found.flaw:
         note(f"{recording} {found.flaw}")
-
-
-def _tabulate(found: Recording, table: Path, *, wide: bool, rate: float | None) -> str:
-    write = write_parquet if table.suffix == ".parquet" else write_csv
-    rows = write(found, table, wide=wide, rate=rate)
-    servos = f"{len(found)} servo{'s' * (len(found) != 1)}"
-    at = f" at {rate:g} Hz" if rate is not None else ""
-    return f"wrote {table}: {servos}, {rows} rows{at}, {found.end - found.start:.1f} s"

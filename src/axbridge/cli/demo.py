@@ -63,13 +63,8 @@ def demo(
     """Move a servo, simulate the same with two models, and show how far apart they are.
 
     The servo steps to 90 degrees, then the arm falls. Without --port it is a virtual servo on a pseudo-terminal, driven
-    by the code that drives real ones.
-
-    One model is the published one. The other is identified from this servo: from a step to 65 degrees, if the rig has
-    one servo and numba is installed.
-
-    A robot with legs, such as the rig bioloid, walks instead. It does so in the simulator;
-    a page shows how its joints followed.
+    by the code that drives real ones. One model is the published one. The other is identified from this servo, if the
+    rig has one and numba is installed. A robot with legs, such as the rig bioloid, walks instead, in the simulator.
     """
     loaded = Rig.load(rig).with_engine(engine)
     walks = port is None and can_walk(loaded)
@@ -101,7 +96,7 @@ def _demo_arm(
     shown, taught = (out / path for path in _recordings(port))
     kind = shown.stem
     files = {kind: shown, "sim": out / "sim.mcap"}
-    measured, published = _measured(loaded, config) if port is None else "servo", loaded.model_of(config).name
+    measured, published = "servo" if port else _virtual(loaded, config), loaded.model_of(config).name
     # what moves behind the pseudo-terminal, which a recording of it names; a rig of real servos has none
     behind = served(loaded) if port is None else loaded
     # on a new machine the servo's process compiles what it needs, and this one, meanwhile, what the fit does
@@ -115,10 +110,11 @@ def _demo_arm(
             for path, angle in ((shown, SHOWN), (taught, TAUGHT))[: 1 + teaches]:
                 for _ in range(TRIES if port is None else 1):
                     record(loaded, "real", path, angle, device, behind, show=show)
-                    if not (gap := _gap(path, config.name)):
+                    found = open_recording(path)[config.name].facts()
+                    if not found.gaps:
                         break
-                if gap and port is None:
-                    typer.echo(f"warning: {TOO_BUSY.format(path=path, gap=gap)}", err=True)
+                if found.gaps and port is None:
+                    note(TOO_BUSY.format(path=path, gap=found.longest_gap), kind="warning")
     with progress(f"starting the simulator, {published}", quiet=quiet) as show:
         record(loaded, "sim", files["sim"], SHOWN, show=show)
     real = open_recording(files[kind])
@@ -186,13 +182,7 @@ def _record(
         )  # fmt: skip
 
 
-def _gap(path: Path, servo: str) -> float:
-    """The longest gap in a recording, s; 0 without any."""
-    known = open_recording(path)[servo].facts()
-    return known.longest_gap if known.gaps else 0.0
-
-
-def _measured(rig: Rig, servo: ServoConfig) -> str:
+def _virtual(rig: Rig, servo: ServoConfig) -> str:
     """What the servo behind the pseudo-terminal is called."""
     if servo.drive != "dynamixel":
         return "virtual servo"

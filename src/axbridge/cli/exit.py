@@ -31,10 +31,9 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def terminable() -> Iterator[list[int]]:
-    """Raise `Terminated` in the block when SIGTERM comes; yields a list that has its number then.
+    """Raise `Terminated` in the block when SIGTERM comes, but not in its children; yields a list that has its number.
 
-    A robot that is opened inside applies the rig's safety policy first, as it does for Ctrl-C. A process that is forked
-    in the block ends as if there was none.
+    A robot that is opened inside applies the rig's safety policy first, as it does for Ctrl-C.
     """
     come: list[int] = []
     if threading.current_thread() is not threading.main_thread():

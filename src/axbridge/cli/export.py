@@ -78,7 +78,12 @@ def bam(
 
 def _rig_or_model(name: str, rig: str | None = None) -> Rig:
     """What is meant by a name or path: a rig, or a servo model, which is then put into `rig`."""
-    if rig is None and _is_rig(name):
+    path = Path(name.partition(":")[0])
+    if path.is_file():
+        is_rig = not {"servo", "world"}.isdisjoint(toml_tables.read_toml(path, RigError))
+    else:
+        is_rig = path.is_dir() or path.name in toml_tables.shipped_names(FOLDER)
+    if rig is None and is_rig:
         return Rig.load(name)
     try:
         return Rig.load(rig or "bench_arm").with_model(name)
@@ -86,12 +91,3 @@ def _rig_or_model(name: str, rig: str | None = None) -> Rig:
         if rig is None and not Path(name).is_file():
             return Rig.load(name)  # which says what rigs there are
         raise
-
-
-def _is_rig(name: str) -> bool:
-    """Whether a name is a rig's, or leads to a file with servos."""
-    path = Path(name.partition(":")[0])
-    if path.is_file():
-        table = toml_tables.read_toml(path, RigError)
-        return "servo" in table or "world" in table
-    return path.is_dir() or path.name in toml_tables.shipped_names(FOLDER)

@@ -142,22 +142,16 @@ def _with_rig(command: Any, words: list[str]) -> list[str]:
         return [*([rig] if joined else words[at + 1 : end]), *words[:at], *words[end:]]
     if kinds.get("rig") != "option" or at is not None or not _may_omit(command):
         return words
-    places = _places(command, words)
-    if len(places) != len(_arguments(command)) + 1:
-        return words
-    return [*words[: places[-1]], "--rig", *words[places[-1] :]]
-
-
-def _places(command: Any, words: list[str]) -> list[int]:
-    """Where words stand that are neither options nor their values."""
     options = [one for one in command.params if one.param_type_name == "option"]
     valued = {word for one in options if not one.is_flag for word in one.opts}
-    places, value = [], False
+    places, value = [], False  # where words stand that are neither options nor their values
     for place, word in enumerate(words):
         if not value and (word[:1] != "-" or word[1:2].isdigit()):
             places.append(place)
         value = not value and word in valued
-    return places
+    if len(places) != len(_arguments(command)) + 1:
+        return words
+    return [*words[: places[-1]], "--rig", *words[places[-1] :]]
 
 
 def _flowing(text: str | None) -> str | None:

@@ -48,11 +48,10 @@ def monitor(
 ) -> int:
     """Read all servos of a line 50 times a second and show them in a table. It writes nothing to them.
 
-    With --model it simulates the goals in the servos' registers and prints a line for each reason why a servo differs
-    from its model.
+    With --model it simulates the goals in the servos' registers, and prints why a servo differs from its model.
 
-    In a pipe or with --json it prints one table after --duration (default: 1 s). With --model it prints each reason to
-    a pipe at once, until Ctrl-C. The exit code is 3 if a servo does not answer.
+    In a pipe or with --json it prints one table after --duration (default: 1 s); reasons to a pipe at once, until
+    Ctrl-C. The exit code is 3 if a servo does not answer.
     """
     if model is not None and rig is None:
         raise UsageError("--model needs the robot that it is simulated on", "add --rig")

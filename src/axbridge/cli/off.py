@@ -30,19 +30,18 @@ def off(
 ) -> int:
     """Switch off every motor on the line now: by broadcast in each protocol, then servo by servo.
 
-    It prints which servos confirm that. The exit code is 3 if one does not confirm, or if none answers. Then cut the
-    supply.
+    It prints who confirms that. The exit code is 3 if one does not confirm, or none answers. Then cut the supply.
     """
     lines: list[dict[str, Any]] = []
+    words = []
     for line in buses_of(port, rig, baud):
         with line.open() as bus:
-            lines.append({"port": bus.port_name, **_switched_off(bus, line)})
+            said, name = _switched_off(bus, line), bus.port_name
+        lines.append({"port": name, **said})
+        words.append(f"{name}: off and confirmed: {', '.join(said['off']) or 'nobody'}")
+        words += [f"{name}: not confirmed: {', '.join(said['unconfirmed'])}"] if said["unconfirmed"] else []
     sure = all(one["off"] and not one["unconfirmed"] for one in lines)
-    words = [] if sure else ["a motor may still have power: cut the servo supply"]
-    for one in reversed(lines):
-        confirmed, unconfirmed = (", ".join(one[key]) for key in ("off", "unconfirmed"))
-        words[:0] = [f"{one['port']}: not confirmed: {unconfirmed}"] if unconfirmed else []
-        words.insert(0, f"{one['port']}: off and confirmed: {confirmed or 'nobody'}")
+    words += [] if sure else ["a motor may still have power: cut the servo supply"]
     report("off-1", {"lines": lines}, words, json=json)
     return DONE if sure else HARDWARE
 
@@ -117,9 +116,9 @@ def patiently_opened(line: ExpectedBus) -> SerialBus:
             if time.monotonic() > until:
                 raise
             time.sleep(0.005)
-            continue
-        bus.latency = max(bus.latency, _PATIENCE)
-        return bus
+        else:
+            bus.latency = max(bus.latency, _PATIENCE)
+            return bus
 
 
 def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
@@ -134,15 +133,11 @@ def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
         raise UsageError(f"rig {loaded.name} has no Dynamixels, so there is no line", "name a port with --port")
     if port and len(loaded.buses) > 1:
         raise UsageError(f"rig {loaded.name} has {len(loaded.buses)} buses, but --port names one", "leave --port out")
+    servos = [
+        (one.bus, Expected(one.name, one.id, loaded.profile_of(one), one.registers))
+        for one in loaded.dynamixels if one.id is not None
+    ]  # fmt: skip
     return [
-        ExpectedBus(
-            device,
-            bus.baud,
-            tuple(
-                Expected(servo.name, servo.id, loaded.profile_of(servo), servo.registers)
-                for servo in loaded.dynamixels
-                if servo.bus == bus.name and servo.id is not None
-            ),
-        )
+        ExpectedBus(device, bus.baud, tuple(servo for line, servo in servos if line == bus.name))
         for bus, device in zip(loaded.buses, ports_of(loaded, port), strict=True)
     ]

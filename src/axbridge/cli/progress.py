@@ -16,18 +16,15 @@ _EVERY = 10.0  # s
 
 
 class Show(Protocol):
-    """Says what is under way."""
+    """Says what is under way, and the share of it that is done, 0..1, where that is known."""
 
     def __call__(self, what: str, share: float | None = None, /) -> None:
-        """Show `what`, and the share of it that is done, 0..1, where that is known."""
+        """Show it."""
 
 
 @contextmanager
 def progress(what: str, *, quiet: bool = False, steadily: bool = False) -> Iterator[Show]:
-    """Show a line on stderr while the block runs: what is under way, how much of it is done, and since when.
-
-    Where stderr is no terminal, such a line comes every 10 s, with the time that is left, about.
-    """
+    """Say on stderr while the block runs what is under way, how much of it is done, and since when."""
     if quiet or sys.stderr is None or not sys.stderr.isatty():
         with telling(lambda _done, _total: None):
             if quiet or sys.stderr is None:

@@ -16,6 +16,8 @@ from axbridge.cli.options import JsonOption, PortOption, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 
+_FASTEST = 4_500_000  # baud
+
 
 @app.command()
 def scan(
@@ -25,8 +27,14 @@ def scan(
     json: JsonOption = False,
 ) -> int:
     """List the servos that answer, Dynamixel and Feetech, by baud rate. The exit code is 3 if none answers."""
-    bauds = BAUDS if baud == "all" else (_number("--baud", baud),)
-    wanted = _range(ids)
+    if baud != "all" and not (baud.isdecimal() and 0 < int(baud) <= _FASTEST):
+        raise UsageError(f"--baud {baud} is no baud rate", "give a number such as 1000000, or `all`")
+    bauds = BAUDS if baud == "all" else (int(baud),)
+    first, _, last = ids.partition("-")
+    last = last or first
+    if not (first.isdecimal() and last.isdecimal() and 0 <= int(first) <= int(last) <= 253):
+        raise UsageError(f"--ids {ids} is no range of ids", "write --ids 1-20; ids are 0..253")
+    wanted = range(int(first), int(last) + 1)
     with SerialBus(port or "auto", bauds[0]) as bus, progress("opening the port", quiet=json) as show:
         found = scan_bauds(bus, bauds, wanted, lambda rate: show(f"asking at {rate} baud"))
         name = bus.port_name
@@ -50,17 +58,3 @@ def scan(
     document = {rate: [vars(servo) for servo in servos] for rate, servos in found.items()}
     report("scan-1", {"port": name, "bauds": document}, lines, json=json)
     return DONE if any(found.values()) else HARDWARE
-
-
-def _number(option: str, text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= 4_500_000:
-        raise UsageError(f"{option} {text} is no baud rate", "give a number such as 1000000, or `all`")
-    return int(text)
-
-
-def _range(text: str) -> range:
-    first, _, last = text.partition("-")
-    last = last or first
-    if not (first.isdecimal() and last.isdecimal() and 0 <= int(first) <= int(last) <= 253):
-        raise UsageError(f"--ids {text} is no range of ids", "write --ids 1-20; ids are 0..253")
-    return range(int(first), int(last) + 1)

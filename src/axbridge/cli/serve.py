@@ -52,7 +52,11 @@ def serve(
     if timing not in {"wire", "none"}:
         raise UsageError(f"--timing {timing} is not known", "choose wire or none")
     parse_faults(faults)
-    _check_reach(tcp, allow_remote)
+    if tcp and not is_loopback(parse_address(tcp)[0]):
+        if not allow_remote:
+            hint = "serve on 127.0.0.1, or add --allow-remote"
+            raise UsageError(f"--tcp {tcp}: other machines could move the robot", hint)
+        print(f"axbridge: everybody who reaches {tcp} can move the robot", file=sys.stderr)
     stop: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, _frame: stop.append(received))
@@ -76,8 +80,12 @@ def serve(
     try:
         world.inject(faults)
         for place, (name, line) in enumerate(world.lines.items()):
-            several = len(world.lines) > 1
-            channels[name] = _open(tcp, place, line.baud, link, name if several else "")
+            if tcp:
+                host, port = parse_address(tcp)
+                channels[name] = TcpChannel(host, port + place if port else 0)
+            else:
+                several = link is not None and len(world.lines) > 1
+                channels[name] = PtyChannel(line.baud, Path(f"{link}-{name}") if several else link)
         heard = sys.stdin is not None and os.name != "nt"  # Windows can wait for sockets only
         console = Console(_STDIN, lambda text: _obey(world, text)) if heard else None
         lateness = serve_world(world, channels, lambda: bool(stop), ready, console)
@@ -125,23 +133,6 @@ def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, l
         print("faults cannot be typed here on Windows: give them as --faults; Ctrl-C ends it", flush=True)
     else:
         print("type faults here (drop=0.01, none, power-cycle); Ctrl-C ends it", flush=True)
-
-
-def _check_reach(tcp: str, allow_remote: bool) -> None:
-    """Refuse an address that others can reach unless that is wanted; then say what it means."""
-    if not tcp or is_loopback(parse_address(tcp)[0]):
-        return
-    if not allow_remote:
-        hint = "serve on 127.0.0.1, or add --allow-remote"
-        raise UsageError(f"--tcp {tcp}: other machines could move the robot", hint)
-    print(f"axbridge: everybody who reaches {tcp} can move the robot", file=sys.stderr)
-
-
-def _open(tcp: str, place: int, baud: float, link: Path | None, name: str) -> Channel:
-    if tcp:
-        host, port = parse_address(tcp)
-        return TcpChannel(host, port + place if port else 0)
-    return PtyChannel(baud, link and (link.with_name(f"{link.name}-{name}") if name else link))
 
 
 def _obey(world: World, text: str) -> str:

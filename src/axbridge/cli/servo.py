@@ -71,10 +71,9 @@ def _line_of(servo: str, rig: str | None, port: str | None, baud: int, *, mute_t
     """Open the line of a servo that is meant by its id, or by its name in a rig; it answers reads, or `mute_too`."""
     number, port, baud, own = _address(servo, rig, port, baud)
     with SerialBus(port or "auto", baud) as bus:
-        profile, mute = _identify(bus, number, own)
         where = f" --port {bus.port_name}" + (f" --baud {baud}" if baud != _USUAL_BAUD else "")
-        found = _Found(bus, number, profile, mute, where)
-        if mute and not mute_too:
+        found = _Found(bus, number, *_identify(bus, number, own), where)
+        if found.mute and not mute_too:
             raise found.silence
         yield found
 
@@ -87,8 +86,7 @@ def _verb(
 ) -> Callable[[Callable[..., _Said]], None]:
     """Make a verb of what gets a servo, and returns what it did, for people and for programs, and what is wrong still.
 
-    Its own arguments come after the servo, its options among those that all these verbs have. `ask` gets the servo's id
-    and them before the port is taken: while somebody thinks, `axbridge off` must have it.
+    `ask` gets the servo's id and the verb's own arguments before the port is taken: `axbridge off` may need it.
     """
 
     def register(body: Callable[..., _Said]) -> None:
@@ -122,9 +120,8 @@ def info(found: _Found) -> _Said:
     profile, title = found.profile, PROTOCOLS[found.profile.protocol].title
     values = {name: read_register(found.bus, found.id, register) for name, register in profile.registers.items()}
     rows = [f"servo {found.id}: {profile.name}, firmware {values['firmware_version']}, {title}"]
-    for name, value in values.items():
-        register = profile.registers[name]
-        row = f"{register.address:>4}  {register.area.value:<6} {register.access:<2}  {name:<24} {value:>6}"
+    for name, one in profile.registers.items():
+        row = f"{one.address:>4}  {one.area.value:<6} {one.access:<2}  {name:<24} {values[name]:>6}"
         rows.append(f"{row}  {in_units(profile, name, values)}".rstrip())
     facts = {"id": found.id, "profile": profile.name, "protocol": profile.protocol, "registers": values}
     return "\n".join(rows), facts
@@ -285,11 +282,9 @@ def reboot(found: _Found) -> _Said:
         raise BusTimeout(number, f"servo {number} was asked to reboot, and has not answered since")
     after = 0 if status is None else read_register(bus, number, status)
     had, has = (HardwareError(value).describe() if value else "" for value in (before, after))
-    text = f"servo {number} has restarted" + (f"; it had: {had}" if had else "")
-    facts = {"id": number, "had": had, "has": has}
-    if not after:
-        return text, facts
-    return text, facts, BusError(f"servo {number} still reports: {has}", "remove the cause, then reboot it again")
+    said = f"servo {number} has restarted" + (f"; it had: {had}" if had else ""), {"id": number, "had": had, "has": has}
+    still = BusError(f"servo {number} still reports: {has}", "remove the cause, then reboot it again")
+    return (*said, still) if after else said
 
 
 @_verb(mute_too=True)
@@ -430,10 +425,9 @@ def _address(
 
 
 def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tuple[FirmwareProfile, bool]:
-    """Profile by the servo's model number, and whether it answers PING alone (status return level 0).
+    """Profile by the servo's model number, and whether it answers PING alone; the bus learns what it speaks.
 
-    The bus learns which protocol it speaks. For an unknown model the profile is its `own`, as a rig has it, or else one
-    whose common registers all share: the AX-12A's, or the XL430's.
+    An unknown model has its `own` profile, as a rig says, or the usual one, whose common registers all share.
     """
     length = Address.STATUS_RETURN_LEVEL + 1
     try:
@@ -444,16 +438,14 @@ def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tu
             raise
         profile = profile_for(*named) or own or FirmwareProfile.load(SECOND.usual_profile)
         mute = not commission.answers_reads(bus, id)
-        level = 0 if mute else read_register(bus, id, profile.register("status_return_level"))
-        bus.silent = bus.silent | {id} if level < 2 else bus.silent - {id}
-        return profile, mute
-    if data is None:
-        bus.silent |= {id}
-        return FirmwareProfile.load("ax-12a"), True
-    if len(data) < length:  # it refused
-        return FirmwareProfile.load("ax-12a"), False
-    protocol, model, firmware = who(id, data)
-    bus.speak(id, protocol)
-    full = data[ADDRESSES[protocol.name].STATUS_RETURN_LEVEL] >= protocol.full_level
+        full = not mute and read_register(bus, id, profile.register("status_return_level")) == SECOND.full_level
+    else:
+        if data is None or len(data) < length:  # it answers PING alone, or refused
+            bus.silent |= {id} if data is None else set()
+            return FirmwareProfile.load("ax-12a"), data is None
+        protocol, model, firmware = who(id, data)
+        bus.speak(id, protocol)
+        profile = profile_for(model, firmware) or own or FirmwareProfile.load(protocol.usual_profile)
+        mute, full = False, data[ADDRESSES[protocol.name].STATUS_RETURN_LEVEL] >= protocol.full_level
     bus.silent = bus.silent - {id} if full else bus.silent | {id}
-    return profile_for(model, firmware) or own or FirmwareProfile.load(protocol.usual_profile), False
+    return profile, mute

@@ -23,6 +23,7 @@ from axbridge.cli.doctor import tell
 from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.off import broadcast_off, buses_of
 from axbridge.cli.progress import Show, progress
+from axbridge.cli.verify_report import STEPS
 from axbridge.cli.verify_steps import StepOutcome, Task, compared, suited
 from axbridge.comparison.comparison import Comparison
 from axbridge.config.rig import Rig
@@ -35,13 +36,6 @@ from axbridge.robot.open import open_robot
 _OTHER_WAY, _OTHER_JOINT = "o", "x"
 _MOVING = ("motion", "walk")  # steps that would tear at a robot whose rig is wrong
 
-_STEPS = {
-    "line": "adapter, line and servos, as doctor sees them",
-    "joints": "directions and zeros",
-    "endings": "motors off when a program is ended",
-    "motion": "one servo beside its model",
-    "walk": "the robot in the air",
-}
 _MOVES = {
     "line": "Nothing moves. Each servo is read often.",
     "joints": "You move the limp joints by hand. Only where you press w, a servo moves: 5° at 20 % of its torque.",
@@ -57,7 +51,7 @@ def verify(
     rig: opt.RigOption,
     port: opt.PortOption = None,
     out: Annotated[Path | None, opt.shared("--out", "A folder; default: verify-RIG.", metavar="FOLDER")] = None,
-    only: Annotated[str, typer.Option(help=f"Only these steps, separated by commas: {', '.join(_STEPS)}.")] = "",
+    only: Annotated[str, typer.Option(help=f"Only these steps, separated by commas: {', '.join(STEPS)}.")] = "",
     engine: opt.EngineOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Read less and move less, to check again.")] = False,
     force: opt.ForceOption = False,
@@ -70,8 +64,8 @@ def verify(
     also after an error or Ctrl-C. The exit code is 1 if a step found a fault.
     """
     loaded = Rig.load(rig).with_engine(engine).overridden(steps.LIMP)
-    wanted = opt.listed(only, list(_STEPS), "step")
-    queue = [name for name in _STEPS if name in (wanted or _STEPS)]
+    wanted = opt.listed(only, list(STEPS), "step")
+    queue = [name for name in STEPS if name in (wanted or STEPS)]
     folder = out or Path(f"verify-{loaded.name}")
     task = Task(loaded, rig, port, buses_of(port, rig, 0), folder, quick)
     kept = {} if force else results.load(folder / results.KEPT, loaded)
@@ -126,7 +120,7 @@ class _Run:
             with line.open() as bus:
                 broadcast_off(bus)
         for place, name in enumerate(queue):
-            print(f"\n{place + 1} of {len(queue)}: {name}, {_STEPS[name]}", flush=True)
+            print(f"\n{place + 1} of {len(queue)}: {name}, {STEPS[name]}", flush=True)
             while self._again(name):
                 pass
 
@@ -180,13 +174,12 @@ class _Run:
         return moves
 
     def _measured(self, name: str) -> StepOutcome:
-        task, show = self.task, self.show
+        task, show, path = self.task, self.show, self.task.folder / f"{name}.mcap"
         if name in {"line", "joints"}:
             return steps.measure_line(task, show) if name == "line" else self._joints()
         with steps.torque_limits_kept(task.lines):
             if name == "endings":
                 return steps.measure_endings(task, show)
-            path = task.folder / f"{name}.mcap"
             if name == "walk":
                 return steps.with_what_is_left_on(task.lines, steps.measure_steps(task, path, show))
             steps.measure_motion(task, path, show)
@@ -209,12 +202,10 @@ class _Run:
             names = [servo.name for servo in task.rig.servos]
             turns = list(hand.each(names, lambda name, count: _turned(hand, name, count)).values())
         off = {name: angle - pose[name] for name, angle in straight.items()}
-        lines = []
+        lines = [f"{len(turns)} of {len(task.rig.servos)} joints turned"] if off or turns else []
         if off:
             worst = max(off, key=lambda name: abs(off[name]))
-            lines.append(f"straight within {math.degrees(abs(off[worst])):.1f}°, {worst} farthest")
-        if off or turns:
-            lines.append(f"{len(turns)} of {len(task.rig.servos)} joints turned")
+            lines.insert(0, f"straight within {math.degrees(abs(off[worst])):.1f}°, {worst} farthest")
         facts = {"off": off, "turns": [asdict(turn) for turn in turns]}
         return StepOutcome(facts, lines, judge_mounting(task.rig, off, turns, task.lines[0].port))
 
@@ -231,11 +222,11 @@ class _Run:
         ports = {name for line in task.lines for name in (line.port, str(Path(line.port).resolve()))}
         paths = {str(task.rig.path): "RIG", str(task.rig.path.resolve()): "RIG", str(Path.home()): "~"}
         private = {**dict.fromkeys(ports, "PORT"), **paths, f"{folder}{os.sep}": f"FOLDER{os.sep}"}
-        results.write_report(folder, task.rig, _STEPS, self.outcomes, private, self.motion)
+        results.write_report(folder, task.rig, self.outcomes, private, self.motion)
 
     def summed_up(self) -> int:
         """Say where everything is; the exit code."""
-        colour, words = results.verdict(self.task.rig, _STEPS, self.outcomes)
+        colour, words = results.verdict(self.task.rig, self.outcomes)
         print(f"\nmotors are off; {words}")
         print(f"promises  {results.counted(self.outcomes)}")
         print(f"page      {self.task.folder / results.PAGE}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -29,6 +30,13 @@ yours to fill in: robot (kit and type, what was changed), adapter, supply (batte
 much used), and what else was seen, heard or smelt:
 """
 
+STEPS = {
+    "line": "adapter, line and servos, as doctor sees them",
+    "joints": "directions and zeros",
+    "endings": "motors off when a program is ended",
+    "motion": "one servo beside its model",
+    "walk": "the robot in the air",
+}
 Outcomes = Mapping[str, StepOutcome]
 
 
@@ -109,9 +117,9 @@ def counted(outcomes: Outcomes) -> str:
     return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in _MARKS)
 
 
-def verdict(rig: Rig, titles: Mapping[str, str], outcomes: Outcomes) -> tuple[str, str]:
+def verdict(rig: Rig, outcomes: Outcomes) -> tuple[str, str]:
     """The colour of the page's light, and whether the robot has passed, with what is wrong, unknown or not done."""
-    states = {name: outcomes[name].state if name in outcomes else "not done" for name in titles}
+    states = {name: outcomes[name].state if name in outcomes else "not done" for name in STEPS}
     if not can_walk(rig):
         states.pop("walk", None)
     wrong = len(grouped(finding for one in outcomes.values() for finding in one.findings))
@@ -129,23 +137,22 @@ def verdict(rig: Rig, titles: Mapping[str, str], outcomes: Outcomes) -> tuple[st
 
 
 def write_report(
-    folder: Path, rig: Rig, titles: Mapping[str, str], outcomes: Outcomes, private: Mapping[str, str],
-    motion: Comparison | None,
-) -> None:  # fmt: skip
+    folder: Path, rig: Rig, outcomes: Outcomes, private: Mapping[str, str], motion: Comparison | None
+) -> None:
     """Write the page, and the same as a text; both can be sent, because they say nothing of what is `private`."""
-    colour, words = verdict(rig, titles, outcomes)
+    colour, words = verdict(rig, outcomes)
     laid = f", laid over {rig.bases[-1].stem}" if rig.bases else ""
     robot = f"rig {rig.name}, as it comes with axbridge" if rig.comes_along else f"a rig of the owner's{laid}"
-    kinds = [rig.profile_of(servo).name for servo in rig.dynamixels]
+    kinds = Counter(rig.profile_of(servo).name for servo in rig.dynamixels)
     today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     head = [
         f"Promises: {counted(outcomes)}.",
-        f"{robot}; {', '.join(f'{kinds.count(kind)} x {kind}' for kind in dict.fromkeys(kinds))}",
+        f"{robot}; {', '.join(f'{count} x {kind}' for kind, count in kinds.items())}",
         f"axbridge {__version__}, Python {platform.python_version()}, {platform.system()}; {today}",
     ]
     if any(line["adapter"] == "pty" for line in _facts(outcomes, "line").get("lines", ())):
         head.append("no real servos: these are served on a pseudo-terminal")
-    cards = [_card(rig, name, title, outcomes) for name, title in titles.items()]
+    cards = [_card(rig, name, title, outcomes) for name, title in STEPS.items()]
     registers = _facts(outcomes, "line").get("servos", {}).items()
     rows = tuple((who, ", ".join(f"{name} {one}" for name, one in held.items())) for who, held in registers)
     lines = [f"{words}. {head[0]}", *head[1:], *(line for said, _ in cards for line in said)]

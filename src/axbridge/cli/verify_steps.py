@@ -225,11 +225,10 @@ _CYCLES = 2  # of the sine
 
 def suited(rig: Rig) -> str:
     """The servo that such a motion does least harm to: of those that may go so far, the one that carries least."""
-    limits = ((servo, *servo.soft_limits) for servo in rig.servos)
-    able = [servo for servo, low, high in limits if low <= ENDS[0] and ENDS[1] <= high]
+    low, high = ENDS
+    able = [servo for servo in rig.servos if servo.soft_limits[0] <= low and high <= servo.soft_limits[1]]
     if not able:
-        low, high = (math.degrees(end) for end in ENDS)
-        problem = f"no servo of rig {rig.name} goes from {low:.0f} to {high:.0f}°"
+        problem = f"no servo of rig {rig.name} goes from {math.degrees(low):.0f} to {math.degrees(high):.0f}°"
         raise UsageError(problem, "leave the step motion out")
     if rig.world is None:
         return able[0].name
@@ -298,8 +297,7 @@ _BEHIND = 12.0  # degrees behind its goal at the worst moment: what lags less is
 
 def measure_steps(task: Task, path: Path, show: Show) -> StepOutcome:
     """Let the robot, held in the air, take some steps, and look how far its joints are behind their goals."""
-    steps = 2 if task.quick else 10
-    gait = Gait(steps=steps)
+    gait = Gait(steps=2 if task.quick else 10)
     about = describe(task.rig, backend="real", experiment="walk in the air", gait=asdict(gait))
     with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, about) as recorder, robot:
         outcome = walk(robot, gait, recorder, hanging=True, progress=show)
@@ -310,22 +308,18 @@ def measure_steps(task: Task, path: Path, show: Show) -> StepOutcome:
     weakest = min(float(np.nanmin(track.voltage)) for track in walked.values())
     behind = {pair.name: (pair.aligned or pair.plain).worst for pair in following(walked).pairs}  # lateness taken out
     worst = max(behind, key=lambda name: behind[name])
-    facts = {"steps": steps, "seconds": outcome.seconds, "behind_deg": behind, "weakest_v": weakest}
+    facts = {"steps": gait.steps, "seconds": outcome.seconds, "behind_deg": behind, "weakest_v": weakest}
     lag = f"{worst} was {behind[worst]:.1f}° behind its goal at most"
-    lines = [f"{steps} steps in {outcome.seconds:.1f} s; {lag}; {weakest:.1f} V at least"]
-    return StepOutcome(facts, lines, judge_steps(task.rig, behind))
+    line = f"{gait.steps} steps in {outcome.seconds:.1f} s; {lag}; {weakest:.1f} V at least"
+    return StepOutcome(facts, [line], judge_steps(task.rig, behind))
 
 
 def judge_steps(rig: Rig, behind: Mapping[str, float]) -> list[Finding]:
     """Joints that did not follow, by how far each was behind its goal, degrees."""
     fix = f"look what holds it, and at its supply; then axbridge verify --rig {rig.path} --only joints"
     problem = "was {:.0f}° behind its goal, though it carried nothing but itself"
-    slow = [servo for servo in rig.servos if behind.get(servo.name, 0.0) > _BEHIND]
-    called = {servo.name: f"{servo.name} (id {servo.id})" for servo in slow}
-    return [Finding(called[one.name], problem.format(behind[one.name]), fix, False, "behind", one.id) for one in slow]
-
-
-# ---- whatever ends a step, motors are off, and servos as before
+    slow = [(f"{one.name} (id {one.id})", one.id, behind.get(one.name, 0.0)) for one in rig.servos]
+    return [Finding(who, problem.format(far), fix, False, "behind", id_) for who, id_, far in slow if far > _BEHIND]
 
 
 def with_what_is_left_on(lines: Sequence[ExpectedBus], found: StepOutcome) -> StepOutcome:

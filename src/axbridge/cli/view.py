@@ -10,18 +10,9 @@ from typing import Annotated
 
 import typer
 
+from axbridge.cli import options as opt
 from axbridge.cli.app import app, note
 from axbridge.cli.exit import stopping
-from axbridge.cli.options import (
-    MODELS,
-    BackendOption,
-    EngineOption,
-    ForceOption,
-    PortOption,
-    SeedOption,
-    names_rig,
-    shared,
-)  # fmt: skip
 from axbridge.cli.progress import progress
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
@@ -45,20 +36,22 @@ def view(
         typer.Argument(metavar="RECORDING.mcap…|RIG", help="Play recordings again, beside each other; or show a rig."),
     ] = None,
     *,
-    rig: Annotated[str | None, shared("--rig", "The robot; with a recording: also show a simulation.")] = None,
-    model: Annotated[str | None, shared("--model", f"{MODELS}.")] = None,
-    engine: EngineOption = None,
-    backend: BackendOption = "sim",
-    port: PortOption = None,
-    out: Annotated[Path | None, shared("--out", "Recordings, as a page without a server.", metavar="PAGE.html")] = None,
+    rig: Annotated[str | None, opt.shared("--rig", "The robot; with a recording: also show a simulation.")] = None,
+    model: Annotated[str | None, opt.shared("--model", f"{opt.MODELS}.")] = None,
+    engine: opt.EngineOption = None,
+    backend: opt.BackendOption = "sim",
+    port: opt.PortOption = None,
+    out: Annotated[
+        Path | None, opt.shared("--out", "Recordings, as a page without a server.", metavar="PAGE.html")
+    ] = None,
     page_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port of the page; default: the first free one from 8080.")
     ] = None,
     host: Annotated[str, typer.Option(help="Of the page; one that others reach needs a token.")] = "127.0.0.1",
-    browser: Annotated[bool, shared("--open/--no-open")] = True,
-    duration: Annotated[float, shared("--duration", "0: until Ctrl-C.", min=0.0)] = 0.0,
-    seed: SeedOption = 0,
-    force: ForceOption = False,
+    browser: Annotated[bool, opt.shared("--open/--no-open")] = True,
+    duration: Annotated[float, opt.shared("--duration", "0: until Ctrl-C.", min=0.0)] = 0.0,
+    seed: opt.SeedOption = 0,
+    force: opt.ForceOption = False,
 ) -> None:
     """Show a robot live in the browser and move it from there: sliders, poses, moves, registers, curves.
 
@@ -66,7 +59,7 @@ def view(
     With recordings, the page plays them beside each other, or one beside a simulation of it.
     """
     paths = list(recordings or ())
-    if rig is None and paths and names_rig(paths[-1]):  # as everywhere, it needs no --rig
+    if rig is None and paths and opt.names_rig(paths[-1]):  # as everywhere, it needs no --rig
         rig = str(paths.pop())
     if paths:
         check_new(out, force=force, sources=(*paths, rig, model))  # before it is simulated
