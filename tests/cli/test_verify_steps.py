@@ -14,7 +14,7 @@ from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.doctor import judge_levels
 from axbridge.cli.off import broadcast_off, powered
-from axbridge.cli.verify_report import PAGE, PROMISES, STEPS, TEXT, counted, judged, load, save, verdict, write_report
+from axbridge.cli.verify import PAGE, PROMISES, STEPS, TEXT, counted, judged, load, save, verdict, write_report
 from axbridge.cli.verify_steps import (
     LIMP,
     StepOutcome,

@@ -162,7 +162,6 @@ def load_typed(arguments: list[str]) -> None:
 
 
 def _stopped(arguments: list[str], signals: list[int]) -> int:
-    """After Ctrl-C or SIGTERM: say what became of motors and files."""
     verb = arguments[0] if arguments else ""
     left = _UNTOUCHED if verb in _HARMLESS else _LEFT.get(verb, _AS_THE_RIG_SAYS)
     print(("\n" if sys.stderr.isatty() else "") + f"stopped: {left}", file=sys.stderr)

@@ -22,10 +22,7 @@ from axbridge.robot.watch import ServoLost, Watch
 YES, MOVE, SKIP, AGAIN, BACK, QUIT = "y", "w", "s", "r", "b", "q"
 END = "\x04"  # standard input has ended
 _PAUSE = 0.02  # s between two looks for a key
-KEYS = (
-    f"keys: {MOVE} moves the servo a little, {SKIP} leaves a joint out, {BACK} goes back, {QUIT} ends, "
-    "any other goes on"
-)
+KEYS = f"keys: {MOVE} moves it a little, {SKIP} leaves a joint out, {BACK} goes back, {QUIT} ends, any other goes on"
 _AWAY = 20.0  # s in which a servo that no longer answers may come back
 
 Found = TypeVar("Found")

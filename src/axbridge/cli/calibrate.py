@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 from axbridge.cli.app import app, emit_json, note
@@ -30,7 +29,6 @@ from axbridge.robot.robot import Robot
 
 @app.command()
 def calibrate(
-    *,
     rig: RigOption,
     port: PortOption = None,
     joints: Annotated[str, shared("--joints")] = "",
@@ -53,7 +51,7 @@ def calibrate(
         raise UsageError(f"rig {loaded.name} has no Dynamixels", "there is nothing to calibrate")
     names = servos_of(loaded, joints)
     queue = [servo.name for servo in loaded.dynamixels if servo.name in names]
-    text = _text_of(loaded.path)
+    text = loaded.path.read_bytes().decode()
     opened: Rig | None = None
 
     def left(_: BaseException) -> str:
@@ -162,7 +160,6 @@ def _told(rig: Rig, servo: ServoConfig, found: Mounting, queue: list[str]) -> li
 
 
 def _write(rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[], str]) -> dict[str, dict[str, Value]]:
-    """Show what changes in the file, ask, and write it whole; returns what has changed, by servo."""
     check_whole(rig, found)
     new: dict[str, dict[str, Value]] = {}
     for servo in rig.servos:
@@ -182,7 +179,7 @@ def _write(rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[],
     print("\n".join(lines))
     if ask(key, "write it? y or n", "yn") != YES:
         raise Ended
-    if _text_of(rig.path) != text:
+    if rig.path.read_bytes().decode() != text:
         raise UsageError(f"{rig.path} was changed meanwhile, by another program", "run it again")
     place = rig.path.resolve()  # where a link leads
     with replacing(place) as temporary:
@@ -190,7 +187,3 @@ def _write(rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[],
         shutil.copymode(place, temporary)
     print(f"wrote {rig.path}; next: `axbridge rig check {rig.path}`")
     return new
-
-
-def _text_of(path: Path) -> str:
-    return path.read_bytes().decode()

@@ -119,7 +119,6 @@ def compare(
 
 
 def _of_servo(found: Comparison, servo: str) -> Comparison:
-    """What was found of one servo, by its name or by its id in the rig that was recorded."""
     name = servo if servo in found.reference else servo_of(rig_of(found.reference), servo).name
     pairs = tuple(pair for pair in found.pairs if pair.name == name)
     if not pairs:
@@ -145,7 +144,6 @@ def _compared(
 
 
 def _in_words(found: Comparison, floor: Comparison | None, walks: list[WalkSide]) -> tuple[dict[str, Any], list[str]]:
-    """Figures, for programs and for people."""
     sides = (found,) if floor is None else (found, floor)
     errors = tables.errors_beside(*sides)
     simpler = {name: tables.errors_document(one) for name, one in errors.items()}
@@ -161,12 +159,12 @@ def _in_words(found: Comparison, floor: Comparison | None, walks: list[WalkSide]
 
 def _labels(first: Recording, second: Recording) -> tuple[str, str]:
     """What the two are: ``bench_arm, real`` and ``bench_arm, simulated``; with the files' names where that is alike."""
-    one, other = _kind(first), _kind(second)
-    if one != other:
-        return one, other
-    names = (first.path.stem, second.path.stem)
-    names = names if names[0] != names[1] else (str(first.path), str(second.path))
-    return f"{names[0]} ({one})", f"{names[1]} ({other})"
+    kinds = _kind(first), _kind(second)
+    if kinds[0] != kinds[1]:
+        return kinds
+    alike = first.path.stem == second.path.stem
+    one, other = (f"{side.path if alike else side.path.stem} ({kinds[0]})" for side in (first, second))
+    return one, other
 
 
 def _kind(recording: Recording) -> str:

@@ -50,7 +50,6 @@ STARTS, BUDGET = 2, 8.0  # searches, and s
 
 @app.command()
 def demo(
-    *,
     out: Annotated[Path, shared("--out", "A folder for all of it.", metavar="FOLDER")] = Path("axbridge-demo"),
     rig: RigOption = "bench_arm",
     engine: EngineOption = None,
@@ -88,7 +87,6 @@ _Outcome = tuple[str, dict[str, Any], list[str]]  # the name of a document, the 
 def _demo_arm(
     loaded: Rig, rig: str, out: Path, port: str | None, hardware: AbstractContextManager[str], seed: int, *, quiet: bool
 ) -> _Outcome:
-    """Record the rig's first servo, as it is and as models have it, and compare that."""
     config = loaded.servos[0]
     record = partial(_record, config.name, seed)
     alone = len(loaded.servos) == 1
@@ -153,13 +151,11 @@ def _compile(rig: Rig) -> None:
 
 
 def _ending(files: dict[str, Path], commands: list[str], lacking: Sequence[str] = ()) -> list[str]:
-    """What was written, and commands to go on with."""
     listed = [f"{name:<10} {path}" for name, path in files.items()]
     return ["", *listed, *lacking, "", "next:", *(f"  {command}" for command in commands)]
 
 
 def _recordings(port: str | None) -> list[str]:
-    """Files of the servo's motions: the one that is compared, and the one that the model is identified from."""
     kind = "virtual" if port is None else "real"
     return [f"{kind}.mcap", f"{kind}-{TAUGHT:.0f}.mcap"]
 
@@ -183,7 +179,6 @@ def _record(
 
 
 def _virtual(rig: Rig, servo: ServoConfig) -> str:
-    """What the servo behind the pseudo-terminal is called."""
     if servo.drive != "dynamixel":
         return "virtual servo"
     profile = rig.profile_of(servo)
@@ -221,7 +216,6 @@ def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Ou
 
 
 def _headline(rig: Rig, outcome: WalkOutcome) -> str:
-    """What was found, in a sentence."""
     if outcome.fell:
         return f"{rig.name}, simulated, fell after {outcome.seconds:.1f} s."
     ahead, tilt = (outcome.distance or 0.0) * 100, math.degrees(outcome.tilt or 0.0)

@@ -52,6 +52,7 @@ def doctor(
             reports.append(diagnose(bus, expected.servos, PACKETS, show))
             if loaded is not None:
                 examined(bus, expected, loaded, reports[-1])
+    wrong = any(report.findings for report in reports)
     if json:
         lines = [{**one.facts, "findings": [vars(finding) for finding in one.findings]} for one in reports]
         emit_json("doctor-1", {"lines": lines})
@@ -60,11 +61,9 @@ def doctor(
             for line in in_words(report.facts):
                 print(wrapped(line))
             tell(report.findings)
-    if any(report.findings for report in reports):
-        return FAILED_CHECK
-    if not json:
-        typer.secho("nothing to repair", fg="green")
-    return DONE
+        if not wrong:
+            typer.secho("nothing to repair", fg="green")
+    return FAILED_CHECK if wrong else DONE
 
 
 def tell(findings: Iterable[Finding], indent: str = "") -> None:
@@ -90,11 +89,10 @@ def in_words(facts: dict[str, Any]) -> list[str]:
     timer = "" if facts["latency_timer_ms"] is None else f", latency timer {facts['latency_timer_ms']} ms"
     low = ", low-latency mode" if facts["low_latency"] else ""
     echo = ", returns what is sent (stripped)" if facts["echo"] else ""
-    protocols = [name for name in PROTOCOLS if name in {one["protocol"] for one in facts["servos"]}]
-    ids = {name: [one["id"] for one in facts["servos"] if one["protocol"] == name] for name in protocols}
+    ids = {name: [one["id"] for one in facts["servos"] if one["protocol"] == name] for name in PROTOCOLS}
+    there = {name: ranges(here) for name, here in ids.items() if here}
     found = [
-        f"{ranges(here)} of {PROTOCOLS[name].title}" if len(ids) > 1 or name != 1 else ranges(here)
-        for name, here in ids.items()
+        f"{here} of {PROTOCOLS[name].title}" if len(there) > 1 or name != 1 else here for name, here in there.items()
     ]
     lines = [
         f"{facts['port']}: {facts['adapter']} adapter at {facts['baud']} baud{timer}{low}{echo}",

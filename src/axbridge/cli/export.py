@@ -28,7 +28,6 @@ OnRig = Annotated[str | None, shared("--rig", "It gets the model; default: bench
 @export.command()
 def mujoco(
     source: Annotated[str, typer.Argument(metavar="PARAMS.toml|RIG", help="A rig, or the parameters of a servo.")],
-    *,
     out: Annotated[Path, shared("--out", "MJCF for MuJoCo >= 3.12.", metavar="ROBOT.xml")],
     rig: OnRig = None,
     force: ForceOption = False,
@@ -55,7 +54,6 @@ def mujoco(
 @export.command()
 def bam(
     source: Annotated[str, typer.Argument(metavar="PARAMS.toml|RIG", help="Parameters of a servo, or a rig.")],
-    *,
     out: Annotated[Path, shared("--out", metavar="M4.json")],
     rig: OnRig = None,
     servo: Annotated[str | None, shared("--servo", "Default: the rig's first.")] = None,

@@ -155,12 +155,10 @@ def _with_rig(command: Any, words: list[str]) -> list[str]:
 
 
 def _flowing(text: str | None) -> str | None:
-    """Paragraphs of one line each, which the terminal breaks."""
     return text and "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
 def _without_types(options: list[Any]) -> list[Any]:
-    """Options, with no type where they take no value."""
     for option in options:
         if getattr(option, "is_flag", False):
             option.metavar = ""

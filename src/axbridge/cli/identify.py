@@ -105,7 +105,6 @@ def identify(
 
 
 def _in_words(fit: Fit) -> list[str]:
-    """Parameters, errors, friction laws, and what the recordings do not identify."""
     lines = [table_text(estimate_table(fit)), "", table_text(score_table(fit)), ""]
     laws, facts = fit.laws, summary(fit)
     lines += [] if laws is None else [table_text(law_table(laws)), ""]

@@ -22,7 +22,6 @@ from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import parse_goal
 from axbridge.recording.imported import marked, parse_mark, trimmed
 from axbridge.recording.provenance import describe
-from axbridge.recording.recording import Recording
 from axbridge.recording.sample_quality import Oddity
 from axbridge.recording.stored import write_recording
 
@@ -99,7 +98,13 @@ def import_(
                 goal=parse_goal(goal) if goal is not None else None,
                 warned=odd.append,
             )
-        found = marked(trimmed(found if robot is None else _of_robot(found, robot), start, end), marks)
+        if robot is not None:
+            names = ", ".join(servo.name for servo in robot.servos)
+            if strangers := [name for name in found if name not in names.split(", ")]:
+                problem = f"{robot.name} has no servo {', '.join(strangers)}"
+                raise UsageError(problem, f"it has {names}; or leave --rig out")
+            found = replace(found, metadata=describe(robot) | found.metadata)
+        found = marked(trimmed(found, start, end), marks)
         samples = sum(len(track) for track in found.values())
         write_recording(found, recording, lambda written: show("writing the recording", written / max(samples, 1)))
     noun = "servo" if len(found) == 1 else "servos"
@@ -107,18 +112,7 @@ def import_(
     note(*(f"{finding}: {finding.remedy}" for finding in odd), *found.metadata.get("notes", ()))
 
 
-def _of_robot(found: Recording, robot: Rig) -> Recording:
-    """The recording with what recordings of a robot say of it."""
-    names = [servo.name for servo in robot.servos]
-    if strangers := [name for name in found if name not in names]:
-        raise UsageError(
-            f"{robot.name} has no servo {', '.join(strangers)}", f"it has {', '.join(names)}; or leave --rig out"
-        )
-    return replace(found, metadata=describe(robot) | found.metadata)
-
-
 def _source(log: str, servo: str | None, robot: Rig | None) -> tuple[Path, str]:
-    """The file that is meant, and what to call its servo."""
     kind, _, name = log.partition(":")
     if kind == "sample" and not Path(log).is_file():
         return samples.path(name), servo or samples.find(name).servo

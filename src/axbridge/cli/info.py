@@ -20,7 +20,6 @@ from axbridge.recording.stored import open_recording
 @app.command()
 def info(
     recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="A recording.")],
-    *,
     json: JsonOption = False,
 ) -> None:
     """Print what a recording holds: servos, samples, segments, its source, and whether it is whole."""
@@ -65,7 +64,6 @@ def _facts(name: str, track: Track) -> dict[str, Any]:
 
 
 def _line(known: dict[str, Any]) -> str:
-    """A servo's samples in one line: how many, from where to where, and its gaps."""
     if not known["samples"]:
         return "no samples"
     span = f"{known['start_s']:.3f} to {known['end_s']:.3f} s"

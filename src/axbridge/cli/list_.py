@@ -25,7 +25,6 @@ def list_(
     what: Annotated[
         str, typer.Argument(metavar="[KIND]", help="rigs, models, profiles, moves, samples, experiments or faults.")
     ] = "",
-    *,
     json: JsonOption = False,
 ) -> None:
     """List what comes with axbridge: rigs, models, profiles, moves, samples of recordings, experiments, faults."""

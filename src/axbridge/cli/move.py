@@ -30,7 +30,6 @@ MoveRigOption = Annotated[str | None, shared("--rig", "Its ids are those of a .m
 def convert(
     source: MoveArgument,
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its ending says the kind.")],
-    *,
     rig: MoveRigOption = None,
     force: ForceOption = False,
 ) -> None:
@@ -76,7 +75,6 @@ def info(source: MoveArgument, *, rig: MoveRigOption = None, json: JsonOption = 
 def optimise(
     source: MoveArgument,
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The .json file to write: a pose every 20 ms.")],
-    *,
     rig: RigOption,
     force: ForceOption = False,
     json: JsonOption = False,

@@ -47,7 +47,6 @@ def off(
 
 
 def _switched_off(bus: SerialBus, line: ExpectedBus) -> dict[str, list[str]]:
-    """Switch all motors of a line off; who confirms it, and who does not."""
     broadcast_off(bus)
     names = {**{one.id: f"servo {one.id}" for one in scan(bus)}, **{one.id: name_of(one) for one in line.servos}}
     bus.latency = max(bus.latency, _PATIENCE)
@@ -69,7 +68,6 @@ def broadcast_off(bus: SerialBus) -> None:
 
 
 def _is_off(bus: SerialBus, id: int) -> bool:
-    """Switch one motor off by itself, and ask whether it is."""
     address = bus.protocol(id).torque_enable
     try:
         for _ in range(_ATTEMPTS):

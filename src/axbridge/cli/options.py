@@ -89,7 +89,6 @@ def lined_up(rows: Sequence[Sequence[str]], filled: Callable[[str, int], str] = 
 
 
 def _rigs(begun: str) -> list[str]:
-    """Names for the shell to complete."""
     from axbridge.config.rig import FOLDER
     from axbridge.config.toml_tables import shipped_names
 

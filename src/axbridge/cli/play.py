@@ -83,19 +83,18 @@ def play(
 @contextmanager
 def _asked_to_stop() -> Iterator[Callable[[], bool]]:
     """Yield what says whether Ctrl-C was pressed; a second one does what the first would have done."""
-    asked = False
+    asked: list[int] = []
     earlier = signal.getsignal(signal.SIGINT)
 
     def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
         if asked:
             signal.signal(signal.SIGINT, earlier)
             if callable(earlier):
                 earlier(number, frame)
-        asked = True
+        asked.append(number)
 
     signal.signal(signal.SIGINT, ask)
     try:
-        yield lambda: asked
+        yield lambda: bool(asked)
     finally:
         signal.signal(signal.SIGINT, earlier)

@@ -21,7 +21,6 @@ from axbridge.recording.stored import open_recording
 @app.command()
 def plot(
     recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="A recording.")],
-    *,
     out: Annotated[Path | None, shared("--out", "Default: FILE.plot.html.", metavar="PAGE.html|PICTURE.png")] = None,
     force: ForceOption = False,
     json: JsonOption = False,

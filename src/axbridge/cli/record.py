@@ -81,10 +81,9 @@ def record(
     if dry and json:
         raise UsageError("--dry-run draws a picture, and prints for people", "leave --json out")
     target = (out if dry else opt.named_mcap(out)) or Path(f"{experiment}.mcap")
+    jobs = [(experiment, target, options)]
     if experiment == "protocol":
         jobs = [(name, target.with_name(f"{target.stem}-{label}.mcap"), o) for label, name, o in PROTOCOL]
-    else:
-        jobs = [(experiment, target, options)]
     if dry:
         jobs = [(name, path.with_suffix(".png"), job) for name, path, job in jobs]
     check_new(*(path for _, path, _ in jobs), force=force, sources=(source,))

@@ -37,7 +37,6 @@ def list_(*, json: JsonOption = False) -> None:
 @rig.command()
 def new(
     name: Annotated[Path, typer.Argument(metavar="NAME", help="Of the rig, and of a new folder for it.")],
-    *,
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
 ) -> None:
@@ -117,7 +116,6 @@ def copy(rig: RigArgument, folder: Annotated[Path, typer.Argument(metavar="DIR",
 @rig.command()
 def check(
     rig: Annotated[str, typer.Argument(metavar="FILE", help="Rig file, folder or name.")],
-    *,
     json: JsonOption = False,
 ) -> None:
     """Check a rig and its files, draw its joints, and list what it assumes."""

@@ -64,16 +64,11 @@ def run(
     if rig is not None:
         loaded = Rig.load(rig).with_engine(engine).with_model(model)
         loaded = loaded.model_copy(update={"path": loaded.path.resolve()})
-    os.environ["AXBRIDGE_BACKEND"] = backend
-    if engine is not None:
-        os.environ["AXBRIDGE_ENGINE"] = engine
-    if model is not None:
-        os.environ["AXBRIDGE_MODEL"] = str(Path(model).resolve()) if Path(model).is_file() else model
-    if port is not None:
-        port = str(Path(port).resolve()) if Path(port).exists() else port
-        os.environ["AXBRIDGE_PORT"] = port
-    if view:  # what somebody watches goes as fast as a real robot
-        os.environ["AXBRIDGE_REALTIME"] = "1"
+    if port is not None and Path(port).exists():
+        port = str(Path(port).resolve())
+    said = {"BACKEND": backend, "ENGINE": engine, "PORT": port, "REALTIME": "1" if view else None}  # as fast as a robot
+    said["MODEL"] = str(Path(model).resolve()) if model is not None and Path(model).is_file() else model
+    os.environ.update({f"AXBRIDGE_{name}": value for name, value in said.items() if value is not None})
     session = None
     arguments = context.args
     if loaded is not None:

@@ -32,7 +32,6 @@ _STDIN = 0
 @app.command()
 def serve(
     rig: RigArgument,
-    *,
     engine: EngineOption = None,
     link: Annotated[Path | None, typer.Option(help="A link to make to the port; several buses: PATH-BUS.")] = None,
     timing: Annotated[str, typer.Option(help="wire, or none: answer at once.")] = "wire",
@@ -72,7 +71,7 @@ def serve(
         for name, channel in channels.items():
             print(f"ready: {channel.address}" + (f" {name}" if len(channels) > 1 else ""), flush=True)
         if link is not None and not sys.stdout.isatty():
-            print(f"linked: {_linked(link, channels)}", file=sys.stderr, flush=True)
+            print(f"linked: {link}{'-BUS' * (len(channels) > 1)}", file=sys.stderr, flush=True)
         if sys.stdout.isatty():
             _explain(loaded, channels, timing, faults, link)
 
@@ -111,11 +110,6 @@ def served(rig: Rig, model: str | None = None) -> Rig:
         return rig
 
 
-def _linked(link: Path, channels: dict[str, Channel]) -> str:
-    """The link's name; of several buses, that of each."""
-    return f"{link}-BUS" if len(channels) > 1 else str(link)
-
-
 def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, link: Path | None) -> None:
     """What a person sees beside the line for programs."""
     print(f"serving {rig.name}: {rig.description}" if rig.description else f"serving {rig.name}")
@@ -125,7 +119,7 @@ def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, l
         on = f"  bus {servo.bus}" if len(channels) > 1 else ""
         name = rig.model_of(servo).name
         print(f"  {servo.name:<{width}}  id {servo.id}  {rig.profile_of(servo).name}, model {name}{on}")
-    linked = f"link {_linked(link, channels)}" if link else "no link"
+    linked = f"link {link}{'-BUS' * (len(channels) > 1)}" if link else "no link"
     print(f"{linked}; timing {timing}; faults: {faults or 'none'}")
     port = str(link) if link and len(channels) == 1 else next(iter(channels.values())).address
     print(f"next, in another terminal: axbridge scan --port {port}")
@@ -136,7 +130,6 @@ def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, l
 
 
 def _obey(world: World, text: str) -> str:
-    """Carry out a line of standard input."""
     if text == "power-cycle":
         world.power_cycle()
         return "power cycled"

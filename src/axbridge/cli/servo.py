@@ -41,11 +41,11 @@ _LAST_ID, _USUAL_BAUD = 253, 1_000_000
 _MOVERS = {  # registers that may give the motor power
     "goal_position", "moving_speed", "torque_enable", "goal_velocity", "goal_pwm", "goal_current",
 }  # fmt: skip
-_FEETECH_RATES = "1000000, 500000, 250000, 128000, 115200, 57600, 38400 or 19200"
 _RATES = {
-    1: "2000000/(n+1): 1000000, 500000, 200000, 115200, 57600, …", 2: "9600, 57600, 115200, or 1 to 4 million",
-    "sts": _FEETECH_RATES, "scs": _FEETECH_RATES,
-}  # fmt: skip
+    "1": "2000000/(n+1): 1000000, 500000, 200000, 115200, 57600, …",
+    "2": "9600, 57600, 115200, or 1 to 4 million",
+}
+_FEETECH_RATES = "1000000, 500000, 250000, 128000, 115200, 57600, 38400 or 19200"
 _SCOPES = {"": 0xFF, "id": 0x01, "id+baud": 0x02}
 _BOOT_LOOKS = 10
 
@@ -177,10 +177,8 @@ def set_id(
     """Give a servo another id; refused if the new id is taken, or if two servos have the old one."""
     bus, number, profile, *_ = found
     if is_shared(bus, number):
-        raise BusError(
-            f"id {number} answers with damaged packets: two servos with one id, or a bad cable",
-            "connect one of them at a time; both would get the new id",
-        )
+        problem = f"id {number} answers with damaged packets: two servos with one id, or a bad cable"
+        raise BusError(problem, "connect one of them at a time; both would get the new id")
     if number != new:
         _refuse_taken(bus, new)
         if new == _LAST_ID and ping_all(bus):
@@ -211,7 +209,8 @@ def set_baud(
     register = profile.register("baud_rate")
     code = baud_register(new, profile.units_name)
     if code is None:
-        raise UsageError(f"an {profile.name} cannot make {new} baud", f"choose {_RATES[profile.protocol]}")
+        rates = _RATES.get(str(profile.protocol), _FEETECH_RATES)
+        raise UsageError(f"an {profile.name} cannot make {new} baud", f"choose {rates}")
     if read_register(bus, number, register) != code:
         commission.refuse_locked(bus, number, profile, "baud_rate")
         with suppress(BusTimeout, CorruptPacket), commission.unlocked(bus, number, register, number):
@@ -310,7 +309,7 @@ def torque(
 
 @servo.command(context_settings={"ignore_unknown_options": True})  # an angle may be negative
 def goto(
-    servo: Annotated[str, typer.Argument(metavar="ID|NAME", help="Its bus id, or its name in the rig.")],
+    servo: ServoArgument,
     angle: Annotated[float, typer.Argument(metavar="DEGREES", help="0 is the middle of its range, or the rig's zero.")],
     rig: RigOption = "",
     port: PortOption = None,
@@ -353,10 +352,8 @@ def goto(
             goal = math.radians(angle)
             quickest = minimum_jerk.shortest(goal - one.position, one.max_velocity)
             if duration is not None and duration < quickest:
-                raise UsageError(
-                    f"{duration:g} s are too short for {one.name}: it needs {quickest:.2f} s at least",
-                    "give a longer --duration, or leave it out",
-                )
+                problem = f"{duration:g} s are too short for {one.name}: it needs {quickest:.2f} s at least"
+                raise UsageError(problem, "give a longer --duration, or leave it out")
             arrived = one.goto(goal, duration or minimum_jerk.gentle(goal - one.position, one.max_velocity))
             lost, end = robot.last_step.errors.get(one.name), one.position
     if lost is not None:
@@ -394,14 +391,11 @@ def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
 
 
 def _refuse_beyond(servo: Servo, profile: FirmwareProfile, angle: float) -> None:
-    """Refuse an angle that the rig or the servo's own angle limits do not let it go to."""
     names = profile.names
     limits = servo.read(names.low), servo.read(names.high)
     if limits == (0, 0) and "operating_mode" not in profile.registers:
-        raise UsageError(
-            f"{servo.name} is set up as a wheel: both its angle limits are 0",
-            "`axbridge doctor` says which command makes it a joint",
-        )
+        problem = f"{servo.name} is set up as a wheel: both its angle limits are 0"
+        raise UsageError(problem, "`axbridge doctor` says which command makes it a joint")
     mounted = Calibration(profile.units, servo.config.zero, servo.config.direction)
     ends = sorted(mounted.angle(count) for count in limits)
     lowest, highest = max(ends[0], servo.min_position), min(ends[1], servo.max_position)

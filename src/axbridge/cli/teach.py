@@ -27,7 +27,6 @@ from axbridge.robot.robot import Robot
 
 @app.command()
 def teach(
-    *,
     rig: opt.RigOption,
     out: Annotated[Path, opt.shared("--out", "A .json, .mtn or .motion file.", metavar="MOVE")],
     port: opt.PortOption = None,
@@ -49,8 +48,7 @@ def teach(
     loaded = Rig.load(rig)
     only = opt.separated(joints) or None
 
-    left = "nothing was written"
-    document: dict[str, Any] = {"out": str(out)}
+    left, document = "nothing was written", dict[str, Any](out=str(out))
 
     def save(move: Move) -> None:
         nonlocal left
@@ -123,7 +121,6 @@ def _poses(robot: Robot, names: tuple[str, ...], key: Callable[[], str], save: C
 
 
 def _wait(robot: Robot, key: Callable[[], str]) -> str:
-    """The next key; the robot goes on meanwhile."""
     while not (struck := key()):
         if robot.step() == -1:
             return END

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from html import escape
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from pydantic import TypeAdapter
 
+from axbridge import __version__
+from axbridge.bus.diagnose import grouped
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import options as opt
-from axbridge.cli import verify_report as results
 from axbridge.cli import verify_steps as steps
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.by_hand import AGAIN, BACK, KEYS, QUIT, SKIP, YES, Ended, Hand, ask, pressed
@@ -23,12 +29,13 @@ from axbridge.cli.doctor import tell
 from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.off import broadcast_off, buses_of
 from axbridge.cli.progress import Show, progress
-from axbridge.cli.verify_report import STEPS
 from axbridge.cli.verify_steps import StepOutcome, Task, compared, suited
 from axbridge.comparison.comparison import Comparison
+from axbridge.comparison.page import Table, command_html, fewer, figure_html, table_html, write_page
+from axbridge.comparison.tables import deviation_table, panels_of, response_tables
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
-from axbridge.files import check_new
+from axbridge.files import check_new, write_whole, writing
 from axbridge.motion.gait import can_walk
 from axbridge.robot.calibration import JointTurn, judge_mounting, zero_pose
 from axbridge.robot.open import open_robot
@@ -36,6 +43,18 @@ from axbridge.robot.open import open_robot
 _OTHER_WAY, _OTHER_JOINT = "o", "x"
 _MOVING = ("motion", "walk")  # steps that would tear at a robot whose rig is wrong
 
+KEPT, PAGE, TEXT = "verify.json", "verify.html", "verify.txt"
+_COMMENTS = """
+yours to fill in: robot (kit and type, what was changed), adapter, supply (battery or bench, V, A), servos (how old, how
+much used), and what else was seen, heard or smelt:
+"""
+STEPS = {
+    "line": "adapter, line and servos, as doctor sees them",
+    "joints": "directions and zeros",
+    "endings": "motors off when a program is ended",
+    "motion": "one servo beside its model",
+    "walk": "the robot in the air",
+}
 _MOVES = {
     "line": "Nothing moves. Each servo is read often.",
     "joints": "You move the limp joints by hand. Only where you press w, a servo moves: 5° at 20 % of its torque.",
@@ -47,7 +66,6 @@ _MOVES = {
 
 @app.command()
 def verify(
-    *,
     rig: opt.RigOption,
     port: opt.PortOption = None,
     out: Annotated[Path | None, opt.shared("--out", "A folder; default: verify-RIG.", metavar="FOLDER")] = None,
@@ -68,9 +86,9 @@ def verify(
     queue = [name for name in STEPS if name in (wanted or STEPS)]
     folder = out or Path(f"verify-{loaded.name}")
     task = Task(loaded, rig, port, buses_of(port, rig, 0), folder, quick)
-    kept = {} if force else results.load(folder / results.KEPT, loaded)
+    kept = {} if force else load(folder / KEPT, loaded)
     if not kept:
-        check_new(*(folder / file for file in (results.KEPT, results.PAGE, results.TEXT)), force=force)
+        check_new(*(folder / file for file in (KEPT, PAGE, TEXT)), force=force)
     if "walk" in queue and not can_walk(loaded):
         queue.remove("walk")
         if "walk" in wanted:
@@ -81,7 +99,7 @@ def verify(
 
     def left(end: BaseException) -> str:
         why = "stopped" if isinstance(end, KeyboardInterrupt) or not end.args else f"stopped ({end})"
-        files = f"{folder} holds what was found so far" if (folder / results.KEPT).exists() else "nothing was written"
+        files = f"{folder} holds what was found so far" if (folder / KEPT).exists() else "nothing was written"
         return f"{why}: {motors_after(loaded) if begun else 'no motor was moved'}; {files}"
 
     with (
@@ -94,7 +112,7 @@ def verify(
         run.do(queue, begun)
         code = run.summed_up()
     if json:
-        promises = [(one.words, verdict, why) for one, verdict, why in results.judged(kept)]
+        promises = [(one.words, verdict, why) for one, verdict, why in judged(kept)]
         done = {name: asdict(one) for name, one in kept.items()}
         emit_json("verify-1", {"rig": loaded.name, "folder": str(folder), "steps": done, "promises": promises})
     return code
@@ -159,7 +177,6 @@ class _Run:
         return False
 
     def _moves(self, name: str) -> str:
-        """What will move."""
         task = self.task
         broken = [step for step, one in self.outcomes.items() if any(finding.fatal for finding in one.findings)]
         if name in _MOVING and broken:
@@ -188,7 +205,6 @@ class _Run:
         return steps.with_what_is_left_on(task.lines, steps.judge_motion(task.rig, self.motion, path))
 
     def _joints(self) -> StepOutcome:
-        """Have the joints led by hand."""
         task, pose = self.task, zero_pose(self.task.rig)
         with open_robot(task.rig, "real", port=task.port) as robot:
             for servo in robot.values():
@@ -213,7 +229,7 @@ class _Run:
         """Keep what came of a step, and write the page again."""
         task, folder = self.task, self.task.folder
         self.outcomes[name] = outcome
-        results.save(folder / results.KEPT, task.rig, self.outcomes)
+        save(folder / KEPT, task.rig, self.outcomes)
         motion, path = self.outcomes.get("motion"), folder / "motion.mcap"
         if motion is None or motion.state != "done":
             self.motion = None
@@ -222,15 +238,15 @@ class _Run:
         ports = {name for line in task.lines for name in (line.port, str(Path(line.port).resolve()))}
         paths = {str(task.rig.path): "RIG", str(task.rig.path.resolve()): "RIG", str(Path.home()): "~"}
         private = {**dict.fromkeys(ports, "PORT"), **paths, f"{folder}{os.sep}": f"FOLDER{os.sep}"}
-        results.write_report(folder, task.rig, self.outcomes, private, self.motion)
+        write_report(folder, task.rig, self.outcomes, private, self.motion)
 
     def summed_up(self) -> int:
         """Say where everything is; the exit code."""
-        colour, words = results.verdict(self.task.rig, self.outcomes)
+        colour, words = verdict(self.task.rig, self.outcomes)
         print(f"\nmotors are off; {words}")
-        print(f"promises  {results.counted(self.outcomes)}")
-        print(f"page      {self.task.folder / results.PAGE}")
-        print(f"to send   {self.task.folder / results.TEXT}: it says nothing of you; see docs/bioloid.md")
+        print(f"promises  {counted(self.outcomes)}")
+        print(f"page      {self.task.folder / PAGE}")
+        print(f"to send   {self.task.folder / TEXT}: it says nothing of you; see docs/bioloid.md")
         return FAILED_CHECK if colour == "broken" else DONE
 
     def _ask(self, what: str, keys: str = "") -> str:
@@ -257,7 +273,186 @@ def _turned(hand: Hand[JointTurn], name: str, count: str) -> JointTurn | str:
 
 
 def _tell(outcome: StepOutcome) -> None:
-    """What was measured and found, and what repairs it."""
     for line in outcome.lines:
         print(f"  {line}")
     tell(outcome.findings, "  ")
+
+
+# ---- kept for the next run, judged by the promises of the docs, and shown as page and text
+
+
+Outcomes = Mapping[str, StepOutcome]
+
+
+@dataclass(frozen=True)
+class _Kept:
+    rig: str
+    steps: dict[str, StepOutcome]
+
+
+def save(path: Path, rig: Rig, outcomes: Outcomes) -> None:
+    """Keep what came of the steps so far, by name."""
+    with writing(path):
+        write_whole(path, TypeAdapter(_Kept).dump_json(_Kept(rig.name, dict(outcomes)), indent=1, fallback=float))
+
+
+def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
+    """What an earlier run kept; nothing where there is no file."""
+    if not path.exists():
+        return {}
+    hint = "name another folder with --out, or add --force"
+    try:
+        kept = TypeAdapter(_Kept).validate_json(path.read_bytes())
+    except (ValueError, OSError) as failure:
+        raise UsageError(f"{path} is not what `axbridge verify` wrote", hint) from failure
+    if kept.rig != rig.name:
+        raise UsageError(f"{path} is of rig {kept.rig}, not of {rig.name}", hint)
+    return kept.steps
+
+
+class Promise(NamedTuple):
+    """What a page of the docs promises, the step that shows it, and the kind of finding that breaks it."""
+
+    page: str
+    words: str
+    step: str
+    broken: str
+
+
+PROMISES = (
+    Promise("safety.md", "a program's end switches the motors off", "motion", "powered"),
+    Promise("safety.md", "SIGTERM switches the motors off", "endings", "SIGTERM"),
+    Promise("safety.md", "after SIGKILL the guard process switches the motors off", "endings", "SIGKILL"),
+    Promise("safety.md", "nothing snaps when torque comes on", "endings", "snap"),
+    Promise("troubleshooting.md", "the adapter hands answers over at once", "line", "latency"),
+    Promise("troubleshooting.md", "an adapter's echo is removed", "line", "echo"),
+    Promise("troubleshooting.md", "no value is wrong", "line", "wrong"),
+    Promise("first-servo.md", "the servos get what they need", "line", "voltage"),
+    Promise("troubleshooting.md", "every servo answers reads and writes", "line", "status"),
+    Promise("troubleshooting.md", "the control period is kept", "line", "late"),
+)
+
+
+_MARKS = {  # of a promise: class, mark and word
+    "seen": ("kept", "✓", "kept"), "not kept": ("broken", "✗", "not kept"),
+    "cannot be judged here": ("open", "?", "cannot be judged here"), "not tried": ("untried", "–", "not tried"),
+}  # fmt: skip
+
+
+def judged(outcomes: Outcomes) -> list[tuple[Promise, str, str]]:
+    """Every promise, its verdict, and why."""
+    found = []
+    for promise in PROMISES:
+        one = outcomes.get(promise.step)
+        verdict, why = "seen", f"step {promise.step}"
+        if one is None or one.state != "done":
+            verdict, why = "not tried", f"step {promise.step} was not done"
+        elif promise.broken in one.facts.get("unjudged", {}):
+            verdict, why = "cannot be judged here", one.facts["unjudged"][promise.broken]
+        elif broken := [f"{bad.subject} {bad.problem}" for bad in one.findings if bad.kind == promise.broken]:
+            verdict, why = "not kept", "; ".join(broken)
+        found.append((promise, verdict, why))
+    return found
+
+
+def counted(outcomes: Outcomes) -> str:
+    """How many promises there are of each verdict, in words."""
+    verdicts = [verdict for _, verdict, _ in judged(outcomes)]
+    return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in _MARKS)
+
+
+def verdict(rig: Rig, outcomes: Outcomes) -> tuple[str, str]:
+    """The colour of the page's light, and whether the robot has passed, with what is wrong, unknown or not done."""
+    states = {name: outcomes[name].state if name in outcomes else "not done" for name in STEPS}
+    if not can_walk(rig):
+        states.pop("walk", None)
+    wrong = len(grouped(finding for one in outcomes.values() for finding in one.findings))
+    open_ = [
+        f"{', '.join(names)} {state}"
+        for state in ("failed", "skipped", "not done")
+        if (names := [name for name, own in states.items() if own == state])
+    ]
+    if states.get("joints") == "done" and (unknown := _unknown(rig, outcomes)):
+        open_.append(f"{unknown} of {len(rig.servos)} directions unknown")
+    colour, word = ("open", "not complete") if open_ else ("kept", "passed")
+    if wrong or "failed" in states.values():
+        colour, word = "broken", "NOT PASSED"
+    return colour, f"{word}: {'; '.join([*([f'{wrong} to repair'] if wrong else []), *open_]) or 'nothing to repair'}"
+
+
+def write_report(
+    folder: Path, rig: Rig, outcomes: Outcomes, private: Mapping[str, str], motion: Comparison | None
+) -> None:
+    """Write the page, and the same as a text; both can be sent, because they say nothing of what is `private`."""
+    colour, words = verdict(rig, outcomes)
+    laid = f", laid over {rig.bases[-1].stem}" if rig.bases else ""
+    robot = f"rig {rig.name}, as it comes with axbridge" if rig.comes_along else f"a rig of the owner's{laid}"
+    kinds = Counter(rig.profile_of(servo).name for servo in rig.dynamixels)
+    today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    head = [
+        f"Promises: {counted(outcomes)}.",
+        f"{robot}; {', '.join(f'{count} x {kind}' for kind, count in kinds.items())}",
+        f"axbridge {__version__}, Python {platform.python_version()}, {platform.system()}; {today}",
+    ]
+    if any(line["adapter"] == "pty" for line in _facts(outcomes, "line").get("lines", ())):
+        head.append("no real servos: these are served on a pseudo-terminal")
+    cards = [_card(rig, name, title, outcomes) for name, title in STEPS.items()]
+    registers = _facts(outcomes, "line").get("servos", {}).items()
+    rows = tuple((who, ", ".join(f"{name} {one}" for name, one in held.items())) for who, held in registers)
+    lines = [f"{words}. {head[0]}", *head[1:], *(line for said, _ in cards for line in said)]
+    parts = [f'<p class="light {colour}">{escape(words)}</p>']
+    parts.append(f'<p class="lead">{"<br>".join(map(escape, head))}</p>')
+    parts.append(f'<div class="cards">{"".join(card for _, card in cards)}</div>')
+    if rows:
+        lines += ["", "Servos", *(f"  {who}; {held}" for who, held in rows)]
+        parts.append(table_html(Table("Servos", ("servo", "registers"), rows), words=True))
+    with writing(folder / TEXT):
+        write_whole(folder / TEXT, _anonymous("\n".join([*lines, _COMMENTS]), private))
+    if motion is not None:
+        pair = motion.pairs[0]
+        parts.append(f"<h2>{escape(pair.name)} beside its model</h2>")
+        parts.append(figure_html(fewer(panels_of(motion, pair)), "motion"))
+        parts += [table_html(table) for table in (deviation_table(motion), *response_tables(motion, pair))]
+    write_page(folder / PAGE, f"{rig.name}: the first hour", [_anonymous(part, private) for part in parts])
+
+
+def _unknown(rig: Rig, outcomes: Outcomes) -> int:
+    return len(rig.servos) - len(_facts(outcomes, "joints").get("turns", ()))
+
+
+def _card(rig: Rig, name: str, title: str, outcomes: Outcomes) -> tuple[list[str], str]:
+    """A step as lines and as part of the page: what came of it, its promises, what is wrong, and what repairs that."""
+    one = outcomes.get(name)
+    state = "untried"
+    if one is not None and one.state != "skipped":
+        state = "open" if name == "joints" and _unknown(rig, outcomes) else "kept"
+        state = "broken" if one.state == "failed" or one.findings else state
+    said = ["not done"] if one is None else [*([one.state] if one.state != "done" else []), *one.lines]
+    if one is not None and one.state == "failed":
+        said.append(f"then axbridge verify --rig {rig.path} --only {name}")
+    parts = [f"<h3>{escape(title)}</h3>", *(f"<p>{escape(line)}</p>" for line in said)]
+    lines = ["", title, *(f"  {line}" for line in said)]
+    for promise, verdict, why in judged(outcomes):
+        if promise.step == name:
+            colour, mark, word = _MARKS[verdict]
+            reason = "" if verdict in {"seen", "not tried"} else f": {why}"
+            parts.append(
+                f'<p class="{colour}"><span class="mark">{mark}</span>{escape(promise.words)} '
+                f"<small><b>{word}</b>{escape(reason)}</small></p>"
+            )
+            lines.append(f"  {promise.words}; {verdict}{reason}; docs/{promise.page}")
+    for who, problem, fix in grouped(one.findings if one else ()):
+        parts.append(f'<p class="broken"><span class="mark">!</span>{escape(who)}: {escape(problem)}</p>')
+        parts.append(command_html(fix) if "axbridge " in fix else f"<p>{escape(fix)}</p>")
+        lines += [f"  ! {who}: {problem}", f"    {fix}"]
+    return lines, f'<section class="card {state}">{"".join(parts)}</section>'
+
+
+def _anonymous(text: str, private: Mapping[str, str]) -> str:
+    for word in sorted(private, key=len, reverse=True):
+        text = text.replace(word, private[word]) if len(word) > 1 else text
+    return text
+
+
+def _facts(outcomes: Outcomes, step: str) -> dict[str, Any]:
+    return outcomes[step].facts if step in outcomes else {}

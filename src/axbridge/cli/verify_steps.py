@@ -42,6 +42,17 @@ SHARE = 0.2  # of a servo's torque: it holds a joint that hands carry, and a fin
 _HALF = 0.5  # likewise, where it moves
 LIMP = {"safety": {"on_exit": "limp"}}  # motors are off at every end, whatever the rig says itself
 _ATTEMPTS = 5  # on a line that loses packets
+_OFTEN = 0.1  # share of the steps: more late ones are no hiccup
+_STARTS = 30.0  # s in which the program that holds the motors has begun
+_DIES = 10.0  # s in which it ends
+_SNAPS = 3.0  # degrees: a motor that comes on where it is does not move so far
+_SETTLES = 0.3  # s
+_HOLDS = 20.0  # s at most: nobody has to end it
+_STEP, _SWING = math.radians(35), math.radians(20)
+ENDS = -_SWING, _STEP  # between them the servo moves, rad
+_APPROACH = 0.8  # s
+_CYCLES = 2  # of the sine
+_BEHIND = 12.0  # degrees behind its goal at the worst moment: what lags less is no more than slow
 
 
 @dataclass(frozen=True)
@@ -65,9 +76,6 @@ class Task:
     lines: list[ExpectedBus]
     folder: Path
     quick: bool
-
-
-_OFTEN = 0.1  # share of the steps: more late ones are no hiccup
 
 
 def measure_line(task: Task, show: Show) -> StepOutcome:
@@ -111,13 +119,6 @@ def judge_lateness(late: Sequence[float], period: float) -> list[Finding]:
     problem = f"{count} of {len(late)} steps of {period:g} ms came late"
     fix = "close other programs, remove what makes the line slow, or give the rig a longer basic_time_step_ms"
     return [Finding("the computer", problem, fix, False, "late")] if count > _OFTEN * len(late) else []
-
-
-_STARTS = 30.0  # s in which the program that holds the motors has begun
-_DIES = 10.0  # s in which it ends
-_SNAPS = 3.0  # degrees: a motor that comes on where it is does not move so far
-_SETTLES = 0.3  # s
-_HOLDS = 20.0  # s at most: nobody has to end it
 
 
 def measure_endings(task: Task, show: Show) -> StepOutcome:
@@ -217,12 +218,6 @@ def _left_on(lines: Sequence[ExpectedBus], on: Sequence[str], after: str, kind: 
     return [Finding(name_of(servo), problem, fix, True, kind, servo.id) for servo in servos]
 
 
-_STEP, _SWING = math.radians(35), math.radians(20)
-ENDS = -_SWING, _STEP  # between them the servo moves, rad
-_APPROACH = 0.8  # s
-_CYCLES = 2  # of the sine
-
-
 def suited(rig: Rig) -> str:
     """The servo that such a motion does least harm to: of those that may go so far, the one that carries least."""
     low, high = ENDS
@@ -290,9 +285,6 @@ def judge_motion(rig: Rig, found: Comparison, path: Path) -> StepOutcome:
     findings = [] if rms <= allowed else [Finding(f"{name} (id {servo.id})", problem, fix, False, "model", servo.id)]
     facts = {"servo": name, "model": model.name, "rmse_deg": rmse}
     return StepOutcome(facts, [f"{name} beside its model {model.name}: {listed} apart"], findings)
-
-
-_BEHIND = 12.0  # degrees behind its goal at the worst moment: what lags less is no more than slow
 
 
 def measure_steps(task: Task, path: Path, show: Show) -> StepOutcome:

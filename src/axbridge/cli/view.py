@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from functools import partial
 from pathlib import Path
 from time import sleep
 from typing import Annotated
@@ -25,8 +26,6 @@ from axbridge.robot.open import open_robot
 from axbridge.view.attach import attach
 from axbridge.view.replay import replay_page
 from axbridge.view.web_server import WebServer
-
-_SIMULATED = "`axbridge view bench_arm`"
 
 
 @app.command()
@@ -82,7 +81,9 @@ def view(
         except PortError as error:
             if port is not None:
                 raise
-            raise PortError("auto", error.message, f"{error.hint}; or show a simulated robot: {_SIMULATED}") from error
+            raise PortError(
+                "auto", error.message, f"{error.hint}; or show a simulated robot: `axbridge view bench_arm`"
+            ) from error
     else:
         loaded = Rig.load(rig).with_engine(engine).with_model(model)
     realtime = True if backend == "sim" else None
@@ -93,12 +94,11 @@ def view(
             if backend == "sim":  # nobody gets hurt
                 for servo in robot.values():
                     servo.torque_on()
-            page = attach(robot, port=page_port, host=host, browser=browser, say=_print_now)
+            page = attach(robot, port=page_port, host=host, browser=browser, say=partial(print, flush=True))
             page.run(duration or math.inf)  # the page is closed with the robot, after its motors are off
 
 
 def _replay(paths: list[Path], rig: str | None, model: str | None, engine: str | None) -> str:
-    """The page of recordings."""
     if len(paths) > 1 and rig is not None:
         raise UsageError("both several recordings and --rig are given", "give one of them")
     for word, given in (("--model", model), ("--engine", engine)):
@@ -116,11 +116,10 @@ def _replay(paths: list[Path], rig: str | None, model: str | None, engine: str |
 
 
 def _serve(page: str, name: str, page_port: int | None, host: str, seconds: float, *, browser: bool) -> None:
-    """Serve the page of recordings."""
     server = WebServer(page_port, host, f"{name} – axbridge")
     server.page = page
     try:
-        _print_now(f"page: {server.url}")
+        print(f"page: {server.url}", flush=True)  # a program may wait for the line in a pipe
         if browser:
             import webbrowser
 
@@ -128,8 +127,3 @@ def _serve(page: str, name: str, page_port: int | None, host: str, seconds: floa
         sleep(min(seconds, threading.TIMEOUT_MAX))
     finally:
         server.stop()
-
-
-def _print_now(text: str) -> None:
-    """On stdout at once, for a program that waits for the line in a pipe."""
-    print(text, flush=True)
