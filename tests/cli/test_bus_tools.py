@@ -16,7 +16,7 @@ from axbridge.bus.diagnose import diagnose
 from axbridge.bus.port_name import Adapter
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import run as run_arguments
+from axbridge.cli.app import run
 from axbridge.cli.monitor import _Line
 from axbridge.errors import ErrorFlag
 from tests.support.pty_line import PtyLine
@@ -37,22 +37,23 @@ def line(monkeypatch):
         yield made
 
 
-def run(line, *arguments):
-    return run_arguments([*arguments, "--port", line.port])
-
-
 @pytest.mark.parametrize("arguments", [("info", "1"), ("read", "1", "led"), ("set-id", "1", "5")])
-def test_a_servo_that_refuses_every_read_is_named_with_its_error(line, capsys, arguments):
+def test_a_servo_that_refuses_every_read_is_named_with_its_error(line, on_line, arguments):
     line.mishap = lambda _: ErrorFlag.RANGE
-    assert run(line, "servo", *arguments) == 3
-    assert "servo 1 reports range" in capsys.readouterr().err
+    assert "servo 1 reports range" in on_line("servo", *arguments, code=3)
 
 
 def test_doctor_is_content_with_a_healthy_line_and_never_switches_a_motor_on(line, capsys):
-    assert 0 in (run(line, "doctor") for _ in range(5))  # a busy machine may cost it its rate
+    assert 0 in (run(["doctor", "--port", line.port]) for _ in range(5))  # a busy machine may cost it its rate
     assert capsys.readouterr().out.endswith("nothing to repair\n")
     assert not any(table[24] for table in line.tables.values())
     assert not any(code in {3, 4, 5, 0x83} for _, code, _, _ in line.heard)
+
+
+def diagnosed(said, port, *words):
+    """What the doctor finds wrong on a port, and the rest of its report."""
+    (report,) = json.loads(said("doctor", "--json", "--port", port, *words, code=1))["lines"]
+    return report.pop("findings"), report
 
 
 @pytest.mark.parametrize(
@@ -66,11 +67,10 @@ def test_doctor_is_content_with_a_healthy_line_and_never_switches_a_motor_on(lin
         (2, b"\x17", "firmware", "has firmware 23"),
     ],
 )
-def test_doctor_names_the_cause(line, capsys, address, data, kind, words):
+def test_doctor_names_the_cause(line, said, address, data, kind, words):
     line.tables[1][address : address + len(data)] = data
-    assert run(line, "doctor", "--rig", "pan_tilt", "--json") == 1
-    (report,) = json.loads(capsys.readouterr().out)["lines"]
-    (finding,) = [finding for finding in report["findings"] if finding["kind"] == kind]
+    findings, report = diagnosed(said, line.port, "--rig", "pan_tilt")
+    (finding,) = [finding for finding in findings if finding["kind"] == kind]
     assert words in finding["problem"]
     assert finding["id"] == 1
     assert report["rate_hz"] > 0
@@ -83,26 +83,22 @@ def test_doctor_finds_the_latency_timer_of_an_adapter(line, tmp_path):
     assert finding.fix.startswith(f"echo 1 | sudo tee {tmp_path / 'latency_timer'}")
 
 
-def test_doctor_finds_servos_at_another_baud_rate(tmp_path, capsys):
+def test_doctor_finds_servos_at_another_baud_rate(tmp_path, said):
     rig = write_comb(tmp_path, count=1, extra="[[bus]]\nbaud = 57_600", world=False)
     with serving(rig) as port:
-        assert run_arguments(["doctor", "--port", port, "--json"]) == 1
-        (report,) = json.loads(capsys.readouterr().out)["lines"]
-        (finding,) = report["findings"]
+        (finding,), _ = diagnosed(said, port)
         assert finding["problem"] == "nobody answers at 1000000 baud, but ids 1 at 57143"
-        assert run_arguments([*finding["fix"].split()[1:]]) == 0
-        assert run_arguments(["scan", "--port", port, "--ids", "0-3"]) == 0
+        said(*finding["fix"].split()[1:])
+        said("scan", "--port", port, "--ids", "0-3")
 
 
-def test_doctor_prints_the_udev_rule_without_a_port(capsys):
-    assert run_arguments(["doctor", "--udev-rule"]) == 0
-    assert 'ATTR{latency_timer}="1"' in capsys.readouterr().out
+def test_doctor_prints_the_udev_rule_without_a_port(said):
+    assert 'ATTR{latency_timer}="1"' in said("doctor", "--udev-rule")
 
 
-def test_an_id_is_not_given_away_twice(line, capsys):
-    assert run(line, "servo", "set-id", "1", "2") == 3
-    assert "taken" in capsys.readouterr().err
-    assert run(line, "servo", "set-id", "1", "7") == 0
+def test_an_id_is_not_given_away_twice(line, on_line):
+    assert "taken" in on_line("servo", "set-id", "1", "2", code=3)
+    on_line("servo", "set-id", "1", "7")
     assert set(line.tables) == {7, 2}
 
 
@@ -114,69 +110,61 @@ def mute(line):
     return line
 
 
-def test_a_servo_that_answers_no_read_says_how_to_make_it(mute, capsys):
+def test_a_servo_that_answers_no_read_says_how_to_make_it(mute, said, on_line):
     repair = f"`axbridge servo write 1 status_return_level 2 --port {mute.port}"
-    assert run(mute, "scan", "--ids", "1-2") == 0
-    said = capsys.readouterr().out
-    assert "id   1  status return level 0: answers PING, but no read and no write\n" in said
-    assert repair in said
-    assert run(mute, "doctor", "--json") == 1
-    (report,) = json.loads(capsys.readouterr().out)["lines"]
+    scanned = on_line("scan", "--ids", "1-2")
+    assert "id   1  status return level 0: answers PING, but no read and no write\n" in scanned
+    assert repair in scanned
+    _, report = diagnosed(said, mute.port)
     assert set(report["loss"]) == {"2"}  # the others are measured
     for words in ("info", "set-id 7", "write return_delay_time 7", "torque on", "reset --yes"):
         verb, *more = words.split()
-        assert run(mute, "servo", verb, "1", *more) == 3
-        assert f"{repair}`" in capsys.readouterr().err
+        assert f"{repair}`" in on_line("servo", verb, "1", *more, code=3)
     mute.tables[1][24] = 1
-    assert run(mute, "servo", "torque", "1", "off") == 0
-    assert "nothing is confirmed" in capsys.readouterr().out
+    assert "nothing is confirmed" in on_line("servo", "torque", "1", "off")
     assert (mute.tables[1][5], mute.tables[1][24], mute.writes) == (0, 0, 0)
-    assert run(mute, "servo", "write", "1", "status_return_level", "2") == 0
-    assert "status_return_level is 2" in capsys.readouterr().out
-    assert run(mute, "servo", "read", "1", "led", "present_position") == 0
-    assert capsys.readouterr().out.splitlines() == ["led 0", "present_position 501"]
-    assert run(mute, "servo", "write", "1", "status_return_level", "0") == 0
-    assert f"it answers PING alone now: {repair}" in capsys.readouterr().out
+    assert "status_return_level is 2" in on_line("servo", "write", "1", "status_return_level", "2")
+    assert on_line("servo", "read", "1", "led", "present_position") == "led 0\npresent_position 501\n"
+    silenced = on_line("servo", "write", "1", "status_return_level", "0")
+    assert f"it answers PING alone now: {repair}" in silenced
 
 
-def test_a_goal_says_that_it_powers_the_motor_and_how_to_end_it(line, capsys):
-    assert run(line, "servo", "write", "1", "goal_position", "500") == 0
-    assert f"`axbridge servo torque 1 off --port {line.port}` takes it away" in capsys.readouterr().out
-    assert run(line, "servo", "write", "1", "led", "1") == 0
-    assert "power" not in capsys.readouterr().out
+def test_a_goal_says_that_it_powers_the_motor_and_how_to_end_it(line, on_line):
+    powered = on_line("servo", "write", "1", "goal_position", "500")
+    assert f"`axbridge servo torque 1 off --port {line.port}` takes it away" in powered
+    assert "power" not in on_line("servo", "write", "1", "led", "1")
 
 
 @pytest.mark.parametrize(
     "arguments", [("set-id", "1", "7"), ("set-baud", "1", "500000"), ("write", "1", "return_delay_time", "7")]
 )
-def test_a_locked_servo_is_told_so_with_the_remedy_and_written_nothing(line, capsys, arguments):
-    assert run(line, "servo", "write", "1", "lock", "1") == 0
-    assert "switch the supply of the servo off and on" in capsys.readouterr().out
-    assert run(line, "servo", *arguments) == 3
-    said = capsys.readouterr().err
-    assert "servo 1 is locked" in said
-    assert "switch the supply of the servo off and on" in said
+def test_a_locked_servo_is_told_so_with_the_remedy_and_written_nothing(line, on_line, arguments):
+    remedy = "switch the supply of the servo off and on"
+    assert remedy in on_line("servo", "write", "1", "lock", "1")
+    refused = on_line("servo", *arguments, code=3)
+    assert "servo 1 is locked" in refused
+    assert remedy in refused
     assert line.writes == 0
 
 
-def test_doctor_names_an_alarm_and_a_servo_left_as_a_wheel_and_its_command_mends_it(line, capsys):
+def test_doctor_names_an_alarm_and_a_servo_left_as_a_wheel_and_its_command_repairs_it(line, said):
     line.tables[1][6:10] = bytes(4)
     line.errors[2] = 0x20
-    assert run(line, "doctor", "--json") == 1
-    (report,) = json.loads(capsys.readouterr().out)["lines"]
-    assert (2, "reports overload") in [(finding["id"], finding["problem"]) for finding in report["findings"]]
-    (finding,) = [finding for finding in report["findings"] if finding["kind"] == "wheel"]
-    assert run_arguments(finding["fix"].split()[1:]) == 0
+    findings, _ = diagnosed(said, line.port)
+    assert (2, "reports overload") in [(finding["id"], finding["problem"]) for finding in findings]
+    (finding,) = [finding for finding in findings if finding["kind"] == "wheel"]
+    said(*finding["fix"].split()[1:])
     assert line.tables[1][6:10] == bytes((0, 0, 255, 3))
 
 
-def test_a_reset_is_looked_for_where_it_leads(tmp_path, capsys):
+def test_a_reset_is_looked_for_where_it_leads(tmp_path, said):
     with serving(write_comb(tmp_path, count=3), "--faults", "deaf") as port:
-        assert run_arguments(["servo", "reset", "2", "--yes", "--port", port]) == 3  # servo 1 is there
-        assert run_arguments(["servo", "set-id", "1", "9", "--port", port]) == 0
-        assert run_arguments(["servo", "write", "2", "status_return_level", "1", "--port", port]) == 0
-        assert run_arguments(["servo", "reset", "2", "--yes", "--port", port]) == 0
-        assert "servo 2 is reset: it has id 1 and talks at 1000000 baud now" in capsys.readouterr().out
+        where = ("--port", port)
+        said("servo", "reset", "2", "--yes", *where, code=3)  # servo 1 is there
+        said("servo", "set-id", "1", "9", *where)
+        said("servo", "write", "2", "status_return_level", "1", *where)
+        reset = said("servo", "reset", "2", "--yes", *where)
+        assert "servo 2 is reset: it has id 1 and talks at 1000000 baud now" in reset
         with SerialBus(port) as bus:
             assert bus.read(1, 16, 1).data == b"\x02"
 
@@ -188,34 +176,31 @@ def twins():
         yield port
 
 
-def test_two_servos_with_one_id_are_found_before_a_robot_starts_and_not_renamed_together(twins, capsys, monkeypatch):
+def test_two_servos_with_one_id_are_found_before_a_robot_starts_and_not_renamed_together(twins, said, monkeypatch):
     monkeypatch.setattr("axbridge.cli.doctor.PACKETS", 50)
     with pytest.raises(BusError, match=r"pan \(id 1\) answers with damaged packets: two servos with one id") as caught:
         axbridge.open("pan_tilt", backend="real", port=twins)
     assert "axbridge servo set-id" in caught.value.hint
-    assert run_arguments(["doctor", "--port", twins, "--json"]) == 1
-    (report,) = json.loads(capsys.readouterr().out)["lines"]
-    assert [finding["id"] for finding in report["findings"] if finding["kind"] == "collision"] == [1]
-    assert run_arguments(["servo", "set-id", "1", "9", "--port", twins]) == 3
-    assert "two servos" in capsys.readouterr().err
+    findings, _ = diagnosed(said, twins)
+    assert [finding["id"] for finding in findings if finding["kind"] == "collision"] == [1]
+    assert "two servos" in said("servo", "set-id", "1", "9", "--port", twins, code=3)
     with SerialBus(twins) as bus:
         assert [servo.id for servo in scan(bus, range(12))] == [1, 2]
 
 
-def test_torque_on_holds_the_present_position(line):
+def test_torque_on_holds_the_present_position(line, on_line):
     line.tables[1][30:32] = b"\0\0"
-    assert run(line, "servo", "torque", "1", "on") == 0
+    on_line("servo", "torque", "1", "on")
     assert line.tables[1][24] == 1
     assert line.tables[1][30:32] == line.tables[1][36:38]
-    assert run(line, "servo", "torque", "1", "off") == 0
+    on_line("servo", "torque", "1", "off")
     assert line.tables[1][24] == 0
 
 
-def test_monitor_of_a_rig_shows_degrees_of_its_joints(tmp_path, capsys):
-    with PtyLine((1, 2)) as line:
-        line.tables[1][36:38] = (512 + 300).to_bytes(2, "little")
-        assert run(line, "monitor", "--rig", str(write_comb(tmp_path, 2)), "--duration", "0.2") == 0
-    header, first, *_ = [row.split("\t") for row in capsys.readouterr().out.splitlines()]
+def test_monitor_of_a_rig_shows_degrees_of_its_joints(line, on_line, tmp_path):
+    line.tables[1][36:38] = (512 + 300).to_bytes(2, "little")
+    shown = on_line("monitor", "--rig", write_comb(tmp_path, 2), "--duration", "0.2")
+    header, first, *_ = [row.split("\t") for row in shown.splitlines()]
     assert header[2:5] == ["position °", "speed °/s", "load %"]
     assert first[:3] == ["s1", "1", "88.0"]  # 300 of 1023 counts of 300°
 
@@ -242,12 +227,12 @@ def test_monitor_names_why_a_servo_that_somebody_else_has_told_to_hold_does_not_
         with SerialBus(port) as bus:
             bus.write(1, 30, (512 + 200).to_bytes(2, "little"))  # the goal; that switches it on
         watch = ["monitor", "--rig", "bench_arm", "--model", "lima2009", "--port", port, "--duration", "4"]
-        run_arguments(watch if causes else [*watch, "--json"])
-        said = capsys.readouterr().out
+        run(watch if causes else [*watch, "--json"])
+        shown = capsys.readouterr().out
         if causes:
-            assert re.match(r" +\d\.\d s  shoulder: extra load \(look what it carries", said)
+            assert re.match(r" +\d\.\d s  shoulder: extra load \(look what it carries", shown)
         else:
-            assert json.loads(said)["causes"] == []
+            assert json.loads(shown)["causes"] == []
         with SerialBus(port) as bus:
             assert bus.read(1, 24, 12).data[:1] == b"\1"
             assert bus.read(1, 30, 2).data == (712).to_bytes(2, "little")  # nothing was written
@@ -281,9 +266,8 @@ def test_words_are_not_broken_at_the_edge_of_a_terminal(monkeypatch, width, line
         (("scan", "--ids", "3-9"), 3),  # nobody is there
     ],
 )
-def test_mistakes_are_one_or_two_lines(line, capsys, arguments, code):
-    assert run(line, *arguments) == code
-    message = "".join(capsys.readouterr())
+def test_mistakes_are_one_or_two_lines(on_line, arguments, code):
+    message = on_line(*arguments, code=code)
     assert "axbridge" in message
     assert message.count("\n") <= 2
 
@@ -292,28 +276,25 @@ def test_mistakes_are_one_or_two_lines(line, capsys, arguments, code):
     "port",
     ["/dev/ttyUSB99", "/dev/null", __file__, "socket://127.0.0.1:1", "socket://", "http://robot:80", "socket://a:b"],
 )
-def test_ports_that_are_none_end_with_code_three(capsys, port):
-    assert run_arguments(["scan", "--port", port]) == 3
-    assert capsys.readouterr().err.count("\n") <= 2
+def test_ports_that_are_none_end_with_code_three(said, port):
+    assert said("scan", "--port", port, code=3).count("\n") <= 2
 
 
-def test_what_many_servos_have_in_common_is_told_once_with_one_command_for_all(capsys, monkeypatch):
+def test_what_many_servos_have_in_common_is_told_once_with_one_command_for_all(said, monkeypatch):
     monkeypatch.setattr("axbridge.cli.doctor.PACKETS", 50)
     monkeypatch.setattr("axbridge.bus.diagnose.scan", partial(scan, ids=range(8)))
     with PtyLine(range(1, 7)) as line:
         for id_ in (1, 2, 3, 4, 6):
             line.tables[id_][5] = 250
-        assert run(line, "doctor") == 1
-        said = capsys.readouterr().out
-    assert "servos: 1-6\n" in said
-    assert "! servos 1-4, 6: is set to wait 790 µs before each answer\n" in said
-    assert f"for id in 1 2 3 4 6; do axbridge servo write $id return_delay_time 0 --port {line.port}; done" in said
+        told = said("doctor", "--port", line.port, code=1)
+    assert "servos: 1-6\n" in told
+    assert "! servos 1-4, 6: is set to wait 790 µs before each answer\n" in told
+    assert f"for id in 1 2 3 4 6; do axbridge servo write $id return_delay_time 0 --port {line.port}; done" in told
 
 
-def test_monitor_counts_what_is_lost_and_names_who_is_missing(line, capsys):
+def test_monitor_counts_what_is_lost_and_names_who_is_missing(line, on_line):
     line.mishap = lambda packet: "drop" if packet.id == 2 and packet.code == 2 else "ok"
-    assert run(line, "monitor", "--duration", "0.2") == 3
-    rows = [row.split("\t") for row in capsys.readouterr().out.splitlines()]
+    rows = [row.split("\t") for row in on_line("monitor", "--duration", "0.2", code=3).splitlines()]
     assert rows[2][-2] == "no answer"
     assert float(rows[2][-1].rstrip("%")) > 10
     assert re.search(r"\d+ asked, [1-9]\d* lost, 0 damaged, \d+ late, ", rows[4][0])

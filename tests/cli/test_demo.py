@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from axbridge.cli import app
 from axbridge.recording.stored import open_recording
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
@@ -66,27 +65,23 @@ def test_the_identified_model_predicts_the_step_it_has_not_seen(demo):
 
 
 @pytest.mark.ci
-def test_a_rig_of_several_servos_has_its_model_compared_and_none_identified(tmp_path, monkeypatch, capsys):
+def test_a_rig_of_several_servos_has_its_model_compared_and_none_identified(tmp_path, monkeypatch, said):
     monkeypatch.chdir(tmp_path)
-    assert app.run(["demo", "--rig", "pan_tilt", "--out", "here"]) == 0
-    said = capsys.readouterr().out
+    shown = said("demo", "--rig", "pan_tilt", "--out", "here")
     assert not (tmp_path / "here" / "identified.toml").exists()
-    following = [line.split() for line in said.split("next:\n")[1].splitlines()]
-    assert [command[:2] for command in following] == [
-        ["axbridge", "info"],
-        ["axbridge", "compare"],
-        ["axbridge", "serve"],
-    ]
-    for command in following[:2]:
-        assert app.run(command[1:]) == 0
+    (_, info, *info_words), (_, compare, *compare_words), last = (
+        line.split() for line in shown.split("next:\n")[1].splitlines()
+    )
+    assert (info, compare, last[1]) == ("info", "compare", "serve")
+    said(info, *info_words)
+    said(compare, *compare_words)
 
 
 @pytest.mark.ci
-def test_a_robot_with_legs_walks_and_its_page_shows_its_knees(tmp_path, monkeypatch, capsys):
+def test_a_robot_with_legs_walks_and_its_page_shows_its_knees(tmp_path, monkeypatch, said):
     monkeypatch.chdir(tmp_path)
-    assert app.run(["demo", "--rig", "bioloid", "--out", "here"]) == 0
-    said = capsys.readouterr().out
-    walked, planned = (float(said.split(words)[1].split(" cm")[0]) for words in ("6 steps: ", "("))
+    shown = said("demo", "--rig", "bioloid", "--out", "here")
+    walked, planned = (float(shown.split(words)[1].split(" cm")[0]) for words in ("6 steps: ", "("))
     assert 0.7 * planned < walked < 1.3 * planned
     recording = open_recording(tmp_path / "here" / "walk.mcap")
     assert [segment.name for segment in recording.segments] == ["get up", "stand", "walk", "end"]
@@ -95,5 +90,4 @@ def test_a_robot_with_legs_walks_and_its_page_shows_its_knees(tmp_path, monkeypa
     for words in ("Knee angles", "virtual robot, ax12", "simulated, lima2009", "data-copy"):
         assert words in page
     assert len(page) < 2e6
-    command = said.split("next:\n")[1].splitlines()[0].split()
-    assert app.run(command[1:]) == 0
+    said(*shown.split("next:\n")[1].splitlines()[0].split()[1:])

@@ -51,18 +51,16 @@ def test_off_switches_every_motor_off_and_says_who_confirms(served):
     assert line["unconfirmed"] == []
 
 
-def test_off_names_the_servo_of_a_rig_that_does_not_confirm(capsys):
+def test_off_names_the_servo_of_a_rig_that_does_not_confirm(said):
     with PtyLine((1, 2)) as line:
         line.tables[1][24] = line.tables[2][24] = 1
         line.deaf = {2}
-        assert run(["off", "--port", line.port]) == DONE  # who answers, is off
-        capsys.readouterr()
-        assert run(["off", "--rig", "pan_tilt", "--port", line.port]) == HARDWARE
+        said("off", "--port", line.port)  # who answers, is off
+        told = said("off", "--rig", "pan_tilt", "--port", line.port, code=HARDWARE)
         assert line.tables[1][24] == 0
-    said = capsys.readouterr().out
-    assert "off and confirmed: pan (id 1)\n" in said
-    assert "not confirmed: tilt (id 2)\n" in said
-    assert "cut the servo supply" in said
+    assert "off and confirmed: pan (id 1)\n" in told
+    assert "not confirmed: tilt (id 2)\n" in told
+    assert "cut the servo supply" in told
 
 
 def test_a_rig_of_what_answers_is_sound_and_drives_it(served, tmp_path):
@@ -102,68 +100,58 @@ def test_a_line_is_seen_without_a_rig(served):
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_a_dead_port_is_named_in_two_lines(verb, capsys, tmp_path, monkeypatch):
+def test_a_dead_port_is_named_in_two_lines(verb, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run([*verb, "--port", "/dev/unheard_of"]) == HARDWARE
-    err = capsys.readouterr().err
-    assert "/dev/unheard_of" in err
-    assert err.count("\n") == 2
+    refused = said(*verb, "--port", "/dev/unheard_of", code=HARDWARE)
+    assert "/dev/unheard_of" in refused
+    assert refused.count("\n") == 2
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 @pytest.mark.parametrize("there", [[], ["/dev/ttyUSB0", "/dev/ttyUSB1"]], ids=["none", "two"])
 def test_without_a_port_the_only_adapter_is_taken_and_none_or_two_are_an_error(
-    verb, there, capsys, tmp_path, monkeypatch
+    verb, there, said, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("axbridge.bus.port_name.connected", lambda: there)
-    assert run(verb) == HARDWARE
-    err = capsys.readouterr().err
-    assert ("several adapters are connected" if there else "no USB serial adapter is connected") in err
-    assert ("axbridge view bench_arm" in err) == (verb == ["view"])
-    assert err.count("\n") == 2
+    refused = said(*verb, code=HARDWARE)
+    assert ("several adapters are connected" if there else "no USB serial adapter is connected") in refused
+    assert ("axbridge view bench_arm" in refused) == (verb == ["view"])
+    assert refused.count("\n") == 2
 
 
-def test_ports_says_so_when_there_is_no_adapter_but_a_built_in_port(capsys, monkeypatch):
+def test_ports_says_so_when_there_is_no_adapter_but_a_built_in_port(said, monkeypatch):
     monkeypatch.setattr("serial.tools.list_ports.comports", list)
-    assert run(["ports"]) == HARDWARE
-    assert "no serial adapter is plugged in" in capsys.readouterr().out
+    assert "no serial adapter is plugged in" in said("ports", code=HARDWARE)
     monkeypatch.setattr("serial.tools.list_ports.comports", lambda: [ListPortInfo("/dev/ttyS0")])
-    assert run(["ports"]) == HARDWARE
-    assert capsys.readouterr().out.split(maxsplit=1) == ["/dev/ttyS0", "built-in, not a USB adapter\n"]
+    assert said("ports", code=HARDWARE).split(maxsplit=1) == ["/dev/ttyS0", "built-in, not a USB adapter\n"]
 
 
 @pytest.mark.parametrize("word", [False, True], ids=["positional", "--rig"])
 @pytest.mark.parametrize("verb", WITH_A_RIG)
-def test_a_rig_that_there_is_not_is_asked_back_with_or_without_its_word(verb, word, capsys, tmp_path, monkeypatch):
+def test_a_rig_that_there_is_not_is_asked_back_with_or_without_its_word(verb, word, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "idle.py").write_text("")
-    words = [part.format(script="idle.py") for part in verb.split()]
-    name = "bench_amr"
     known = {"rig show", "export mujoco --out a.xml", "export bam --out a.json", "sweep --over seed=0,1", "serve"}
-    assert run([*words, *(["--rig", name] if word and verb not in known else [name])]) == MISUSE
-    err = capsys.readouterr().err
-    assert "did you mean 'bench_arm'?" in err
-    assert err.count("\n") == 2
+    words = verb.format(script="idle.py").split() + ["--rig"] * (word and verb not in known)
+    refused = said(*words, "bench_amr", code=MISUSE)
+    assert "did you mean 'bench_arm'?" in refused
+    assert refused.count("\n") == 2
 
 
 @pytest.mark.parametrize("kind", ["rigs", "models", "profiles", "moves", "samples", "experiments", "faults"])
-def test_list_names_what_comes_along(kind, capsys):
-    assert run(["list", kind, "--json"]) == DONE
-    assert len(json.loads(capsys.readouterr().out)["kinds"][kind]) > 0
-    assert run(["list", kind]) == DONE
-    assert capsys.readouterr().out.count("\n") > 0
+def test_list_names_what_comes_along(kind, said):
+    assert len(json.loads(said("list", kind, "--json"))["kinds"][kind]) == said("list", kind).count("\n") > 0
 
 
 @pytest.mark.parametrize("out", ["step.html", "step.png"])
-def test_a_recording_is_drawn_as_page_or_picture(out, tmp_path, monkeypatch, capsys):
+def test_a_recording_is_drawn_as_page_or_picture(out, tmp_path, monkeypatch, said):
     monkeypatch.chdir(tmp_path)
-    assert typed("record", "step", "--rig", "bench_arm", "--angle", 20, "--out", "step.mcap").returncode == DONE
-    assert run(["plot", "step.mcap", "--out", out]) == DONE
+    said("record", "step", "--rig", "bench_arm", "--angle", 20, "--out", "step.mcap")
+    said("plot", "step.mcap", "--out", out)
     assert (tmp_path / out).stat().st_size > 10_000
-    assert run(["plot", "step.mcap", "--out", out]) == MISUSE  # it is there
-    assert run(["plot", "step.mcap", "--out", "step.pdf"]) == MISUSE
-    assert "name it .html or .png" in capsys.readouterr().err
+    said("plot", "step.mcap", "--out", out, code=MISUSE)  # it is there
+    assert "name it .html or .png" in said("plot", "step.mcap", "--out", "step.pdf", code=MISUSE)
 
 
 @pytest.mark.parametrize(
@@ -171,9 +159,8 @@ def test_a_recording_is_drawn_as_page_or_picture(out, tmp_path, monkeypatch, cap
     [("id", "servo set-id"), ("goto", "servo goto"), ("torque", "axbridge off"), ("simulate", "compare"),
      ("replay", "view FILE.mcap"), ("bench", "doctor"), ("version", "--version"), ("read", "servo read")],
 )  # fmt: skip
-def test_what_people_type_is_answered_with_the_verb_that_does_it(typed, try_, capsys):
-    assert run([typed]) == MISUSE
-    assert try_ in capsys.readouterr().err
+def test_what_people_type_is_answered_with_the_verb_that_does_it(typed, try_, said):
+    assert try_ in said(typed, code=MISUSE)
 
 
 @pytest.mark.parametrize(
@@ -189,17 +176,16 @@ def test_a_verb_of_a_servo_says_in_json_what_it_did(words, facts, served):
 
 
 @pytest.mark.parametrize("named", ["1", "shoulder"])
-def test_a_servo_is_meant_by_id_or_name_and_a_rig_comes_with_or_without_its_word(named, tmp_path, monkeypatch, capsys):
+def test_a_servo_is_meant_by_id_or_name_and_a_rig_comes_with_or_without_its_word(named, tmp_path, monkeypatch, said):
     monkeypatch.chdir(tmp_path)
     made = ["record", "step", "bench_arm", "--servo", named, "--angle", "5", "--duration", "0.1"]
-    assert run(made) == DONE
-    assert run([*made, "--rig=bench_arm"]) == MISUSE  # one rig is enough
-    assert run(["compare", "step.mcap", "bench_arm", "--servo", named, "--html", "step.html"]) == DONE
+    said(*made)
+    said(*made, "--rig=bench_arm", code=MISUSE)  # one rig is enough
+    said("compare", "step.mcap", "bench_arm", "--servo", named, "--html", "step.html")
     assert "<html" in (tmp_path / "step.html").read_text()
-    assert run(["export", "bam", "bench_arm", "--servo", named, "--out", "m.json", "--json"]) == DONE
-    capsys.readouterr()
-    assert run(["plot", "step.mcap", "--json"]) == DONE
-    assert json.loads(capsys.readouterr().out)["out"] == "step.plot.html"  # the comparison's page has the shorter name
+    said("export", "bam", "bench_arm", "--servo", named, "--out", "m.json", "--json")
+    drawn = json.loads(said("plot", "step.mcap", "--json"))
+    assert drawn["out"] == "step.plot.html"  # the comparison's page has the shorter name
 
 
 @pytest.mark.parametrize(
@@ -212,19 +198,18 @@ def test_a_servo_is_meant_by_id_or_name_and_a_rig_comes_with_or_without_its_word
     ids=lambda words: words[0],
 )
 @pytest.mark.parametrize("named", ["elbow", "7"])
-def test_a_servo_that_a_rig_does_not_have_is_asked_back(words, named, tmp_path, monkeypatch, capsys):
+def test_a_servo_that_a_rig_does_not_have_is_asked_back(words, named, tmp_path, monkeypatch, said):
     monkeypatch.chdir(tmp_path)
-    assert run([*words, "--servo", named]) == MISUSE
-    assert f"rig bench_arm has no servo '{named}'\nit has: shoulder (1)" in capsys.readouterr().err
+    refused = said(*words, "--servo", named, code=MISUSE)
+    assert f"rig bench_arm has no servo '{named}'\nit has: shoulder (1)" in refused
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_bare_servo_is_pointed_to_its_rig_only_where_it_may_be_one(served, tmp_path, monkeypatch, capsys):
+def test_a_bare_servo_is_pointed_to_its_rig_only_where_it_may_be_one(served, tmp_path, monkeypatch, said, capsys):
     _, port = served
     monkeypatch.chdir(tmp_path)
     words = ["record", "fall", "--rig", "bench_arm", "--backend", "real", "--port"]
-    assert run([*words, "/dev/unheard_of"]) == HARDWARE
-    assert capsys.readouterr().err.count("bare_horn") == 1
+    assert said(*words, "/dev/unheard_of", code=HARDWARE).count("bare_horn") == 1
     run([*words, port, "--angle", "5", "--duration", "0.1"])
     assert "bare_horn" not in capsys.readouterr().err
 
@@ -236,14 +221,11 @@ def test_a_time_says_its_unit_or_is_in_seconds(text, time):
     assert options.seconds(text) == pytest.approx(time)
 
 
-def test_a_short_time_without_its_unit_is_asked_back(capsys):
+def test_a_short_time_without_its_unit_is_asked_back(said):
     verb = ["record", "step", "bench_arm", "--tick"]
-    assert run([*verb, "16"]) == MISUSE
-    assert "write --tick 16ms" in capsys.readouterr().err
-    assert run([*verb, "soon"]) == MISUSE
-    assert "'soon' is no time" in capsys.readouterr().err
+    assert "write --tick 16ms" in said(*verb, "16", code=MISUSE)
+    assert "'soon' is no time" in said(*verb, "soon", code=MISUSE)
 
 
-def test_a_move_that_comes_along_is_named_where_its_name_alone_was_typed(capsys):
-    assert run(["play", "bow", "bioloid"]) == MISUSE
-    assert "sample:bow comes with axbridge" in capsys.readouterr().err
+def test_a_move_that_comes_along_is_named_where_its_name_alone_was_typed(said):
+    assert "sample:bow comes with axbridge" in said("play", "bow", "bioloid", code=MISUSE)

@@ -12,7 +12,7 @@ import pytest
 import typer.main
 
 from axbridge.cli import help as listed
-from axbridge.cli.app import app, run
+from axbridge.cli.app import app
 from axbridge.cli.help import EXAMPLES
 from axbridge.config.profile import FirmwareProfile, in_units
 from axbridge.recording.stored import open_recording
@@ -36,30 +36,27 @@ def test_every_verb_has_an_example_and_no_example_is_left_over():
 
 
 @pytest.mark.parametrize(("name", "command"), [pytest.param(*one, id=one[0]) for one in verbs()])
-def test_the_example_of_a_verb_is_in_its_help_and_can_be_typed(name, command, capsys):
-    assert run([*name.split(), "-h"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert EXAMPLES[name] in said
-    assert "<bool>" not in said  # an option without a value has no type
+def test_the_example_of_a_verb_is_in_its_help_and_can_be_typed(name, command, said):
+    shown = " ".join(said(*name.split(), "-h").split())
+    assert EXAMPLES[name] in shown
+    assert "<bool>" not in shown  # an option without a value has no type
     words = shlex.split(EXAMPLES[name].partition(" >")[0])
     assert words[: 1 + len(name.split())] == ["axbridge", *name.split()]
     command.make_context(name, words[1 + len(name.split()) :])  # raises where an option does not exist
 
 
-def test_help_is_broken_where_the_terminal_ends(capsys, monkeypatch):
+def test_help_is_broken_where_the_terminal_ends(said, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
-    run(["walk", "-h"])
-    paragraph = capsys.readouterr().out.partition("Its steps are planned")[2].partition("Options")[0]
+    paragraph = said("walk", "-h").partition("Its steps are planned")[2].partition("Options")[0]
     first, *_ = paragraph.splitlines()
     assert len("Its steps are planned" + first.rstrip()) > 85  # full, though the source ends it elsewhere
 
 
-def test_verbs_come_in_groups_in_the_order_one_meets_them(capsys):
-    assert run(["-h"]) == 0
-    said = capsys.readouterr().out
-    places = [said.index(text) for text in ("The first day", "demo", "scan", "off", "identify", " More ", "verify")]
+def test_verbs_come_in_groups_in_the_order_one_meets_them(said):
+    shown = said("-h")
+    places = [shown.index(text) for text in ("The first day", "demo", "scan", "off", "identify", " More ", "verify")]
     assert places == sorted(places)
-    assert "<bool>" not in said
+    assert "<bool>" not in shown
 
 
 @pytest.mark.parametrize(
@@ -73,11 +70,10 @@ def test_verbs_come_in_groups_in_the_order_one_meets_them(capsys):
         (["record", "step", "--rig", "bench_arm", "--backend", "rael"], "did you mean 'real'?"),
     ],
 )
-def test_a_slip_of_the_finger_is_asked_back_in_two_lines(typed, words, capsys):
-    assert run(typed) == 2
-    said = capsys.readouterr().err
-    assert words in said
-    assert said.count("\n") <= 2
+def test_a_slip_of_the_finger_is_asked_back_in_two_lines(typed, words, said):
+    refused = said(*typed, code=2)
+    assert words in refused
+    assert refused.count("\n") <= 2
 
 
 @pytest.mark.parametrize(
@@ -166,33 +162,32 @@ def test_counts_are_told_in_units(profile, name, value, mode, words):
     assert in_units(profile, name, {**mode, name: value}) == words
 
 
-def test_servo_info_has_units_beside_the_counts_and_a_mistyped_register_is_asked_back(capsys):
+def test_servo_info_has_units_beside_the_counts_and_a_mistyped_register_is_asked_back(said):
     with serving("bench_arm") as port:
-        assert run(["servo", "info", "1", "--port", port]) == 0
-        rows = {row.split()[3]: row.split()[4:] for row in capsys.readouterr().out.splitlines()[1:]}
-        assert run(["servo", "read", "1", "presnt_position", "--port", port]) == 2
-    assert rows["baud_rate"] == ["1", "1000000", "baud"]
-    assert rows["max_voltage_limit"][1:] == ["14", "V"]
-    assert "did you mean 'present_position'?" in capsys.readouterr().err
+        rows = said("servo", "info", "1", "--port", port).splitlines()[1:]
+        assert "did you mean 'present_position'?" in said(
+            "servo", "read", "1", "presnt_position", "--port", port, code=2
+        )
+    units = {row.split()[3]: row.split()[4:] for row in rows}
+    assert units["baud_rate"] == ["1", "1000000", "baud"]
+    assert units["max_voltage_limit"][1:] == ["14", "V"]
 
 
-def test_a_dry_run_draws_the_experiment_and_opens_no_port(tmp_path, monkeypatch, capsys):
+def test_a_dry_run_draws_the_experiment_and_opens_no_port(tmp_path, monkeypatch, said):
     monkeypatch.chdir(tmp_path)
     typed = ["record", "step", "--rig", "bench_arm", "--backend", "real", "--port", "/dev/none", "--dry-run"]
     typed += ["--angle", "45", "--out", "out/my.mcap"]
-    assert run(typed) == 0
-    assert "no servo moved" in capsys.readouterr().err
+    assert "no servo moved" in said(*typed)
     assert (tmp_path / "out" / "my.png").read_bytes().startswith(b"\x89PNG")
     assert [path.name for path in tmp_path.rglob("*.mcap")] == []
-    assert run(typed) == 2  # the picture is there
-    assert run([*typed, "--force", "--angle", "500"]) == 2
-    assert run([*typed, "--force", "--json"]) == 2
+    for more in ((), ("--force", "--angle", "500"), ("--force", "--json")):  # the picture is there
+        said(*typed, *more, code=2)
 
 
-def test_the_rig_may_come_from_the_environment(tmp_path, monkeypatch, capsys):
+def test_the_rig_may_come_from_the_environment(tmp_path, monkeypatch, said):
     monkeypatch.setenv("AXBRIDGE_RIG", "bioloid")
     monkeypatch.chdir(tmp_path)
-    assert run(["record", "sine", "--servo", "left_knee", "--duration", "0.1", "--period", "0.1"]) == 0
+    said("record", "sine", "--servo", "left_knee", "--duration", "0.1", "--period", "0.1")
     assert math.degrees(open_recording("sine.mcap")["left_knee"].command.max()) < 6.5  # its lower limit is at -6°
 
 

@@ -52,30 +52,27 @@ def test_a_script_that_opens_its_robot_by_name_gets_it_and_a_file_is_found_from_
 
 
 @pytest.mark.parametrize("verb", ["play", "walk", "record", "run", "view", "serve", "compare"])
-def test_a_model_that_nobody_knows_is_named_with_those_that_are_known(verb, tmp_path, monkeypatch, capsys):
+def test_a_model_that_nobody_knows_is_named_with_those_that_are_known(verb, tmp_path, monkeypatch, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "it.py").write_text("")
     Move(pages={"1": Page(keys=(Key(positions={"left_knee": 1.0}, time=0.1),))}).save(tmp_path / "it.json")
     if verb == "compare":
-        assert app.run(["record", "step", "bench_arm", "--angle", "5", "--duration", "0.1"]) == app.DONE
+        said("record", "step", "bench_arm", "--angle", "5", "--duration", "0.1")
     command = {
         "play": "play it.json", "record": "record step --out it.mcap", "run": "run it.py", "walk": "walk",
         "view": "view --no-open", "serve": "serve bench_arm", "compare": "compare step.mcap",
     }[verb].split()  # fmt: skip
     before = sorted(tmp_path.rglob("*"))
     rig = [] if verb == "serve" else ["--rig", "bench_arm" if verb in {"record", "compare"} else "bioloid"]
-    assert app.run([*command, *rig, "--model", "lima2008"]) == app.MISUSE
-    said = capsys.readouterr().err
-    assert "lima2008" in said
-    assert "known names: ax12, ax18, lima2009" in said
+    refused = said(*command, *rig, "--model", "lima2008", code=app.MISUSE)
+    assert "lima2008" in refused
+    assert "known names: ax12, ax18, lima2009" in refused
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_in_python_it_is_a_word_of_open(monkeypatch):
     with axbridge.open("bioloid", model="lima2009") as robot:
         assert {robot.rig.model_of(servo).name for servo in robot.rig.servos} == {"lima2009"}
-    with axbridge.open("bioloid") as robot:
-        assert {robot.rig.model_of(servo).name for servo in robot.rig.servos} == {"ax12"}
     monkeypatch.setenv("AXBRIDGE_MODEL", "ax12")  # what is chosen for a shell, where a robot is opened by name
     for rig, model in (("bench_arm", "ax12"), (Rig.load("bench_arm"), "lima2009")):
         with axbridge.open(rig) as robot:

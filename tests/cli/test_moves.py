@@ -62,16 +62,9 @@ def file(tmp_path):
     return path
 
 
-def said_by(capsys, *words, code=app.DONE):
-    """What a verb prints: on both streams, one after the other."""
-    assert app.run([str(word) for word in words]) == code
-    return "".join(capsys.readouterr())
-
-
-def test_play_records_what_was_asked_and_what_came_and_says_it_to_programs(file, tmp_path, capsys):
+def test_play_records_what_was_asked_and_what_came_and_says_it_to_programs(file, tmp_path, said):
     out = tmp_path / "nod.mcap"
-    said = said_by(capsys, "play", file, "--rig", "pan_tilt", "--pace", "0.5", "--record", out)
-    assert said.startswith("played: 0.8")
+    assert said("play", file, "--rig", "pan_tilt", "--pace", "0.5", "--record", out).startswith("played: 0.8")
     recording = open_recording(out)
     assert recording.complete
     assert [segment.name for segment in recording.segments] == ["play nod.json"]
@@ -79,13 +72,13 @@ def test_play_records_what_was_asked_and_what_came_and_says_it_to_programs(file,
     assert track.command.max() == pytest.approx(0.5)
     assert track.position.max() == pytest.approx(0.5, abs=0.02)
     assert recording.metadata["pace"] == 0.5
-    played = json.loads(said_by(capsys, "play", file, "--rig", "pan_tilt", "--json"))
+    played = json.loads(said("play", file, "--rig", "pan_tilt", "--json"))
     assert (played["format"], played["stopped"], played["recording"]) == ("axbridge-play-1", False, None)
     assert played["seconds"] == pytest.approx(0.4, abs=0.05)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "why"),
     [
         (["--rig", "bench_arm"], "robot 'bench_arm' has no servo pan, tilt"),
         (["--rig", "pan_tilt", "--joints", "tail"], "no joint tail"),
@@ -93,14 +86,14 @@ def test_play_records_what_was_asked_and_what_came_and_says_it_to_programs(file,
         (["--rig", "pan_tilt", "--pace", "0"], "pace of 0"),
     ],
 )
-def test_play_refuses_a_move_of_another_robot_or_what_it_does_not_have(file, words, said, capsys):
-    assert said in said_by(capsys, "play", file, *words, code=app.MISUSE)
+def test_play_refuses_a_move_of_another_robot_or_what_it_does_not_have(file, words, why, said):
+    assert why in said("play", file, *words, code=app.MISUSE)
 
 
-def test_play_refuses_a_file_that_is_no_move_in_two_lines(tmp_path, capsys):
+def test_play_refuses_a_file_that_is_no_move_in_two_lines(tmp_path, said):
     (tmp_path / "bad.json").write_text("{}")
     for name in ("bad.json", "none.json", "none.mtn", "none.motion", "move.txt"):
-        assert said_by(capsys, "play", tmp_path / name, "--rig", "pan_tilt", code=app.MISUSE).count("\n") == 2
+        assert said("play", tmp_path / name, "--rig", "pan_tilt", code=app.MISUSE).count("\n") == 2
 
 
 @pytest.mark.parametrize(("exit_page", "ends"), [(None, "stopped: "), ("2", "stopped, by page 2: ")])
@@ -244,7 +237,7 @@ def test_on_a_terminal_single_keys_take_poses_and_the_arm_holds_until_one_more(h
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "why"),
     [
         (["--out", "a.txt"], "no such kind of move"),
         (["--out", "/dev/full/a.json"], "cannot be written"),
@@ -253,45 +246,44 @@ def test_on_a_terminal_single_keys_take_poses_and_the_arm_holds_until_one_more(h
         (["--out", "a.json", "--stiffness", "3"], "a stiffness of 3"),
     ],
 )
-def test_teach_refuses_before_anything_goes_soft(hand, options, said, capsys):
-    assert said in said_by(capsys, "teach", "--rig", "pan_tilt", "--port", hand[0], *options, code=app.MISUSE)
+def test_teach_refuses_before_anything_goes_soft(hand, options, why, said):
+    assert why in said("teach", "--rig", "pan_tilt", "--port", hand[0], *options, code=app.MISUSE)
 
 
 # ---- move
 
 
-def test_convert_keeps_a_page_set_and_makes_its_checksum_right_and_info_lists_its_pages(tmp_path, capsys):
+def test_convert_keeps_a_page_set_and_makes_its_checksum_right_and_info_lists_its_pages(tmp_path, said):
     good, bad, made = page_set(*EVERYTHING), tmp_path / "a.mtn", tmp_path / "b.mtn"
     bad.write_bytes(good[:-2])
-    assert "note: no checksum" in said_by(capsys, "move", "convert", bad, made)
+    assert "note: no checksum" in said("move", "convert", bad, made)
     assert made.read_bytes() == good
-    said = said_by(capsys, "move", "info", made, "--rig", "bioloid")
-    assert "page 2 'Wave: Größe': 2 poses, 0.556 s x 2, next 3, exit 4\n" in said
-    assert json.loads(said_by(capsys, "move", "info", made, "--rig", "bioloid", "--json"))["pages"]["2"]["exit"] == "4"
+    pages = said("move", "info", made, "--rig", "bioloid")
+    assert "page 2 'Wave: Größe': 2 poses, 0.556 s x 2, next 3, exit 4\n" in pages
+    assert json.loads(said("move", "info", made, "--rig", "bioloid", "--json"))["pages"]["2"]["exit"] == "4"
 
 
-def test_convert_asks_for_what_it_needs(file, tmp_path, capsys):
+def test_convert_asks_for_what_it_needs(file, tmp_path, said):
     (tmp_path / "there.json").write_text("somebody's\n")
-    for out, rig, said in (
+    for out, rig, why in (
         ("a.mtn", [], "give --rig"),
         ("a.mtn", ["--rig", "bench_arm"], "joint 'pan' has no id"),
         ("a.txt", [], "name it .json, .mtn or .motion"),
         ("nod.json", [], "both read and to be written"),
         ("there.json", [], "already there"),
     ):
-        assert said in said_by(capsys, "move", "convert", file, tmp_path / out, *rig, code=app.MISUSE)
+        assert why in said("move", "convert", file, tmp_path / out, *rig, code=app.MISUSE)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["nod.json", "there.json"]
 
 
-def test_optimise_writes_a_move_that_takes_less_and_can_be_played(tmp_path, capsys):
+def test_optimise_writes_a_move_that_takes_less_and_can_be_played(tmp_path, said):
     path, out = tmp_path / "swing.json", tmp_path / "less.json"
     Move(pages={"1": Page(keys=tuple(Key(positions={"shoulder": at}, time=1.0) for at in (0.0, 1.5)))}).save(path)
     optimise = ("move", "optimise", path)
-    said = json.loads(said_by(capsys, *optimise, out, "--rig", "bench_arm", "--json"))
-    assert said["energy"] < 0.95 * said["minimum_jerk"]
-    assert said["seconds"] == 1.0
-    assert "takes" not in said_by(capsys, "play", out, "--rig", "bench_arm")  # no joint has to be spared
-    assert "--force" in said_by(capsys, *optimise, out, "--rig", "bench_arm", code=app.MISUSE)
-    assert "is no .json file" in said_by(capsys, *optimise, "less.mtn", "--rig", "bench_arm", code=app.MISUSE)
-    said = said_by(capsys, *optimise, out, "--rig", "bench_arm", "--force")
-    assert said.splitlines()[-1] == f"wrote {out}"
+    found = json.loads(said(*optimise, out, "--rig", "bench_arm", "--json"))
+    assert found["energy"] < 0.95 * found["minimum_jerk"]
+    assert found["seconds"] == 1.0
+    assert "takes" not in said("play", out, "--rig", "bench_arm")  # no joint has to be spared
+    assert "--force" in said(*optimise, out, "--rig", "bench_arm", code=app.MISUSE)
+    assert "is no .json file" in said(*optimise, "less.mtn", "--rig", "bench_arm", code=app.MISUSE)
+    assert said(*optimise, out, "--rig", "bench_arm", "--force").splitlines()[-1] == f"wrote {out}"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from axbridge.cli.app import MISUSE, run
+from axbridge.cli.app import MISUSE
 from axbridge.cli.options import SHARED
 from tests.cli.test_help import verbs
 
@@ -50,11 +50,10 @@ def test_who_simulates_lets_the_engine_be_chosen():
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, said):
     """A folder with a recording, and files that nobody should lose."""
     monkeypatch.chdir(tmp_path)
-    command = ["record", "step", "--rig", "bench_arm", "--angle", "5", "--duration", "0.1", "--out", "step.mcap"]
-    assert run(command) == 0
+    said("record", "step", "--rig", "bench_arm", "--angle", "5", "--duration", "0.1", "--out", "step.mcap")
     for name in ("mine.toml", "mine.html", "mine.png", "demo/report.html", "walk/report.png"):
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text("kept")
@@ -76,17 +75,16 @@ IDENTIFY = ("identify", "step.mcap", "--rig", "bench_arm", "--model", "ax12")
     ],
 )
 @pytest.mark.slow
-def test_a_file_that_is_there_is_refused_before_any_work_begins(command, there, folder, capsys):
+def test_a_file_that_is_there_is_refused_before_any_work_begins(command, there, folder, said):
     before = sorted(folder.rglob("*"))
-    assert run([*command]) == MISUSE
-    said = capsys.readouterr()
-    assert f"{there} is already there" in said.err
-    assert "--force" in said.err
-    assert said.out == ""
+    refused = said(*command, code=MISUSE)
+    assert refused.startswith("axbridge: ")
+    assert f"{there} is already there" in refused
+    assert "--force" in refused
     assert Path(there).read_text() == "kept"
     assert sorted(folder.rglob("*")) == before
 
 
-def test_a_file_that_is_there_is_replaced_where_that_is_asked_for(folder):
-    assert run(["compare", "step.mcap", "--out", "mine.html", "--force"]) == 0
+def test_a_file_that_is_there_is_replaced_where_that_is_asked_for(folder, said):
+    said("compare", "step.mcap", "--out", "mine.html", "--force")
     assert "<html" in Path("mine.html").read_text()

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from axbridge.cli.app import DONE, HARDWARE, MISUSE, run
+from axbridge.cli.app import HARDWARE, MISUSE, run
 from axbridge.config.registers import Address, Instruction
 from axbridge.config.rig import Rig
 from axbridge.config.rig_edit import copy_rig
@@ -28,8 +28,10 @@ def goals(line):
     return [int.from_bytes(given[3:5], "little") for given in told]
 
 
-def goto(line, *arguments):
-    return run(["servo", "goto", *arguments, "--port", line.port])
+@pytest.fixture
+def goto(on_line):
+    """Types `servo goto` for the test's line."""
+    return lambda *words, code: on_line("servo", "goto", *words, code=code)
 
 
 @pytest.fixture
@@ -46,57 +48,52 @@ def arm():
 
 
 @pytest.mark.parametrize(("degrees", "count"), [("30", MIDDLE + 30 * COUNTS), ("-12.5", MIDDLE - 12.5 * COUNTS)])
-def test_an_id_alone_goes_to_degrees_from_the_middle_and_its_motor_is_off_then(arm, capsys, degrees, count):
+def test_an_id_alone_goes_to_degrees_from_the_middle_and_its_motor_is_off_then(arm, said, degrees, count):
     port, tell = arm
-    assert run(["servo", "goto", "2", degrees, "--port", port]) == DONE
+    gone = said("servo", "goto", "2", degrees, "--port", port)
     assert tell("register goal_position")[1] == pytest.approx(count, abs=0.51)
     assert tell("register present_position")[1] == pytest.approx(count, abs=2 * COUNTS)
     assert tell("register torque_enable") == [0, 0]
-    where, end = re.fullmatch(r"servo 2 is at (.*)°; (.*)\n", capsys.readouterr().out).groups()
+    where, end = re.fullmatch(r"servo 2 is at (.*)°; (.*)\n", gone).groups()
     assert float(where) == pytest.approx(float(degrees), abs=2)
     assert end == "motors are off"
 
 
-def test_a_name_goes_by_the_rigs_zero_and_direction(arm, tmp_path, monkeypatch, capsys):
+def test_a_name_goes_by_the_rigs_zero_and_direction(arm, tmp_path, monkeypatch, said):
     port, tell = arm
     path, _ = copy_rig(Rig.load("pan_tilt"), tmp_path / "mine")
     path.write_text(path.read_text().replace("id = 2", "id = 2\nzero = 400\ndirection = -1"))
     monkeypatch.setenv("AXBRIDGE_RIG", str(path))
     for servo in ("tilt", "2"):
-        assert run(["servo", "goto", servo, "20", "--port", port]) == DONE
-        assert capsys.readouterr().out.startswith("tilt is at ")
+        assert said("servo", "goto", servo, "20", "--port", port).startswith("tilt is at ")
         assert tell("register goal_position")[1] == pytest.approx(400 - 20 * COUNTS, abs=0.51)
         assert tell("register torque_enable") == [0, 0]
 
 
-def test_the_rigs_limits_and_the_servos_own_hold_and_nothing_moves_beyond_them(line, capsys):
-    assert goto(line, "tilt", "70", "--rig", "pan_tilt") == MISUSE
-    assert "70° is out of the limits of tilt: -68.8° to 68.8°" in capsys.readouterr().err
+def test_the_rigs_limits_and_the_servos_own_hold_and_nothing_moves_beyond_them(line, goto):
+    beyond = goto("tilt", "70", "--rig", "pan_tilt", code=MISUSE)
+    assert "70° is out of the limits of tilt: -68.8° to 68.8°" in beyond
     limits = slice(Address.CW_ANGLE_LIMIT, Address.CW_ANGLE_LIMIT + 4)
     line.tables[1][limits] = bytes((0, 1, 0, 3))  # 256..768
-    assert goto(line, "1", "90") == MISUSE
-    assert "90° is out of the limits of servo 1: -75.1° to 75.1°" in capsys.readouterr().err
+    assert "90° is out of the limits of servo 1: -75.1° to 75.1°" in goto("1", "90", code=MISUSE)
     line.tables[1][limits] = bytes(4)
-    assert goto(line, "1", "10") == MISUSE
-    assert "servo 1 is set up as a wheel" in capsys.readouterr().err
+    assert "servo 1 is set up as a wheel" in goto("1", "10", code=MISUSE)
     assert goals(line) == []
     assert not line.tables[1][Address.TORQUE_ENABLE]
 
 
-def test_a_servo_that_has_shut_itself_down_stays_so(line, capsys):
+def test_a_servo_that_has_shut_itself_down_stays_so(line, goto):
     line.tables[1][Address.TORQUE_LIMIT : Address.TORQUE_LIMIT + 2] = bytes(2)
-    assert goto(line, "1", "30") == HARDWARE
-    err = capsys.readouterr().err
-    assert "servo 1 has shut itself down\nsee why; then `axbridge servo write 1 torque_limit 1023" in err
+    refused = goto("1", "30", code=HARDWARE)
+    assert "servo 1 has shut itself down\nsee why; then `axbridge servo write 1 torque_limit 1023" in refused
     assert line.tables[1][Address.TORQUE_LIMIT : Address.TORQUE_LIMIT + 2] == bytes(2)
     assert goals(line) == []
 
 
-def test_a_servo_that_something_holds_is_led_softly_and_said_to_be_elsewhere(line, capsys):
-    assert goto(line, "1", "60") == HARDWARE
-    out, err = capsys.readouterr()
-    assert out == "servo 1 is at -3.2°; motors are off\n"
-    assert "it did not get to 60°: something holds it" in err
+def test_a_servo_that_something_holds_is_led_softly_and_said_to_be_elsewhere(line, goto):
+    told = goto("1", "60", code=HARDWARE)
+    assert told.startswith("servo 1 is at -3.2°; motors are off\n")
+    assert "it did not get to 60°: something holds it" in told
     way = goals(line)
     steps = [after - before for before, after in pairwise((READ, *way))]
     assert way[-1] == pytest.approx(MIDDLE + 60 * COUNTS, abs=0.51)
@@ -106,24 +103,23 @@ def test_a_servo_that_something_holds_is_led_softly_and_said_to_be_elsewhere(lin
     assert not line.tables[1][Address.TORQUE_ENABLE]
 
 
-def test_the_way_takes_the_time_that_is_asked_for_or_is_refused(line, capsys):
-    goto(line, "1", "30", "--duration", "0.6")
+def test_the_way_takes_the_time_that_is_asked_for_or_is_refused(line, goto):
+    goto("1", "30", "--duration", "0.6", code=HARDWARE)
     way = goals(line)
     assert way.index(way[-1]) == pytest.approx(30, abs=5)  # steps of 20 ms; the last ones are smaller than a count
-    capsys.readouterr()
-    assert goto(line, "1", "30", "--duration", "0.01") == MISUSE
-    assert "0.01 s are too short for servo 1: it needs 0.18 s at least" in capsys.readouterr().err
+    short = goto("1", "30", "--duration", "0.01", code=MISUSE)
+    assert "0.01 s are too short for servo 1: it needs 0.18 s at least" in short
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_on_its_way_leaves_the_motor_off_and_says_where_it_is(arm, number, code):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_on_its_way_leaves_the_motor_off_and_says_where_it_is(arm, number):
     port, tell = arm
     run(["servo", "goto", "1", "0", "--port", port])
     with start("servo", "goto", "1", "40", "--duration", "30", "--port", port) as mover:
         until(lambda: tell("register present_position")[0] > MIDDLE + 5)
         mover.send_signal(number)
         _, err = mover.communicate(timeout=60)
-    assert mover.returncode == code
+    assert mover.returncode == 128 + number
     assert err.startswith("stopped: motors are off; servo 1 is at ")
     assert tell("register torque_enable") == [0, 0]
 
@@ -140,9 +136,8 @@ def test_a_signal_on_its_way_leaves_the_motor_off_and_says_where_it_is(arm, numb
         (("9", "30"), HARDWARE, "servo 9 did not answer"),
     ],
 )
-def test_what_cannot_be_is_refused_in_two_lines(line, capsys, arguments, code, words):
-    assert goto(line, *arguments) == code
-    err = capsys.readouterr().err
+def test_what_cannot_be_is_refused_in_two_lines(line, goto, arguments, code, words):
+    err = goto(*arguments, code=code)
     assert words in err
     assert err.count("\n") == 2
     assert goals(line) == []

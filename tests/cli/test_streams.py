@@ -12,7 +12,6 @@ from rich.console import Console
 from axbridge.bus.cycle import CycleServo
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import monitor
-from axbridge.cli.app import run
 from axbridge.file_reading import controls
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import write_recording
@@ -67,41 +66,37 @@ def test_a_terminal_without_a_degree_sign_gets_the_word(walk):
     "arguments", [("info",), ("info", "--json"), ("compare",), ("compare", "--json"), ("convert", "--wide"), ("convert",)]
 )  # fmt: skip
 @pytest.mark.slow
-def test_names_in_a_recording_do_not_steer_the_terminal_or_a_table(walk, capsys, arguments):
+def test_names_in_a_recording_do_not_steer_the_terminal_or_a_table(walk, said, arguments):
     verb, *options = arguments
     files = {"compare": [walk], "convert": [walk.with_suffix(".csv")]}.get(verb, [])
-    assert run([verb, str(walk), *map(str, files), *options]) == 0
-    said = "".join(capsys.readouterr()) + "".join(path.read_text() for path in files if path.suffix == ".csv")
-    assert not controls(said)
-    assert r"\x1b[31mred\x07" in said or r"\u001b[31mred\u0007" in said
+    shown = said(verb, walk, *files, *options) + "".join(one.read_text() for one in files if one.suffix == ".csv")
+    assert not controls(shown)
+    assert r"\x1b[31mred\x07" in shown or r"\u001b[31mred\u0007" in shown
 
 
-def test_names_in_a_log_do_not_steer_the_terminal(tmp_path, capsys):
+def test_names_in_a_log_do_not_steer_the_terminal(tmp_path, said):
     log = tmp_path / "log.csv"
     log.write_text(f"servo,time_s,position_rad\n{ESCAPE},0,0\n{ESCAPE},0.1,7000\n")
-    assert run(["import", str(log), str(tmp_path / "log.mcap")]) == 0
+    shown = said("import", log, tmp_path / "log.mcap")
     log.write_text(f"t{ESCAPE},angle\n0,0\n")
-    assert run(["import", str(log), str(tmp_path / "other.mcap")]) == 2
-    said = "".join(capsys.readouterr())
-    assert not controls(said)
-    assert said.count(r"\x1b[31mred\x07") > 1
+    shown += said("import", log, tmp_path / "other.mcap", code=2)
+    assert not controls(shown)
+    assert shown.count(r"\x1b[31mred\x07") > 1
 
 
 @pytest.mark.parametrize(
     "line", ['name = "a\\u001b[31m"', 'description = "\\u0007"', '[parameters]\n"a\\u001b" = 1.0', 'base = "\\u001b"']
 )  # fmt: skip
-def test_a_rig_with_control_characters_is_refused_in_plain_text(tmp_path, capsys, line):
+def test_a_rig_with_control_characters_is_refused_in_plain_text(tmp_path, said, line):
     (tmp_path / "mine.toml").write_text(line if line.startswith("base") else f'base = "bench_arm"\n{line}\n')
-    assert run(["rig", "check", str(tmp_path / "mine.toml")]) == 2
-    said = capsys.readouterr().err
-    assert not controls(said)
-    assert len(said.splitlines()) == 2
+    refused = said("rig", "check", tmp_path / "mine.toml", code=2)
+    assert not controls(refused)
+    assert len(refused.splitlines()) == 2
 
 
-def test_an_error_that_quotes_a_large_file_stays_short(tmp_path, capsys):
+def test_an_error_that_quotes_a_large_file_stays_short(tmp_path, said):
     (tmp_path / "mine.toml").write_text(f'base = "bench_arm"\nname = {["x" * 50] * 5000}\n'.replace("'", '"'))
-    assert run(["rig", "check", str(tmp_path / "mine.toml")]) == 2
-    assert len(capsys.readouterr().err) < 1000
+    assert len(said("rig", "check", tmp_path / "mine.toml", code=2)) < 1000
 
 
 def test_a_name_that_looks_like_markup_is_a_name_in_the_live_table():

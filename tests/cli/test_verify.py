@@ -10,7 +10,7 @@ import time
 import pytest
 
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import FAILED_CHECK, MISUSE, run
+from axbridge.cli.app import FAILED_CHECK, MISUSE
 from axbridge.cli.verify import PROMISES
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
@@ -36,17 +36,9 @@ def built(tmp_path, name, **changes):
 
 
 class Person(Typist):
-    """Somebody at the keys, with a hand on the robot.
+    """Somebody at the keys of the program, which has `rig`, with a hand on the robot as it is built: `real`.
 
-    Args:
-        rig: As the program has it.
-        real: As the robot is built.
-        port: Where it is served.
-        tell: Tells the hand.
-        folder: For what the program writes.
-        options: Of the program.
-        turned: Joints that are turned; all where none is named.
-        answers: Keys by words of a line of the program; the usual ones go without saying.
+    `turned`: joints that are turned, all where none is named; `answers`: keys by words that the program says.
     """
 
     def __init__(self, rig, real, port, tell, folder, *options, turned=(), answers=None):
@@ -224,10 +216,7 @@ def test_what_is_wrong_is_named_with_its_servo_and_the_command_that_repairs_it(t
 
 def test_a_line_that_loses_three_per_cent_is_found(tmp_path):
     out, real = tmp_path / "out", built(tmp_path, "bioloid")
-    with (
-        led(real, "drop=0.03") as (port, tell),
-        Person("bioloid", real, port, tell, out, "--only", "line") as person,
-    ):
+    with led(real, "drop=0.03") as line, Person("bioloid", real, *line, out, "--only", "line") as person:
         assert person.follow() == FAILED_CHECK
     (lost,) = (one["problem"] for one in kept(out)["line"]["findings"] if one["kind"] == "loss")
     share = float(re.search(r"\((\d+\.\d)%\), of \d+ of \d+ servos", lost)[1])
@@ -339,7 +328,7 @@ def test_the_program_that_holds_the_motors_does_not_outlive_the_one_that_has_sta
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "why"),
     [
         (["--rig", "bioloid", "--only", "line,kneel"], "there is no step 'kneel'"),
         (["--rig", "bench_arm", "--only", "walk"], "has no legs that walk"),
@@ -348,14 +337,13 @@ def test_the_program_that_holds_the_motors_does_not_outlive_the_one_that_has_sta
         (["--rig", "bench_arm", "--out", "FILE"], "FILE"),
     ],
 )
-def test_what_cannot_be_done_is_refused_in_two_lines_before_anything_is_asked(tmp_path, options, said, capsys):
+def test_what_cannot_be_done_is_refused_in_two_lines_before_anything_is_asked(tmp_path, options, why, said):
     for folder, file in (("TAKEN", "verify.txt"), ("STRANGE", "verify.json")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / file).write_text("mine")
     (tmp_path / "FILE").write_text("mine")
-    options = [str(tmp_path / option) if option.isupper() else option for option in options]
-    assert run(["verify", *options, "--port", "/dev/unheard_of"]) == MISUSE
-    err = capsys.readouterr().err
-    assert said in err
-    assert err.count("\n") == 2
+    options = [tmp_path / option if option.isupper() else option for option in options]
+    refused = said("verify", *options, "--port", "/dev/unheard_of", code=MISUSE)
+    assert why in refused
+    assert refused.count("\n") == 2
     assert (tmp_path / "TAKEN" / "verify.txt").read_text() == "mine"
