@@ -3,9 +3,11 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from functools import partial
+from itertools import pairwise
 
 import pytest
 
@@ -16,12 +18,18 @@ from axbridge.bus.diagnose import diagnose
 from axbridge.bus.port_name import Adapter
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import run
+from axbridge.cli.app import HARDWARE, MISUSE, run
+from axbridge.cli.doctor import wrapped
 from axbridge.cli.monitor import _Line
+from axbridge.config.registers import Address, Instruction
+from axbridge.config.rig import Rig
+from axbridge.config.rig_edit import copy_rig
 from axbridge.errors import ErrorFlag
-from tests.support.pty_line import PtyLine
+from tests.support.hand import led
+from tests.support.pty_line import READ, PtyLine
 from tests.support.robot_files import write_comb
-from tests.support.warm import serving
+from tests.support.waiting import until
+from tests.support.warm import serving, start
 
 pytestmark = pytest.mark.slow
 
@@ -57,23 +65,41 @@ def diagnosed(said, port, *words):
 
 
 @pytest.mark.parametrize(
-    ("address", "data", "kind", "words"),
+    ("values", "kind", "words", "fix"),
     [
-        (5, b"\xfa", "return_delay", "is set to wait 790 µs before each answer"),
-        (43, b"\x44", "temperature", "68 °C"),
-        (42, b"\x3c", "voltage", "has 6.0 V at its terminals"),
-        (16, b"\0", "status_level", "answers PING, but no read"),
-        (34, b"\0\0", "shutdown", "shut itself down"),
-        (2, b"\x17", "firmware", "has firmware 23"),
+        ({5: b"\xfa"}, "return_delay", "is set to wait 790 µs before each answer", "return_delay_time 0"),
+        ({43: b"\x44"}, "temperature", "68 °C", ""),
+        ({42: b"\x3c"}, "voltage", "has 6.0 V at its terminals", ""),
+        ({16: b"\0"}, "status_level", "answers PING, but no read", "status_return_level 2"),
+        ({16: b"\1"}, "status", "acknowledges no write", "status_return_level 2"),
+        ({34: b"\0\0"}, "shutdown", "shut itself down", ""),
+        ({2: b"\x17"}, "firmware", "has firmware 23", ""),
+        ({34: b"\xc8\0"}, "torque", "at most 20% of its torque: torque_limit is 200", "torque_limit 1023"),
+        ({14: b"\xc8\0", 34: b"\xc8\0"}, "torque", "at most 20% of its torque: max_torque is 200",
+         "max_torque 1023 --port PORT && axbridge servo write 1 torque_limit 1023"),
+        ({11: b"\x5a"}, "temperature_limit", "lets itself get 90 °C hot", "temperature_limit 70"),
+        ({18: b"\4"}, "protection", "does not switch itself off", "shutdown 36"),
+        ({8: b"\x20\3"}, "angle_limits", "goes from 0 to 800 by its own angle limits, and the rig sends it from",
+         "ccw_angle_limit 1023"),
     ],
-)
-def test_doctor_names_the_cause(line, said, address, data, kind, words):
-    line.tables[1][address : address + len(data)] = data
-    findings, report = diagnosed(said, line.port, "--rig", "pan_tilt")
-    (finding,) = [finding for finding in findings if finding["kind"] == kind]
+)  # fmt: skip
+def test_doctor_names_the_cause_and_what_repairs_it_and_nothing_else(line, said, values, kind, words, fix):
+    for address, data in values.items():
+        line.tables[1][address : address + len(data)] = data
+    findings, _ = diagnosed(said, line.port, "--rig", "pan_tilt")
+    (finding,) = [finding for finding in findings if finding["kind"] not in BUSY]
+    assert (finding["id"], finding["kind"]) == (1, kind)
     assert words in finding["problem"]
-    assert finding["id"] == 1
-    assert report["rate_hz"] > 0
+    assert fix in finding["fix"].replace(line.port, "PORT")
+
+
+def test_doctor_takes_what_the_rig_asks_for_to_be_right(line, capsys, tmp_path):
+    own = '[[servo]]\nname = "pan"\nregisters = { max_torque = 200 }\n'
+    (tmp_path / "mine.toml").write_text(f'base = "pan_tilt"\n{own}')
+    line.tables[1][14:16] = line.tables[1][34:36] = b"\xc8\0"
+    run(["doctor", "--json", "--port", line.port, "--rig", str(tmp_path / "mine.toml")])
+    (report,) = json.loads(capsys.readouterr().out)["lines"]
+    assert {finding["kind"] for finding in report["findings"]} <= BUSY
 
 
 def test_doctor_finds_the_latency_timer_of_an_adapter(line, tmp_path):
@@ -240,8 +266,6 @@ def test_monitor_names_why_a_servo_that_somebody_else_has_told_to_hold_does_not_
 
 @pytest.mark.parametrize(("width", "lines"), [(30, 3), (80, 1)])
 def test_words_are_not_broken_at_the_edge_of_a_terminal(monkeypatch, width, lines):
-    from axbridge.cli.doctor import wrapped
-
     text = "! servo 1: waits 790 µs before each answer, which takes its time"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", str(width))
@@ -307,3 +331,136 @@ def test_a_reader_that_goes_away_is_no_error():
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# ---- servo goto: softly to an angle in degrees, and the motor off whatever happens
+
+
+COUNTS = 1023 / 300  # a degree
+MIDDLE = 512
+GOAL = bytes((Address.GOAL_POSITION,))
+
+
+def goals(line):
+    """What the servos were told, in order, by SYNC_WRITE: a goal each."""
+    told = [given for _, code, given, _ in line.heard if code == Instruction.SYNC_WRITE and given[:1] == GOAL]
+    return [int.from_bytes(given[3:5], "little") for given in told]
+
+
+@pytest.fixture
+def goto(on_line):
+    """Types `servo goto` for the test's line."""
+    return lambda *words, code: on_line("servo", "goto", *words, code=code)
+
+
+@pytest.fixture(scope="module")
+def arm():
+    """A served head whose shafts turn without load."""
+    with led("pan_tilt") as served:
+        yield served
+
+
+@pytest.mark.parametrize(("degrees", "count"), [("30", MIDDLE + 30 * COUNTS), ("-12.5", MIDDLE - 12.5 * COUNTS)])
+def test_an_id_alone_goes_to_degrees_from_the_middle_and_its_motor_is_off_then(arm, said, degrees, count):
+    port, tell = arm
+    gone = said("servo", "goto", "2", degrees, "--port", port)
+    assert tell("register goal_position")[1] == pytest.approx(count, abs=0.51)
+    assert tell("register present_position")[1] == pytest.approx(count, abs=2 * COUNTS)
+    assert tell("register torque_enable") == [0, 0]
+    where, end = re.fullmatch(r"servo 2 is at (.*)°; (.*)\n", gone).groups()
+    assert float(where) == pytest.approx(float(degrees), abs=2)
+    assert end == "motors are off"
+
+
+def test_a_name_goes_by_the_rigs_zero_and_direction(arm, tmp_path, monkeypatch, said):
+    port, tell = arm
+    path, _ = copy_rig(Rig.load("pan_tilt"), tmp_path / "mine")
+    path.write_text(path.read_text().replace("id = 2", "id = 2\nzero = 400\ndirection = -1"))
+    monkeypatch.setenv("AXBRIDGE_RIG", str(path))
+    for servo in ("tilt", "2"):
+        assert said("servo", "goto", servo, "20", "--port", port).startswith("tilt is at ")
+        assert tell("register goal_position")[1] == pytest.approx(400 - 20 * COUNTS, abs=0.51)
+        assert tell("register torque_enable") == [0, 0]
+
+
+def test_the_rigs_limits_and_the_servos_own_hold_and_nothing_moves_beyond_them(line, goto):
+    beyond = goto("tilt", "70", "--rig", "pan_tilt", code=MISUSE)
+    assert "70° is out of the limits of tilt: -68.8° to 68.8°" in beyond
+    limits = slice(Address.CW_ANGLE_LIMIT, Address.CW_ANGLE_LIMIT + 4)
+    line.tables[1][limits] = bytes((0, 1, 0, 3))  # 256..768
+    assert "90° is out of the limits of servo 1: -75.1° to 75.1°" in goto("1", "90", code=MISUSE)
+    line.tables[1][limits] = bytes(4)
+    assert "servo 1 is set up as a wheel" in goto("1", "10", code=MISUSE)
+    assert goals(line) == []
+    assert not line.tables[1][Address.TORQUE_ENABLE]
+
+
+def test_a_servo_that_has_shut_itself_down_stays_so(line, goto):
+    line.tables[1][Address.TORQUE_LIMIT : Address.TORQUE_LIMIT + 2] = bytes(2)
+    refused = goto("1", "30", code=HARDWARE)
+    assert "servo 1 has shut itself down\nsee why; then `axbridge servo write 1 torque_limit 1023" in refused
+    assert line.tables[1][Address.TORQUE_LIMIT : Address.TORQUE_LIMIT + 2] == bytes(2)
+    assert goals(line) == []
+
+
+def test_a_servo_that_something_holds_is_led_softly_and_said_to_be_elsewhere(line, goto):
+    told = goto("1", "60", code=HARDWARE)
+    assert told.startswith("servo 1 is at -3.2°; motors are off\n")
+    assert "it did not get to 60°: something holds it" in told
+    way = goals(line)
+    steps = [after - before for before, after in pairwise((READ, *way))]
+    assert way[-1] == pytest.approx(MIDDLE + 60 * COUNTS, abs=0.51)
+    assert min(steps) >= 0
+    assert max(steps) <= 60 * COUNTS * 0.02 + 1  # 60°/s, in a step of 20 ms
+    assert max(steps[:5]) <= 1  # from rest
+    assert not line.tables[1][Address.TORQUE_ENABLE]
+
+
+def test_the_way_takes_the_time_that_is_asked_for_or_is_refused(line, goto):
+    goto("1", "30", "--duration", "0.6", code=HARDWARE)
+    way = goals(line)
+    assert way.index(way[-1]) == pytest.approx(30, abs=5)  # steps of 20 ms; the last ones are smaller than a count
+    short = goto("1", "30", "--duration", "0.01", code=MISUSE)
+    assert "0.01 s are too short for servo 1: it needs 0.18 s at least" in short
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_on_its_way_leaves_the_motor_off_and_says_where_it_is(arm, number):
+    port, tell = arm
+    run(["servo", "goto", "1", "0", "--port", port])
+    with start("servo", "goto", "1", "40", "--duration", "30", "--port", port) as mover:
+        until(lambda: tell("register present_position")[0] > MIDDLE + 5)
+        mover.send_signal(number)
+        _, err = mover.communicate(timeout=60)
+    assert mover.returncode == 128 + number
+    assert err.startswith("stopped: motors are off; servo 1 is at ")
+    assert tell("register torque_enable") == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("pan", "20"), MISUSE, "'pan' is no bus id, and names are a rig's\ngive an id, 0..253, or add --rig"),
+        (("254", "20"), MISUSE, "'254' is no bus id"),
+        (("1", "nan"), MISUSE, "nan is no angle"),
+        (("1", "30", "--duration", "0"), MISUSE, "not positive and finite"),
+        (("1", "30", "--faster"), MISUSE, "--faster"),
+        (("neck", "30", "--rig", "pan_tilt"), MISUSE, "rig pan_tilt has no servo 'neck'\nit has: pan (1), tilt (2)"),
+        (("9", "30"), HARDWARE, "servo 9 did not answer"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_two_lines(line, goto, arguments, code, words):
+    err = goto(*arguments, code=code)
+    assert words in err
+    assert err.count("\n") == 2
+    assert goals(line) == []
+
+
+def test_a_servo_that_goes_silent_on_its_way_is_named():
+    with led("pan_tilt") as (port, tell), start("servo", "goto", "1", "30", "--duration", "2", "--port", port) as mover:
+        until(lambda: tell("register torque_enable")[0])
+        tell("stop")
+        _, err = mover.communicate(timeout=60)
+    assert mover.returncode == HARDWARE
+    assert "servo 1" in err
+    assert "may still be powered" in err

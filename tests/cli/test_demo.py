@@ -9,24 +9,18 @@ import pytest
 
 from axbridge.recording.stored import open_recording
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_time]
-
-ROOT = Path(__file__).parents[2]
-
-
-def run(*command, **options):
-    return subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=300, **options)
+pytestmark = [pytest.mark.slow, pytest.mark.ci, pytest.mark.real_time]
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    done = run("-m", "axbridge", "demo", "--out", tmp_path_factory.mktemp("demo"), "--json")
+    command = [sys.executable, "-m", "axbridge", "demo", "--out", tmp_path_factory.mktemp("demo"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "this computer was too busy" not in done.stderr
     return json.loads(done.stdout)
 
 
-@pytest.mark.ci
 @pytest.mark.alone  # its servo lives in real time
 def test_the_demo_leaves_whole_recordings_a_model_a_report_and_a_picture(demo):
     files = {name: Path(path) for name, path in demo["files"].items()}
@@ -43,9 +37,8 @@ def test_the_demo_leaves_whole_recordings_a_model_a_report_and_a_picture(demo):
     assert "https://" not in page.split("<script")[0], "the page must not need the network"
 
 
-@pytest.mark.ci
 @pytest.mark.alone  # its servo lives in real time
-def test_the_demo_shows_a_real_gap_between_two_different_servos(demo):
+def test_the_demo_shows_a_gap_between_two_servos_and_the_identified_model_predicts_the_step_it_has_not_seen(demo):
     shoulder = demo["servos"]["shoulder"]
     step = next(part for part in shoulder["segments"] if part["name"] == "step")["step"]
     fall = next(part for part in shoulder["segments"] if part["name"] == "fall")["fall_time_s"]
@@ -54,17 +47,11 @@ def test_the_demo_shows_a_real_gap_between_two_different_servos(demo):
     assert 0.38 < fall["lima2009"] < 0.46  # 0.40 s with the paper's constants
     assert fall["virtual AX-12"] > fall["lima2009"]  # rotor inertia
     assert demo["rmse_deg"] > 1.0
-
-
-@pytest.mark.ci
-@pytest.mark.alone  # its servo lives in real time
-def test_the_identified_model_predicts_the_step_it_has_not_seen(demo):
     assert (
         demo["identified"]["rmse_deg"] < 0.2 * demo["rmse_deg"]
     )  # a busy computer smears the steps that it learns from
 
 
-@pytest.mark.ci
 def test_a_rig_of_several_servos_has_its_model_compared_and_none_identified(tmp_path, monkeypatch, said):
     monkeypatch.chdir(tmp_path)
     shown = said("demo", "--rig", "pan_tilt", "--out", "here")
@@ -77,7 +64,6 @@ def test_a_rig_of_several_servos_has_its_model_compared_and_none_identified(tmp_
     said(compare, *compare_words)
 
 
-@pytest.mark.ci
 def test_a_robot_with_legs_walks_and_its_page_shows_its_knees(tmp_path, monkeypatch, said):
     monkeypatch.chdir(tmp_path)
     shown = said("demo", "--rig", "bioloid", "--out", "here")

@@ -18,6 +18,9 @@ from tests.support.warm import start
 pytestmark = pytest.mark.slow
 
 
+REAL = "--backend", "real", "--port"
+
+
 def terminated(process):
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
@@ -35,8 +38,7 @@ def test_view_says_that_the_page_is_closed():
 @pytest.mark.ci
 def test_a_walk_says_what_its_recording_holds(tmp_path):
     path = tmp_path / "walk.mcap"
-    command = ("walk", "--rig", "bioloid", "--backend", "sim", "--steps", "400", "--record", path)
-    with start(*command) as walker:
+    with start("walk", "bioloid", "--steps", 400, "--record", path) as walker:
         until(lambda: has_grown(path))
         assert terminated(walker).startswith("stopped: motors are off; ")
 
@@ -45,8 +47,7 @@ def test_play_says_that_nothing_was_recorded(tmp_path):
     path = tmp_path / "nod.json"
     keys = tuple(Key(positions={"pan": 0.2 * n}, time=0.0) for n in (0, 1))
     Move(pages={"1": Page(keys=keys, speed={"pan": 0.02}, exit="1")}).save(path)
-    on_bus = ("--rig", "pan_tilt", "--backend", "real", "--port")
-    with led("pan_tilt") as (port, tell), start("play", path, *on_bus, port) as player:
+    with led("pan_tilt") as (port, tell), start("play", path, "pan_tilt", *REAL, port) as player:
         assert player.stderr.readline().startswith("note: takes")
         until(lambda: tell("register torque_enable")[0])
         assert terminated(player) == "stopped: motors are off; nothing was recorded\n"

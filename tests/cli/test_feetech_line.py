@@ -23,19 +23,13 @@ def line(request, tmp_path):
         yield request.param, port
 
 
-@pytest.fixture
-def on_port(said):
-    """Types a verb for a port."""
-    return lambda port, *words, code=0: said(*words, "--port", port, code=code)
-
-
-def test_a_scan_says_who_they_are(line, on_port):
+def test_a_scan_says_who_they_are(line, said):
     profile, port = line
     title = {"sts3215": "Feetech STS", "scs0009": "Feetech SCS"}[profile]
-    assert on_port(port, "scan", "--ids", "0-9").splitlines() == [
+    assert said("scan", "--ids", "0-9", "--port", port).splitlines() == [
         f" 1000000 baud  id   {id_}  {profile}, firmware 3, {title}" for id_ in (1, 2)
     ]
-    found = json.loads(on_port(port, "scan", "--ids", "1", "--json"))["bauds"]["1000000"]
+    found = json.loads(said("scan", "--ids", "1", "--json", "--port", port))["bauds"]["1000000"]
     assert [servo["protocol"] for servo in found] == [PROTOCOLS[profile[:3]].name]
 
 
@@ -49,23 +43,23 @@ def test_a_rig_of_what_answers_tells_servos_of_one_number_by_their_voltage(tmp_p
     assert made.buses[0].supply_voltage == volts
 
 
-def test_what_is_written_lasts_and_the_lock_is_closed_behind_it(line, on_port):
+def test_what_is_written_lasts_and_the_lock_is_closed_behind_it(line, said):
     _, port = line
-    assert "p_gain is 20 (1 EEPROM bytes written)" in on_port(port, "servo", "write", 1, "p_gain", 20)
-    assert on_port(port, "servo", "set-id", 1, 7) == "servo 1 is servo 7 now\n"
-    assert on_port(port, "servo", "read", 7, "id", "p_gain", "lock") == "id 7\np_gain 20\nlock 1\n"
-    assert "talks at 500000 baud now" in on_port(port, "servo", "set-baud", 7, 500000)
-    assert on_port(port, "servo", "read", 7, "lock", "--baud", 500000) == "lock 1\n"
-    assert "choose 1000000, 500000, 250000" in on_port(port, "servo", "set-baud", 2, 400000, code=2)
+    assert "p_gain is 20 (1 EEPROM bytes written)" in said("servo", "write", 1, "p_gain", 20, "--port", port)
+    assert said("servo", "set-id", 1, 7, "--port", port) == "servo 1 is servo 7 now\n"
+    assert said("servo", "read", 7, "id", "p_gain", "lock", "--port", port) == "id 7\np_gain 20\nlock 1\n"
+    assert "talks at 500000 baud now" in said("servo", "set-baud", 7, 500000, "--port", port)
+    assert said("servo", "read", 7, "lock", "--baud", 500000, "--port", port) == "lock 1\n"
+    assert "choose 1000000, 500000, 250000" in said("servo", "set-baud", 2, 400000, "--port", port, code=2)
 
 
-def test_the_doctor_names_what_is_wrong(tmp_path, on_port):
+def test_the_doctor_names_what_is_wrong(tmp_path, said):
     rig = write_feetech_comb(tmp_path, 2, supply=12.0)
     text = rig.read_text(encoding="utf-8")
     rig.write_text(text.replace("return_delay_time = 0", "return_delay_time = 250, firmware_minor = 9", 1))
     with serving(rig) as port:
-        on_port(port, "servo", "write", 2, "lock", 0)
-        told = on_port(port, "doctor", code=1)
+        said("servo", "write", 2, "lock", 0, "--port", port)
+        told = said("doctor", "--port", port, code=1)
     for finding in (
         "12.0 V at its terminals, and takes 8.0 V at most",
         "sts3215 servos: have several firmwares, 3.10: ids 2; 3.9: ids 1",
@@ -75,13 +69,13 @@ def test_the_doctor_names_what_is_wrong(tmp_path, on_port):
         assert finding in told, told
 
 
-def test_all_are_switched_off_and_nothing_else_is_written(line, on_port):
+def test_all_are_switched_off_and_nothing_else_is_written(line, said):
     _, port = line
     for id_ in "12":
-        on_port(port, "servo", "torque", id_, "on")
-    assert on_port(port, "off") == f"{port}: off and confirmed: servo 1, servo 2\n"
+        said("servo", "torque", id_, "on", "--port", port)
+    assert said("off", "--port", port) == f"{port}: off and confirmed: servo 1, servo 2\n"
     for id_ in "12":
-        held = on_port(port, "servo", "read", id_, "torque_enable", "minimum_startup_force")
+        held = said("servo", "read", id_, "torque_enable", "minimum_startup_force", "--port", port)
         assert held == "torque_enable 0\nminimum_startup_force 16\n"
 
 
@@ -94,8 +88,8 @@ def test_the_frame_for_an_ax_12_is_kept_from_a_line_of_sts_servos(tmp_path, monk
     assert {one.name for one in sent} == {2, "sts", "scs"}
 
 
-def test_goto_moves_one_servo_and_leaves_it_limp(line, on_port):
+def test_goto_moves_one_servo_and_leaves_it_limp(line, said):
     profile, port = line
-    assert "motors are off" in on_port(port, "servo", "goto", 1, 10)
-    assert on_port(port, "servo", "read", 1, "torque_enable") == "torque_enable 0\n"
-    on_port(port, "servo", "reboot", 1, code=0 if profile == "sts3215" else 2)
+    assert "motors are off" in said("servo", "goto", 1, 10, "--port", port)
+    assert said("servo", "read", 1, "torque_enable", "--port", port) == "torque_enable 0\n"
+    said("servo", "reboot", 1, "--port", port, code=0 if profile == "sts3215" else 2)

@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
+import axbridge
+from axbridge.cli import app
 from axbridge.cli.app import MISUSE
 from axbridge.cli.options import SHARED
+from axbridge.config.model import to_toml
+from axbridge.config.rig import Rig
+from axbridge.motion.moves import Key, Move, Page
+from axbridge.recording.stored import open_recording
 from tests.cli.test_help import verbs
-
-OF_THE_FILE = {"--out"}  # its metavar says what kind of file it is
-
 
 USES = defaultdict(dict)  # by its first word and by verb: `--html` is another word for the `--out` of compare
 for verb, command in verbs():
@@ -20,18 +23,15 @@ for verb, command in verbs():
 SEVERAL = sorted(word for word, uses in USES.items() if len(uses) > 1)
 
 
-def first_sentence(option):
-    return (option.help or "").replace("\n", " ").partition(". ")[0].rstrip(".")
-
-
 @pytest.mark.parametrize("word", SEVERAL)
 def test_a_word_of_several_verbs_is_declared_once_and_means_one_thing(word):
     declared = [one for one in SHARED if one.partition("/")[0] == word]
     assert declared, f"{word} is an option of {', '.join(USES[word])}: declare it in cli/options.py"
-    assert {first_sentence(option) for option in USES[word].values()} == {SHARED[declared[0]][0].rstrip(".")}
+    first_sentences = {option.help.partition(". ")[0].rstrip(".") for option in USES[word].values()}
+    assert first_sentences == {SHARED[declared[0]][0].rstrip(".")}
     metavars = {option.metavar for option in USES[word].values()}
     longest = max((one or "" for one in metavars), key=len)
-    assert word in OF_THE_FILE or all((one or "") in longest for one in metavars), metavars
+    assert word == "--out" or all((one or "") in longest for one in metavars), metavars
 
 
 def test_every_shared_word_is_used_by_several_verbs():
@@ -88,3 +88,76 @@ def test_a_file_that_is_there_is_refused_before_any_work_begins(command, there, 
 def test_a_file_that_is_there_is_replaced_where_that_is_asked_for(folder, said):
     said("compare", "step.mcap", "--out", "mine.html", "--force")
     assert "<html" in Path("mine.html").read_text()
+
+
+# ---- `--model`: another servo model in the whole robot
+
+
+SCRIPT = """
+import axbridge
+with axbridge.open("bench_arm") as robot:
+    robot.step()
+    print(robot.rig.model_of(robot.rig.servos[0]).name)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        "record step --rig bench_arm --angle 10 --duration 0.2 --out it.mcap --model ax12",
+        "play raise.json --rig bioloid --record it.mcap --model lima2009",
+        pytest.param("walk bioloid --steps 1 --period 0.8 --record it.mcap --model lima2009", marks=pytest.mark.ci),
+    ],
+)
+def test_the_servos_of_the_simulation_have_it(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arm = Page(keys=(Key(positions={"left_shoulder_swing": 0.2}, time=0.1),))
+    Move(pages={"1": arm}).save(tmp_path / "raise.json")
+    assert app.run(command.split()) == app.DONE
+    models = {facts["name"] for facts in open_recording("it.mcap").metadata["models"].values()}
+    assert models == {command.split()[-1]}
+
+
+@pytest.mark.slow
+def test_a_script_that_opens_its_robot_by_name_gets_it_and_a_file_is_found_from_there(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AXBRIDGE_MODEL", "")  # put back afterwards
+    rig = Rig.load("bench_arm")
+    mine = rig.model_of(rig.servos[0]).model_copy(update={"name": "mine"})
+    (tmp_path / "mine.toml").write_text(to_toml(mine))
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "it.py").write_text(SCRIPT)
+    command = ["run", "scripts/it.py", "--rig", "bench_arm", "--model", "mine.toml"]
+    assert app.run(command) == app.DONE
+    assert capsys.readouterr().out == "mine\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["play", "walk", "record", "run", "view", "serve", "compare"])
+def test_a_model_that_nobody_knows_is_named_with_those_that_are_known(verb, tmp_path, monkeypatch, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "it.py").write_text("")
+    Move(pages={"1": Page(keys=(Key(positions={"left_knee": 1.0}, time=0.1),))}).save(tmp_path / "it.json")
+    if verb == "compare":
+        said("record", "step", "bench_arm", "--angle", "5", "--duration", "0.1")
+    command = {
+        "play": "play it.json", "record": "record step --out it.mcap", "run": "run it.py", "walk": "walk",
+        "view": "view --no-open", "serve": "serve bench_arm", "compare": "compare step.mcap",
+    }[verb].split()  # fmt: skip
+    before = sorted(tmp_path.rglob("*"))
+    rig = [] if verb == "serve" else ["--rig", "bench_arm" if verb in {"record", "compare"} else "bioloid"]
+    refused = said(*command, *rig, "--model", "lima2008", code=app.MISUSE)
+    assert "lima2008" in refused
+    assert "known names: ax12, ax18, lima2009" in refused
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.slow
+def test_in_python_it_is_a_word_of_open(monkeypatch):
+    with axbridge.open("bioloid", model="lima2009") as robot:
+        assert {robot.rig.model_of(servo).name for servo in robot.rig.servos} == {"lima2009"}
+    monkeypatch.setenv("AXBRIDGE_MODEL", "ax12")  # what is chosen for a shell, where a robot is opened by name
+    for rig, model in (("bench_arm", "ax12"), (Rig.load("bench_arm"), "lima2009")):
+        with axbridge.open(rig) as robot:
+            assert robot.rig.servos[0].model == model

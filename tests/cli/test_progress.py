@@ -25,14 +25,19 @@ def on_terminal(*arguments):
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     with start(*arguments, stdin=subprocess.DEVNULL, stderr=theirs, env=env) as process:
         os.close(theirs)
-        said = bytearray()
-        with suppress(OSError):  # the terminal's end
-            while block := os.read(ours, 4096):
-                said += block
+        said = to_its_end(ours)
         written = process.stdout.read()
-    os.close(ours)
-    assert process.returncode == 0, said.decode()
-    return said.decode(), written
+    assert process.returncode == 0, said
+    return said, written
+
+
+def to_its_end(terminal):
+    said = bytearray()
+    with suppress(OSError):
+        while block := os.read(terminal, 4096):
+            said += block
+    os.close(terminal)
+    return said.decode()
 
 
 def test_a_terminal_shows_what_is_under_way_its_share_and_the_time(tmp_path):
@@ -85,11 +90,7 @@ def test_the_time_that_a_person_takes_is_not_counted():
     ours, theirs = pty.openpty()
     subprocess.run([sys.executable, "-c", WAITING], stderr=theirs, env={**os.environ, "TERM": "xterm"}, check=True)
     os.close(theirs)
-    said = b""
-    with suppress(OSError):  # the terminal's end
-        while block := os.read(ours, 4096):
-            said += block
-    os.close(ours)
-    assert b"0:00:02" in said.partition(b"measuring")[0]
-    assert b"0:00:00" in said.partition(b"measuring")[2]
-    assert b"0:00:02" not in said.partition(b"measuring")[2]
+    before, _, after = to_its_end(ours).partition("measuring")
+    assert "0:00:02" in before
+    assert "0:00:00" in after
+    assert "0:00:02" not in after

@@ -47,12 +47,12 @@ class Person(Typist):
         self.tell, self.answers, self.turned = tell, answers or {}, turned
         self.tries = 3  # of steps that lost servos: a machine that stands still does that
 
-    def follow(self, until=None):
-        """Do what the program says, until it says this, or to its end; the exit code then."""
+    def follow(self, until=None, press=""):
+        """Do what the program says, until it says this, and press these keys; or to its end: the exit code."""
         for line in self.process.stdout:
             self.said += line
             if until and until in line:
-                return None
+                return self.press(press)
             self.answer(line)
         assert not until, self.said
         code, _, self.err = self.end()
@@ -248,11 +248,9 @@ def test_steps_are_left_out_done_again_and_taken_up_by_a_later_run(tmp_path, des
     out = tmp_path / "out"
     with Person("pan_tilt", *desk, out, answers={"2 of 4": ""}) as person:
         person.follow(until="2 of 4: joints")
-        person.follow(until="y does it, s leaves it out")
-        person.press("sq")  # one key too many is that for no question
+        person.follow(until="y does it, s leaves it out", press="sq")  # one key too many is that for no question
         person.follow(until="3 of 4: endings")
-        person.follow(until="y does it, s leaves it out")
-        person.press("q")
+        person.follow(until="y does it, s leaves it out", press="q")
         assert person.follow() == 130
         assert person.err == f"stopped: motors are off; {out} holds what was found so far\n"
     assert {name: step["state"] for name, step in kept(out).items()} == {"line": "done", "joints": "skipped"}
@@ -303,8 +301,7 @@ def test_a_signal_while_a_servo_is_compared_leaves_every_motor_off(tmp_path, des
     *_, tell = desk
     with Person("pan_tilt", *desk, tmp_path / "out", "--only", "motion") as person:
         person.follow(until="Directions and zeros are known of 0 of 2 joints only!")
-        person.follow(until="y does it, s leaves it out")
-        person.press("y")
+        person.follow(until="y does it, s leaves it out", press="y")
         until(lambda: all(tell("register torque_enable")) or person.press(AGAIN))
         person.process.send_signal(number)
         assert person.follow() == 128 + number
@@ -317,8 +314,7 @@ def test_a_signal_while_a_servo_is_compared_leaves_every_motor_off(tmp_path, des
 def test_the_program_that_holds_the_motors_does_not_outlive_the_one_that_has_started_it(tmp_path, desk, number):
     *_, tell = desk
     with Person("pan_tilt", *desk, tmp_path / "out", "--only", "endings") as person:
-        person.follow(until="y does it, s leaves it out")
-        person.press("y")
+        person.follow(until="y does it, s leaves it out", press="y")
         until(lambda: any(tell("register torque_enable")) or person.press(AGAIN))
         person.process.send_signal(number)
         person.process.wait(30)

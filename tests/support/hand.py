@@ -181,12 +181,13 @@ class Typist:
         with self.process:  # closes its pipes
             pass
 
-    def until(self, words):
-        """Wait until it has said this."""
+    def until(self, words, press=""):
+        """Wait until it has said this, then press these keys."""
         while words not in (line := self.process.stdout.readline()):
             self.said += line
             assert line, self.said + self.process.stderr.read()
         self.said += line
+        self.press(press)
 
     def press(self, key):
         self.process.stdin.write(key)
