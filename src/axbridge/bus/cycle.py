@@ -129,7 +129,8 @@ class Rows(dict[str, npt.NDArray[Any]]):
     def of(cls, samples: Iterable[RawState]) -> Rows:
         """These samples."""
         rows = np.array([(*sample[:7], _UNREAD) for sample in samples], float).reshape(-1, len(RawState._fields))
-        return cls(dict(zip(RawState._fields, rows.T, strict=True)))
+        columns = zip(RawState._fields, rows.T, strict=True)
+        return cls({name: column if name == "time" else column.astype(int) for name, column in columns})
 
     @classmethod
     def unread(cls, count: int) -> Rows:
