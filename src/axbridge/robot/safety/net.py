@@ -366,8 +366,10 @@ class Safety:
                 cycle.restart_softly()  # before the motors go off: a step under way may have goals yet
             if errors := self._hold_or_limp(policy, self._real):
                 _complain(errors)
-            if policy == "hold" and (limp_ones := [name for cycle in self._real for name in powerless(cycle)]):
-                self._tripped(frozenset(limp_ones))
+            if policy == "hold":
+                off = frozenset(name for cycle in self._real for name in powerless(cycle, _PATIENCE))
+                if off:
+                    self._tripped(off)
 
     def _insist(self) -> None:
         """Limp the servos that have not confirmed; the watchdog repeats it until they do or a controller moves them."""

@@ -40,11 +40,12 @@ def disarm(cycle: Cycle, but: Container[str] = ()) -> None:
     dogs.touched -= {servo.id for servo in servos if servo.name not in failed}
 
 
-def powerless(cycle: Cycle) -> list[str]:
-    """The servos that do not say that their torque is on."""
+def powerless(cycle: Cycle, patience: float) -> list[str]:
+    """The servos that do not say that their torque is on; all, where another thread keeps the line for `patience` s."""
     try:
-        torques = _torques(cycle, cycle.servos)
-    except PortError:
+        with cycle.bus.turn.held(patience):
+            torques = _torques(cycle, cycle.servos)
+    except BusError:
         return list(cycle.servos_by_name)
     return [servo.name for servo in cycle.servos if torques[servo.id] != b"\1"]
 
