@@ -68,7 +68,7 @@ def drawn(recording: Recording) -> Drawn | None:
         known = ~np.isnan(track.power)
         watt += np.interp(time, track.time[known], track.power[known], left=0.0, right=0.0)
     servos = [_DrawnServo.of(recording, rig, servo, model, time) for rig, servo, model in modelled.values()]
-    age = _lowest([sum(one.misfit(age) for one in servos) for age in _AGES]) if servos else np.nan
+    age = _lowest([sum(float(np.sum(one.left(age)[0] ** 2)) for one in servos) for age in _AGES]) if servos else np.nan
     return Drawn(time, watt + sum(one.power(age) for one in servos), age)
 
 
@@ -144,24 +144,20 @@ class _DrawnServo:
             SteadyServo.of(params), time, duty, side * speed, volts, driven, track.time[known], side * track.load[known]
         )
 
-    def misfit(self, age: float) -> float:
-        """Sum of the squares of what the model leaves of the loads, if they were so old, s, when they were reported."""
-        return float(np.sum(self._left(age)[0] ** 2))
-
     def power(self, age: float) -> FloatArray:
         """W, (n,), if loads are so old, s, when they are reported.
 
         A loop that runs once a period answers half a period late on average, and reports one and a half late. So the
         duty itself is late by a third of the load's age.
         """
-        left, share = self._left(age)
+        left, share = self.left(age)
         duty = share * np.interp(self.time - _HELD * age, self.time, self.duty)
         duty += np.interp(self.time, self.sampled - age * (1 - _HELD), left)
         power = self.servo.power(np.clip(duty, -1.0, 1.0), self.volts, self.speed)
         found: FloatArray = np.where(self.driven, np.maximum(power, 0.0), 0.0)
         return found
 
-    def _left(self, age: float) -> tuple[FloatArray, float]:
+    def left(self, age: float) -> tuple[FloatArray, float]:
         """What the model leaves of the loads (l,), and the share of its duty that shows in them."""
         at = np.clip(np.searchsorted(self.time, self.sampled - age, side="right") - 1, 0, None)
         duty, on = self.duty[at], self.driven[at]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 
@@ -39,11 +40,9 @@ class Lag:
 
 def baselines(recording: Recording) -> dict[str, tuple[Deviation, Deviation]]:
     """The baselines of each joint that had goals, with delays and lags as suit this recording."""
-    try:
-        found = lags(recording)
-    except RecordingError:
-        return {}
-    return {name: baseline(recording[name], lag) for name, lag in found.items()}
+    with suppress(RecordingError):
+        return {name: baseline(recording[name], lag) for name, lag in lags(recording).items()}
+    return {}
 
 
 def baseline(track: Track, lag: Lag) -> tuple[Deviation, Deviation]:

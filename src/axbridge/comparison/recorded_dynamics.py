@@ -112,7 +112,10 @@ def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, Flo
     turn = matrix_of_roll_pitch_yaw(roll, pitch, yaw)
     place = np.stack((x, y, z), axis=1) - turn @ robot.tree.centre[0]  # what is recorded is the base's centre of mass
     positions = joints_motion(recording, robot.rig, robot.tree, time)[0]
-    middle, heading = _middle(posed(robot.tree, positions, (place, turn)), robot.soles)
+    where = posed(robot.tree, positions, (place, turn))
+    middle = np.mean([_points(where, sole)[:, :2] for sole in robot.soles], axis=0)
+    one, other = (_heading(where.turn[sole.link]) for sole in robot.soles)
+    heading = one + np.angle(np.exp(1j * (other - one))) / 2
     unknown = np.full(len(time), np.nan)
     found = [
         _turned(np.stack([cycles.get(f"{kind}_{axis}", unknown) for axis in "xy"], axis=1) - middle, -heading)
@@ -205,13 +208,6 @@ def _leaning(recording: Recording, time: FloatArray) -> FloatArray | None:
     return matrix_of_roll_pitch_yaw(roll, pitch, np.zeros(len(time)))
 
 
-def _middle(where: Posed, soles: tuple[Sole, Sole]) -> tuple[FloatArray, FloatArray]:
-    """Between both soles, m, (n, 2), and where that looks, rad, (n,)."""
-    left, right = (_points(where, sole)[:, :2] for sole in soles)
-    one, other = (_heading(where.turn[sole.link]) for sole in soles)
-    return (left + right) / 2, one + np.angle(np.exp(1j * (other - one))) / 2
-
-
 def _points(where: Posed, sole: Sole) -> FloatArray:
     """The middle of a sole, m, (n, 3)."""
     found: FloatArray = where.place[sole.link] + _times(where.turn[sole.link], sole.middle)
@@ -272,7 +268,6 @@ def _derivatives(time: FloatArray, values: FloatArray, wanted: FloatArray) -> Mo
 CARRIED = 4  # columns: inertia, kg·m²; torque a·sin(θ) + b·cos(θ) + c: a, b, c, N·m
 _BLOCK = 20_000  # samples at a time: memory
 _ENOUGH = 1.0  # s on its feet, in all, below which a recording tells nothing
-_SURELY = 0.99
 _HUNG = "fit it to a recording of the robot hung up by its body, with fixed_base = true in its rig"
 
 
@@ -283,15 +278,6 @@ class CarriedRecording(Recording):
     at: FloatArray  # times of `load`, s, (l,)
     load: FloatArray  # (l, CARRIED), about the joint
     known: BoolArray  # when that is known, (l,); else it is as if the robot stood on its lower foot
-
-    def load_at(self, time: FloatArray) -> FloatArray:
-        """The load at other times (k,): (k, CARRIED)."""
-        return np.stack([np.interp(time, self.at, column) for column in self.load.T], axis=1)
-
-    def known_at(self, time: FloatArray) -> BoolArray:
-        """Whether it is known at other times (k,): (k,)."""
-        sure: BoolArray = np.interp(time, self.at, self.known) > _SURELY
-        return sure
 
 
 def joints_of_robot(recordings: Sequence[Recording], rig: Rig, names: Sequence[str]) -> tuple[list[Recording], Rig]:

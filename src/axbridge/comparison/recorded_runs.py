@@ -27,6 +27,7 @@ from axbridge.virtual.servo import loop_row
 _GRAVITY = 9.81
 _RESTING = 0.1  # rad/s: two steps of an AX-12's Present Speed
 _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
+_SURELY = 0.99  # between two samples whose load is known
 _ITS_RIG = "use the rig it was recorded on"
 
 
@@ -103,8 +104,9 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
                 sent[1] = sent[0]
         driven[unseen(track, rig)] = Regime.FOLLOWED
         if isinstance(recording, CarriedRecording):
-            loads.append(recording.load_at(track.time) * [1.0, 1.0, side, side])
-            driven[~recording.known_at(track.time)] = Regime.FOLLOWED
+            load = np.stack([np.interp(track.time, recording.at, column) for column in recording.load.T], axis=1)
+            loads.append(load * [1.0, 1.0, side, side])
+            driven[np.interp(track.time, recording.at, recording.known) <= _SURELY] = Regime.FOLLOWED
         stamps = restored(track.time) if recording.metadata.get("stamps") else None
         samples.append({
             "time": track.time if stamps is None else stamps.time,

@@ -170,8 +170,8 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
                 for time in track.time[(track.time >= begin) & (track.time < end)].tolist():
                     state, power = robot.simulation.sample(name, time - recording.start)
                     rows[name].append({"time": time, "power": power, **{key: getattr(state, key) for key in _SEEN}})
-            base = robot.simulation.base
-            pose = () if base is None else zip(BASE, (*base[0], *roll_pitch_yaw(base[1])), strict=True)
+            where = robot.simulation.base
+            pose = () if where is None else zip(BASE, (*where[0], *roll_pitch_yaw(where[1])), strict=True)
             way.append({"time": end, **dict(pose)})
     done = {}
     for name, row in rows.items():
@@ -180,12 +180,14 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
         commands = {key: getattr(track, key) for key in (*COMMANDS, "commanded")}
         done[name] = Track.of(name, time, **commands, **columns)
     at, moved = _columns(way)
+    ours = np.asarray(recording.cycles.get("time", at))  # the recording's own cycles: between two lie straight lines
+    base = {name: np.interp(ours, at, np.unwrap(column)) for name, column in moved.items()}
     used_model = placed.model_of(placed.servos[0])
     return replace(
         recording,
         path=Path(f"{rig.name} with {used_model.name}"),
         tracks=done,
-        cycles=_of_cycles(recording, at, moved),
+        cycles={"time": ours, **base} if base else {},
         metadata=_metadata(recording, meant, used_model, f"the sim backend with {used}, at the recorded times"),
         complete=True,
     )
@@ -198,14 +200,6 @@ def _limit(servo: Servo, track: Track, index: int) -> None:
         servo.set_velocity(min(speed, servo.max_velocity) if speed > 0 else servo.max_velocity)
     if not math.isnan(torque):
         servo.set_available_torque(servo.max_torque * torque)
-
-
-def _of_cycles(recording: Recording, time: FloatArray, moved: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Fields of a cycle (n,) at the recording's own cycles, where it has any: between them lie straight lines."""
-    if not moved:
-        return {}
-    at = np.asarray(recording.cycles.get("time", time))
-    return {"time": at, **{name: np.interp(at, time, np.unwrap(column)) for name, column in moved.items()}}
 
 
 def _columns(rows: Sequence[Mapping[str, float]]) -> tuple[FloatArray, dict[str, FloatArray]]:

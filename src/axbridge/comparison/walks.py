@@ -93,10 +93,6 @@ class WalkSide:
         begin, end = self.span
         return np.arange(0.0, end - begin, _GRID)
 
-    def own(self, time: FloatArray) -> FloatArray:
-        """Times of the reference (n,), s from the walk's start, as those of this walk."""
-        return time if self.beat is None else np.interp(time, self.beat[0], self.beat[1])
-
     def shared(self, time: FloatArray) -> FloatArray:
         """Times of this walk (n,), s from its start, as those of the reference."""
         return time if self.beat is None else np.interp(time, self.beat[1], self.beat[0])
@@ -120,7 +116,8 @@ class WalkSide:
     def at(self, servo: str, column: str, times: FloatArray) -> FloatArray:
         """A column of a servo at times (n,) of the reference, s from the walk's start."""
         track = self.recording[servo]
-        return resample(track.time, getattr(track, column), self.own(times) + self.span[0])
+        own = times if self.beat is None else np.interp(times, self.beat[0], self.beat[1])
+        return resample(track.time, getattr(track, column), own + self.span[0])
 
     @cached_property
     def power(self) -> Power | None:
@@ -154,21 +151,17 @@ class WalkSide:
     @cached_property
     def zmp(self) -> Zmp | None:
         """Where the floor's push acted: measured where a simulation did, else from the joints' angles, else None."""
-        if self._measured is not None or self.footing is None:
-            return self._measured
+        found = None if self.robot is None else measured_zmp(self.recording, self.robot)
+        if found is not None:
+            at = found[0] - self.span[0]
+            walking = (at >= 0) & (at < self.span[1] - self.span[0])
+            place, planned, margin = (part[walking] for part in (*found[1:], self.recording.cycles["zmp_margin"]))
+            if np.isfinite(place[:, 0]).mean() >= _FEWEST:
+                return Zmp(self.shared(at[walking]), place, planned, margin, measured=True)
+        if self.footing is None:
+            return None
         unknown = np.full_like(self.footing.zmp, np.nan)
         return Zmp(self.shared(self.grid), self.footing.zmp, unknown, self.footing.margin, measured=False)
-
-    @cached_property
-    def _measured(self) -> Zmp | None:
-        if self.robot is None or (found := measured_zmp(self.recording, self.robot)) is None:
-            return None
-        at = found[0] - self.span[0]
-        walking = (at >= 0) & (at < self.span[1] - self.span[0])
-        place, planned, margin = (part[walking] for part in (*found[1:], self.recording.cycles["zmp_margin"]))
-        if np.isfinite(place[:, 0]).mean() < _FEWEST:
-            return None
-        return Zmp(self.shared(at[walking]), place, planned, margin, measured=True)
 
 
 def is_walk(recording: Recording) -> bool:

@@ -97,7 +97,12 @@ def import_log(
         if {"joint", "position_deg"} <= set(headers):
             return _poppy(path, rows, headers, walk, warned)
         if {"servo", "time_s"} <= set(headers):
-            return _own_csv(path, rows, headers, warned)
+            known = {name: Column(header, 1.0) for name, header in HEADERS.items() if header in headers}
+            groups: dict[str, list[dict[str, str]]] = {}
+            for row in rows:
+                groups.setdefault(printable(row["servo"]), []).append(row)
+            tracks = {name: _mapped(path, group, headers, known) for name, group in groups.items()}
+            return recording_of(path, tracks, "log", warned, column_map=_map(known))
     hint = "say what they are: --column time=HEADER:ms --column position=HEADER:deg --column command=HEADER:deg; "
     hint += "* in a header is the name of each servo: position=*_pos:deg"
     raise RecordingError(path, f"is of no known kind; its columns are {', '.join(headers)}", hint)
@@ -266,15 +271,6 @@ def _mapped(
             raise RecordingError(path, why, f"its columns are {', '.join(headers)}")
     values = {name: _numbers(path, rows, column, blank=name != "time") for name, column in columns.items()}
     return Columns(values, [f"line {row[_LINE]}" for row in rows])
-
-
-def _own_csv(path: Path, rows: list[dict[str, str]], headers: list[str], warned: Warned) -> Recording:
-    columns = {name: Column(header, 1.0) for name, header in HEADERS.items() if header in headers}
-    groups: dict[str, list[dict[str, str]]] = {}
-    for row in rows:
-        groups.setdefault(printable(row["servo"]), []).append(row)
-    tracks = {name: _mapped(path, group, headers, columns) for name, group in groups.items()}
-    return recording_of(path, tracks, "log", warned, column_map=_map(columns))
 
 
 def _poppy(path: Path, rows: list[dict[str, str]], headers: list[str], walk: int | None, warned: Warned) -> Recording:
