@@ -120,14 +120,6 @@ def test_what_the_model_of_a_servo_does_not_have_is_named(load, change, words):
         rig.profile_of(rig.servos[0])
 
 
-def test_the_urdf_is_looked_for_beside_the_rig(load, tmp_path):
-    rig = load(GOOD)
-    with pytest.raises(RigError, match="no such file"):
-        rig.urdf_path()
-    (tmp_path / "arm.urdf").write_text("<robot/>")
-    assert rig.urdf_path() == tmp_path / "arm.urdf"
-
-
 def test_overrides_are_checked_like_the_file(load):
     rig = load("\ufeff" + GOOD)  # Windows' editors put a mark in front
     assert rig.overridden({"world": {"time_step_ms": 1.0}}).world.time_step_ms == 1.0

@@ -102,16 +102,6 @@ def test_a_bridge_swallows_small_duties_and_lets_full_duty_pass(duty, dead):
     assert felt(asked(duty, dead), dead) == pytest.approx(duty, abs=1e-12)
 
 
-def test_a_loop_two_counts_from_its_goal_does_not_reach_the_motor_through_such_a_bridge():
-    punch = 32 / 1023
-    felt_punch = (punch - 0.07) / (1 - 0.07)
-    through = [compliance(k * COUNT, COUNT, COUNT, 32 * COUNT, 32 * COUNT, punch) for k in range(40)]
-    found = [compliance(k * COUNT, COUNT, COUNT, 32 * COUNT, 32 * COUNT, felt_punch) for k in range(40)]
-    assert through[2] > 0.06
-    assert found[2] == 0
-    assert found == pytest.approx([felt(duty, 0.07) for duty in through])
-
-
 def test_a_lagging_loop_is_behind_a_steady_turn_by_its_lag():
     seen, step, lag = 0.0, 1e-3, 0.01
     for k in range(200):

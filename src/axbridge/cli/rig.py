@@ -15,8 +15,9 @@ from axbridge.cli.list_ import shipped_rigs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigArgument, lined_up
 from axbridge.config.rig import Rig, rig_schema, split_options
 from axbridge.config.rig_check import check_rig
-from axbridge.config.rig_edit import copy_rig, written
+from axbridge.config.rig_edit import copy_rig
 from axbridge.config.rig_tables import ServoConfig
+from axbridge.config.toml_tables import written
 from axbridge.errors import UsageError
 from axbridge.file_reading import printable
 from axbridge.files import check_new, write_whole

@@ -1,13 +1,11 @@
 """Parameters of the servo model as data: motor, friction, controller, sensor.
 
-A model file (``firmware_profiles/models/NAME.toml``) says which laws are used and sets what it must; motor and friction
-constants it leaves out come from the servo's firmware profile, and a rig may override any of them. Which side of the
-gear each constant lives on is part of its description. Sources: Lima et al. 2009, equations (1)-(6); SimTwo.
+What a model file leaves out comes from the servo's firmware profile, and a rig may override it. Sources: Lima et al.
+2009, equations (1)-(6); SimTwo.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -144,10 +142,7 @@ class ServoModel(toml_tables.TomlTable):
 
     @classmethod
     def load(
-        cls,
-        path_or_name: str | Path,
-        profile: FirmwareProfile,
-        overrides: dict[str, Any] | None = None,
+        cls, path_or_name: str | Path, profile: FirmwareProfile, overrides: dict[str, Any] | None = None
     ) -> ServoModel:
         """Load a model for a servo of `profile`.
 
@@ -162,25 +157,19 @@ class ServoModel(toml_tables.TomlTable):
         path = toml_tables.find_toml(path_or_name, FOLDER, ProfileError)
         table = toml_tables.load_table(path, FOLDER, ProfileError)
         table = toml_tables.merged({"motor": profile.motor, "friction": profile.friction}, table)
-        return toml_tables.validate(
-            cls, {**toml_tables.merged(table, overrides or {}), "path": path}, path, ProfileError
-        )
+        table = {**toml_tables.merged(table, overrides or {}), "path": path}
+        return toml_tables.validate(cls, table, path, ProfileError)
 
 
 def to_toml(model: ServoModel, notes: Mapping[str, str] = MappingProxyType({})) -> str:
     """A model as a file, for ``model = "…"`` in a rig; a note by ``table.key`` stands behind its value."""
     tables = model.model_dump(exclude={"path"})
     lines = [f"format = {FORMAT}"]
-    lines += [f"{key} = {toml_value(tables[key])}" for key in ("name", "description", "provenance")]
+    lines += [f"{key} = {toml_tables.written(tables[key])}" for key in ("name", "description", "provenance")]
     for table in ("motor", "friction", "controller", "sensor", "prediction"):
         known = {key: value for key, value in tables[table].items() if value is not None}
         lines += ["", f"[{table}]"] if known else []
         for key, value in known.items():
-            text, note = f"{key} = {toml_value(value)}", notes.get(f"{table}.{key}")
+            text, note = f"{key} = {toml_tables.written(value)}", notes.get(f"{table}.{key}")
             lines.append(text if note is None else f"{text:<42} # {note}")
     return "\n".join(lines) + "\n"
-
-
-def toml_value(value: Any) -> str:
-    """A number, a text or a truth value as TOML."""
-    return repr(value) if isinstance(value, float) else json.dumps(value)

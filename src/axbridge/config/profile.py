@@ -1,8 +1,4 @@
-"""A servo model as data: its control table, how its firmware behaves, its timing, its motor.
-
-`FirmwareProfile.load("ax-12a")` reads ``firmware_profiles/ax-12a.toml`` (or a path). A profile may start from another
-with ``base = "ax-12a"`` and then names only what differs.
-"""
+"""A servo model as data: its control table, how its firmware behaves, its timing, its motor."""
 
 from __future__ import annotations
 
@@ -243,16 +239,10 @@ class FirmwareProfile(toml_tables.TomlTable):
         Raises:
             ProfileError: this model has none; lists the names close to it.
         """
-        try:
+        if name in self.registers:
             return self.registers[name]
-        except KeyError:
-            hint = nearest(name, self.registers)
-            raise ProfileError(
-                self.path,
-                f"registers.{name}",
-                f"{self.name} has no such register",
-                f"{hint}it has: {', '.join(_listed(self.registers))}",
-            ) from None
+        hint = f"{nearest(name, self.registers)}it has: {', '.join(_listed(self.registers))}"
+        raise ProfileError(self.path, f"registers.{name}", f"{self.name} has no such register", hint)
 
     @model_validator(mode="before")
     @classmethod

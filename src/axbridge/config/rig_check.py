@@ -136,12 +136,9 @@ def _branch(servos: Mapping[str, ServoConfig], tree: Tree, link: int) -> str:
 
 
 def _axis(tree: Tree, link: int) -> str:
-    x, y, z = (float(value) for value in tree.axis[link])
-    names = {(1.0, 0.0, 0.0): "x", (0.0, 1.0, 0.0): "y", (0.0, 0.0, 1.0): "z"}
-    if name := names.get((x, y, z)):
-        return name
-    turned = names.get((-x, -y, -z))
-    return f"-{turned}" if turned else f"({x:.3g}, {y:.3g}, {z:.3g})"
+    axis = tree.axis[link]
+    side, share = _side_of(axis)
+    return ("x", "y", "z", "-x", "-y", "-z")[side] if share == 1.0 else "({:.3g}, {:.3g}, {:.3g})".format(*axis)
 
 
 def _reach(servo: ServoConfig | None, joint: JointFacts) -> tuple[float, float]:

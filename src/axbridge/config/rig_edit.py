@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from axbridge.config.rig import FOLDER, Rig
-from axbridge.config.toml_tables import parse_toml, shipped
+from axbridge.config.toml_tables import parse_toml, shipped, written
 from axbridge.errors import RigError, UsageError
 from axbridge.files import make_folder, write_whole
 
@@ -53,7 +53,7 @@ def edited(text: str, changes: Mapping[str, Mapping[str, Value]], path: Path) ->
     except RigError:
         safe = False
     if not safe:
-        said = (f"{name}: {', '.join(_line(*item) for item in new.items())}" for name, new in changes.items())
+        said = (f"{name}: {written(new)[2:-2]}" for name, new in changes.items())
         why, by_hand = "these tables cannot be edited line by line", "; ".join(said)
         raise RigError(path, "servo", why, f"write by hand {by_hand}")
     return result
@@ -93,7 +93,7 @@ def _with_value(block: Sequence[str], key: str, value: Value, end_of_line: str) 
     if key not in places:
         earlier = _ORDER[: _ORDER.index(key)] if key in _ORDER else _ORDER
         after = max((places[one] for one in earlier if one in places), default=0)
-        result.insert(after + 1, _line(key, value) + end_of_line)
+        result.insert(after + 1, f"{key} = {written(value)}{end_of_line}")
         return result
     found = re.fullmatch(_KEY.format(key=re.escape(key)), block[places[key]].rstrip("\r\n"))
     if found is not None:  # else the value is spread over lines: the check of the whole finds it
@@ -101,17 +101,6 @@ def _with_value(block: Sequence[str], key: str, value: Value, end_of_line: str) 
         room = max(len(found["value"]) + len(found["gap"]) - len(new), 1) if found["rest"] else 0
         result[places[key]] = found["head"] + new + " " * room + (found["rest"] or "") + end_of_line
     return result
-
-
-def _line(key: str, value: Value) -> str:
-    return f"{key} = {written(value)}"
-
-
-def written(value: Value) -> str:
-    """A value as TOML."""
-    if isinstance(value, dict):
-        return f"{{ {', '.join(_line(*item) for item in value.items())} }}"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 _NAME = re.compile(r'^name[ \t]*=[ \t]*"[^"\n]*"', re.MULTILINE)

@@ -1,14 +1,10 @@
-"""TOML files into validated, frozen objects; every mistake is named with file, key and the fix.
-
-`TomlTable` is the base of all schemas: frozen, no unknown keys, finite numbers only. `load_table` reads one file with
-its ``base = "…"`` chain, `validate` checks a mapping against a schema. Shipped files are found in the wheel and in a
-checkout (also when installed editable) by `shipped`.
-"""
+"""TOML files into validated, frozen objects; every mistake is named with file, key and the fix."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
+import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -99,7 +95,7 @@ def described(table: type[TomlTable]) -> dict[str, str]:
 
 
 def shipped(folder: str) -> Path:
-    """The folder of shipped data: ``firmware_profiles``, ``hil_rigs``, ``docs/real`` or ``examples``."""
+    """The folder of shipped data (``firmware_profiles``, ``hil_rigs``, …), in the wheel or in a checkout."""
     package = Path(__file__).resolve().parents[1]
     in_wheel = package / "_data" / folder
     return in_wheel if in_wheel.is_dir() else package.parents[1] / folder
@@ -140,8 +136,7 @@ def _known(name: str, folder: str) -> str:
 def read_toml(path: Path, error: FileError) -> dict[str, Any]:
     """Parse one TOML file."""
     with reading(partial(error, path, ""), _CORRECT):
-        text = regular(path).read_text(encoding="utf-8-sig")  # Windows' editors put a mark in front
-        return parse_toml(text, path, error)
+        return parse_toml(regular(path).read_text(encoding="utf-8-sig"), path, error)  # with Windows' mark in front
 
 
 def parse_toml(text: str, path: Path, error: FileError) -> dict[str, Any]:
@@ -151,6 +146,13 @@ def parse_toml(text: str, path: Path, error: FileError) -> dict[str, Any]:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as failure:
             raise error(path, "", f"not valid TOML: {failure}", "correct the line named") from failure
+
+
+def written(value: Any) -> str:
+    """A number, a text, a truth value or a table of them as TOML."""
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {written(one)}' for key, one in value.items())} }}"
+    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

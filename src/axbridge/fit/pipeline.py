@@ -31,7 +31,7 @@ APART = 1.0  # degrees: between predictions of the best starts, above which a fi
 MISSED = 1.75  # times the error of the rest: a recording, or all held-out ones, that show what a fit missed
 ASTRAY = 5.0  # degrees: a model that predicts no better is worth little, whatever its intervals
 CONDITIONS = "mae", "rmse", "held_out_mae", "held_out_rmse"
-_ADRIFT = ("nobody wrote down when some commands went out: each moment is fitted, and nothing tells sensor.latency_ms",)
+_ADRIFT = "nobody wrote down when some commands went out: each moment is fitted, and nothing tells sensor.latency_ms"
 BEST = 3  # starts whose predictions are compared, at least
 _WITHIN = 0.25, 0.75  # of the ranges: a hidden truth of which nobody knows anything
 _STEP = 0.5e-3  # s: of its simulation, half of a fit's own
@@ -159,7 +159,7 @@ def judged(problem: Problem, solution: Solution, running: Mapper, report: Report
         uncertainty=sure,
         starts=tuple(sorted(outcome.loss for outcome in solution.outcomes)),
         warnings=(
-            *(_ADRIFT if every.adrift.any() else ()),
+            *([_ADRIFT] if every.adrift.any() else []),
             *_warnings(space, sure, row),
             *(_in_words(problem, space, scores, one) for one in wanted),
             *_missed(sure, scores),

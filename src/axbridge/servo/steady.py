@@ -45,10 +45,10 @@ class SteadyServo:
     motor: Motor  # its winding is as warm as its surroundings
     # dry friction, the output shaft's in its Coulomb friction, to which the joint's own may be added
     friction: Friction
-    viscous: Any  # N·m·s/rad
-    dead: Any  # share of full duty that the bridge swallows
-    warming: Any  # share of the resistance a kelvin above `ambient`
-    ambient: Any  # degC
+    viscous: float  # N·m·s/rad
+    dead: float  # share of full duty that the bridge swallows
+    warming: float  # share of the resistance a kelvin above `ambient`
+    ambient: float  # degC
 
     @classmethod
     def of(cls, row: FloatArray) -> SteadyServo:
@@ -66,24 +66,21 @@ class SteadyServo:
 
     def at(self, temperature: T) -> SteadyServo:
         """The same servo with a winding of this temperature, degC."""
-        factor = _clipped(1.0 + self.warming * (temperature - self.ambient), 0.1, math.inf)
+        factor: Any = _clipped(1.0 + self.warming * (temperature - self.ambient), 0.1, math.inf)
         return replace(self, motor=self.motor._replace(resistance=self.motor.resistance * factor))
 
     def felt(self, duty: T) -> T:
         """What reaches the motor of a duty: `position_laws.felt`."""
         size = abs(duty) - self.dead
-        found: T = _sign(duty) * size * (size > 0.0) / (1.0 - self.dead)
-        return found
+        return _sign(duty) * size * (size > 0.0) / (1.0 - self.dead)
 
     def asked(self, felt: T) -> T:
         """The duty of which the motor feels this one: `position_laws.asked`."""
-        found: T = _sign(felt) * (self.dead + (1.0 - self.dead) * abs(felt))
-        return found
+        return _sign(felt) * (self.dead + (1.0 - self.dead) * abs(felt))
 
     def resistance(self, duty: T) -> T:
         """Of the winding and the bridge, ohm."""
-        found: T = self.motor.resistance + self.motor.resistance_per_duty * abs(self.felt(duty))
-        return found
+        return self.motor.resistance + self.motor.resistance_per_duty * abs(self.felt(duty))
 
     def current(self, duty: T, volts: T, speed: T) -> T:
         """Current in the winding, A, towards positive torque."""
@@ -91,20 +88,17 @@ class SteadyServo:
         free = (felt * volts - motor.constant * speed) / self.resistance(duty)
         on = 1.0 + (motor.supply_side != 0.0) * (_clipped(abs(felt), _LEAST_DUTY, 1.0) - 1.0)  # share of the time
         limit = motor.max_current / on
-        found: T = _where(limit > 0.0, _clipped(free, -limit, limit), free)
-        return found
+        return _where(limit > 0.0, _clipped(free, -limit, limit), free)
 
     def power(self, duty: T, volts: T, speed: T) -> T:
         """Electrical power U·i, W; below 0 where the motor brakes and gives some back."""
-        found: T = self.felt(duty) * volts * self.current(duty, volts, speed)
-        return found
+        return self.felt(duty) * volts * self.current(duty, volts, speed)
 
     def drive(self, duty: T, volts: T, speed: T) -> T:
         """Torque that passes the gear, before friction, N·m; arguments as for `current`."""
         motor = self.motor
         passed = motor.efficiency * (1.0 + (2.0 * (self.felt(duty) > 0.0) - 1.0) * motor.asymmetry)
-        found: T = passed * motor.constant * self.current(duty, volts, speed)
-        return found
+        return passed * motor.constant * self.current(duty, volts, speed)
 
     def torque(self, duty: T, volts: T, speed: T) -> T:
         """Torque that a load takes at this speed, N·m; 0 at rest where friction alone holds the shaft.
@@ -114,13 +108,11 @@ class SteadyServo:
         drive = self.drive(duty, volts, speed)
         rest = abs(speed) <= AT_REST
         found = self._output(drive, speed, _where(rest, _sign(drive), _sign(speed)))
-        left: T = _where(rest & (_sign(found) * _sign(drive) < 0.0), 0.0 * found, found)  # a product may vanish
-        return left
+        return _where(rest & (_sign(found) * _sign(drive) < 0.0), 0.0 * found, found)  # a product may vanish
 
     def held(self, duty: T, volts: T) -> T:
         """Largest load that does not move the shaft while this duty is against it, N·m: friction helps."""
-        found: T = self._output(abs(self.drive(duty, volts, 0.0 * volts)), 0.0 * volts, -1.0)
-        return found
+        return self._output(abs(self.drive(duty, volts, 0.0 * volts)), 0.0 * volts, -1.0)
 
     def needed(self, torque: T, speed: T, direction: T) -> T:
         """Torque before friction with which the load takes `torque`, N·m."""
@@ -132,8 +124,7 @@ class SteadyServo:
             slope = 1.0 - direction * (p1 * _sign(one) + p2 * _sign(other))
             beyond = drive - direction * (abs(one) + abs(other)) - against
             drive = drive - beyond / _clipped(slope, _FLATTEST, math.inf)  # not in place: it may be an array
-        found: T = drive
-        return found
+        return drive
 
     def duty_of(self, drive: T, volts: T, speed: T) -> T:
         """Duty that gives a torque before friction, N·m; over 1 where the supply does not suffice.
@@ -147,8 +138,7 @@ class SteadyServo:
         # (R + r·|f|)·i = f·V - K·ω, with |f| = ±f
         left = _clipped(volts - way * motor.resistance_per_duty * current, _LEAST_SUPPLY * volts, math.inf)
         felt = (current * motor.resistance + back) / left
-        found: T = self.asked(felt * (felt * way > 0.0))  # between what both ways give without volts: none
-        return found
+        return self.asked(felt * (felt * way > 0.0))  # between what both ways give without volts: none
 
     def duty(self, torque: T, volts: T, speed: T) -> T:
         """Duty with which the load takes `torque`, N·m, at this speed: the inverse of `torque`; over 1: it cannot.
@@ -157,8 +147,7 @@ class SteadyServo:
         """
         rest = abs(speed) <= AT_REST
         drive = self.needed(torque, speed, _where(rest, _sign(torque), _sign(speed)))
-        found: T = _where(rest & (torque == 0.0), 0.0 * drive, self.duty_of(drive, volts, speed))
-        return found
+        return _where(rest & (torque == 0.0), 0.0 * drive, self.duty_of(drive, volts, speed))
 
     def loop_current(self, torque: T, volts: T, speed: T) -> T:
         """What a loop of the current is asked for with which the load takes `torque`, N·m, at this speed, A.
@@ -169,10 +158,9 @@ class SteadyServo:
         duty = _clipped(self.duty(torque, volts, speed), -1.0, 1.0)
         current = self.current(duty, volts, speed)
         drawn = current * abs(self.felt(duty)) * (duty * current > 0.0)
-        found: T = _where(self.motor.supply_side != 0.0, drawn, current)
-        return found
+        return _where(self.motor.supply_side != 0.0, drawn, current)
 
-    def _output(self, drive: Any, speed: Any, direction: Any) -> Any:
+    def _output(self, drive: T, speed: T, direction: T | float) -> T:
         at_rest, (p1, q1, p2, q2) = self._shares(speed)
         left = drive - self.viscous * speed - direction * self._without_load(speed, at_rest)
         torque = left
@@ -190,11 +178,11 @@ class SteadyServo:
         shares = law.load, law.load_stribeck, law.load_external, law.load_external_stribeck  # below 0: as the motor's
         return any(share > 0.0 if isinstance(share, float) else (share > 0.0).any() for share in shares)
 
-    def _without_load(self, speed: Any, at_rest: Any) -> Any:
+    def _without_load(self, speed: T, at_rest: T) -> T:
         law = self.friction
         return law.coulomb + law.stribeck * at_rest + law.quadratic * speed * speed
 
-    def _shares(self, speed: Any) -> tuple[Any, tuple[Any, Any, Any, Any]]:
+    def _shares(self, speed: T) -> tuple[T, tuple[T, T, T, T]]:
         """How far the Stribeck terms hold, and the load's: |p1·m + q1·T| + |p2·m + q2·T|."""
         law = self.friction
         at_rest = math.e ** -((abs(speed) / law.stribeck_speed) ** law.stribeck_exponent)
@@ -205,21 +193,21 @@ class SteadyServo:
         return at_rest, (share, weight, fading * apart, law.load_external_stribeck * at_rest * apart)
 
 
-def _sign(value: Any) -> Any:
+def _sign(value: T) -> T:
     """1, 0 or -1; NaN counts as 0."""
     return (value > 0.0) * 1.0 - (value < 0.0) * 1.0
 
 
-def _clipped(value: Any, low: Any, high: Any) -> Any:
+def _clipped(value: T, low: T | float, high: T | float) -> T:
     if isinstance(value, float):
         return min(max(value, low), high)
     return np.clip(value, low, high)
 
 
-def _where(condition: Any, value: Any, other: Any) -> Any:
+def _where(condition: Any, value: T, other: T) -> T:
     if isinstance(condition, (bool, np.bool_)):
         return value if condition else other
-    return np.where(condition, value, other)
+    return np.where(condition, value, other)  # type: ignore[return-value]  # arrays, and T is theirs
 
 
 _STILL = 0.05  # rad/s: dry friction has its whole size from about twice this speed on
