@@ -163,7 +163,7 @@ def _parameters() -> str:
     return "\n".join(parts)
 
 
-def _fields(schema: type[toml_tables.Table], without: Collection[str] = ()) -> list[list[Any]]:
+def _fields(schema: type[toml_tables.TomlTable], without: Collection[str] = ()) -> list[list[Any]]:
     """Key, default and what is said of each field."""
     said = toml_tables.described(schema)
     return [
