@@ -59,3 +59,15 @@ def test_a_servo_that_is_led_is_where_it_should_be_under_a_load_that_turns_it_ba
     led, alone = (np.sqrt(np.mean(error**2)) for error in off)
     assert led < within
     assert led < 0.3 * alone
+
+
+def test_a_stiff_servo_at_rest_is_led_by_what_its_law_says():
+    """0.6 N·m at the horn of an `ax12`: 0.585 A, and 0.23 of the duty with 3.3 + 4.7·0.23 ohm."""
+    at_rest = np.zeros(2)
+    found = goal_offset(servo("ax-12a", "ax12"), PROFILES["ax-12a"], SUPPLY, at_rest, at_rest, np.array([0.6, -0.6]))
+    current = 0.6 / (0.5944 * 0.006796 * 254)
+    duty = current * 3.305 / (SUPPLY - 4.695 * current)
+    punch = (32 / 1023 - 0.0775) / (1 - 0.0775)
+    wanted = COUNT + 32 * COUNT * (duty - punch) / (1 - punch)
+    assert found == pytest.approx([wanted, -wanted], rel=1e-3)
+    assert math.degrees(wanted) == pytest.approx(2.9, abs=0.2)
