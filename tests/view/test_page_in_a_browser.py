@@ -424,6 +424,34 @@ def test_a_ghost_is_drawn_where_a_servo_is_elsewhere_than_its_model_and_an_arrow
     assert raised == []
 
 
+def test_eighteen_servos_at_50_steps_a_second_are_shown_while_both_cores_are_busy(opened, desk):
+    burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        with (
+            axbridge.open("bioloid", realtime=True) as robot,
+            robot.view(port=0, open=False) as page,
+            stepping(robot),
+        ):
+            tab = opened(page.url)
+            tab.call("Emulation.setDeviceMetricsOverride", width=1024, height=768, deviceScaleFactor=1, mobile=False)
+            tab.wait_for("window.axbridge?.body?.drawn && axbridge.source.times.length > 3", 60)
+            before = robot.time
+            wait_until(lambda: robot.time > before + 3.0, 60)
+            tab.wait_for(f"axbridge.source.times.at(-1) > {before + 2.0}", 30)
+            page.desk.ask(None, lambda: page.actions.torque(list(robot), on=True))
+            wait_until(lambda: all(servo.torque_enabled for servo in robot.values()))
+            tab.key(" ", "Space", 32)
+            wait_until(lambda: robot.stopped, 3)
+            assert tab.run("document.querySelectorAll('#servos tbody tr').length") == 18
+            fits = "[...document.querySelectorAll('#servos tbody tr')].at(-1).getBoundingClientRect().bottom"
+            assert tab.run(fits) <= tab.run("document.getElementById('servos').getBoundingClientRect().bottom")
+            tab.call("Page.close")
+    finally:
+        for one in burning:
+            one.kill()
+            one.wait()
+
+
 # ---- recordings
 
 
