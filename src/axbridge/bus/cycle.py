@@ -52,26 +52,15 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class CycleServo:
-    """A servo of the cycle, and what may be written to it; limits are register counts, inclusive.
-
-    Attributes:
-        name: Its name in goals and results.
-        id: Bus id.
-        goal_range: Lowest and highest Goal Position.
-        top_speed: Highest Moving Speed. In joint mode 0 means "as fast as it can", and becomes this, too.
-        top_torque: Highest Torque Limit.
-        top_temperature: Above it, °C, torque is switched off and goals are withheld until `Cycle.recover`.
-        voltage_range: Outside of it, in 0.1 V, likewise.
-        protocol: What it speaks.
-    """
+    """A servo of the cycle, and what may be written to it; limits are register counts, inclusive."""
 
     name: str
     id: int
     goal_range: tuple[int, int] = (0, 1023)
-    top_speed: int | None = None
-    top_torque: int = 1023
-    top_temperature: int = 255
-    voltage_range: tuple[int, int] = (0, 255)
+    top_speed: int | None = None  # in joint mode 0 means "as fast as it can", and becomes this, too
+    top_torque: int = 1023  # highest Torque Limit
+    top_temperature: int = 255  # °C: above it torque is switched off, and goals are withheld until `Cycle.recover`
+    voltage_range: tuple[int, int] = (0, 255)  # 0.1 V: outside of it, likewise
     protocol: Protocol = FIRST
 
 
@@ -139,25 +128,15 @@ class Rows(dict[str, npt.NDArray[Any]]):
 
 
 class CycleResult(NamedTuple):
-    """Outcome of one cycle.
+    """Outcome of one cycle."""
 
-    Attributes:
-        servos: In the order of the rows.
-        rows: Of all servos, as read last.
-        fresh: Which of them were read in this cycle.
-        faults: By name, for the others. A servo that is left alone for a while keeps its latest error.
-        events: What changed since the cycle before.
-        time: When the cycle began, s on the bus's clock.
-        spent: Time spent in `send` and `receive`, s.
-    """
-
-    servos: tuple[CycleServo, ...]
-    rows: Rows
-    fresh: Mask
-    faults: Mapping[str, BusError]
-    events: tuple[BusEvent, ...]
-    time: float
-    spent: float
+    servos: tuple[CycleServo, ...]  # in the order of the rows
+    rows: Rows  # as read last
+    fresh: Mask  # which of them were read in this cycle
+    faults: Mapping[str, BusError]  # by name, for the others; a servo that is left alone keeps its latest error
+    events: tuple[BusEvent, ...]  # what changed since the cycle before
+    time: float  # when the cycle began, s on the bus's clock
+    spent: float  # in `send` and `receive`, s
 
     @property
     def states(self) -> dict[str, RawState]:
@@ -227,21 +206,11 @@ _Writes = dict[tuple[Protocol, int], dict[int, bytes]]  # data by id, by registe
 
 
 class Cycle:
-    """Sends goals to, and reads states of, all servos of one bus.
+    """Sends goals to, and reads states of, all servos of one bus, in this order.
 
-    Args:
-        bus: Any bus.
-        servos: Servos on it, in the order they are read.
-        soft_start: Time the torque limit takes to rise when a servo comes back, s.
-
-    Attributes:
-        servos, servos_by_name: As given.
-        times: Rate and durations of the latest cycles.
-        watchdogs: Of those that have one.
-        dark: Servos that were without power, by name: they get no goals until `revived`.
-        taken: Servos whose torque somebody else has switched off, by name: likewise until it is on again.
-        expires: Goals that would go out after this moment of `time.monotonic` are dropped, s: their program was stopped
-            while it worked them out, and somebody may have switched the motors off since.
+    In `soft_start` s the torque limit of a servo that comes back rises. Goals that would go out after `expires`, s of
+    `time.monotonic`, are dropped: their program was stopped while it worked them out, and somebody may have switched
+    the motors off since.
     """
 
     def __init__(self, bus: Bus, servos: Sequence[CycleServo], soft_start: float = 0.5) -> None:
@@ -251,8 +220,8 @@ class Cycle:
         self.servos_by_name = {servo.name: servo for servo in servos}
         self.times = CycleTimes()
         self.watchdogs = Watchdogs(bus)
-        self.dark: set[str] = set()
-        self.taken: set[str] = set()
+        self.dark: set[str] = set()  # names of those that were without power: no goals until `revived`
+        self.taken: set[str] = set()  # of those whose torque somebody else has switched off: until it is on again
         self.expires = math.inf
         self._caps: dict[str, int] = {}  # torque limits that no goal exceeds, by name
         for servo in servos:

@@ -72,27 +72,17 @@ class _Speaker:
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    """A READ as it may be sent for a request, and how its answer is known where that is plain to see.
-
-    Attributes:
-        id: Who is asked.
-        count: Parameter bytes of the answer; those that are wanted are from `begin` to `end`.
-        head: First bytes of the answer.
-        size: Bytes of the answer; 0: it has to be looked for.
-        sending: Time of the frame on the line, s.
-        least: Time of question and answer, s.
-        answers: What is known of such answers.
-    """
+    """A READ as it may be sent for a request, and how its answer is known where that is plain to see."""
 
     id: int
-    count: int
+    count: int  # parameter bytes of the answer; those that are wanted are from `begin` to `end`
     begin: int
     end: int
     frame: bytes
-    head: bytes
-    size: int
-    sending: float
-    least: float
+    head: bytes  # first bytes of the answer
+    size: int  # bytes of the answer; 0: it has to be looked for
+    sending: float  # time of the frame on the line, s
+    least: float  # time of question and answer, s
     answers: _Answers
     speaker: _Speaker
 

@@ -83,17 +83,7 @@ class ServoBank:
     """Steps loops, motors and an engine together; see `Bank`.
 
     The bank keeps the commands of servos and what they were seen to do; the engine gets it as drives, and is asked for
-    as many steps as there are until the next command acts.
-
-    Attributes:
-        command: What each servo's loop obeys now, (servos, len(Command)).
-        passive: What acts on each joint beside a servo, (joints, len(Passive)); in the order of `joints`. Writable.
-        joints: Joint names.
-        engine: What moves them.
-        before: Called before each `advance`.
-
-    Raises:
-        UsageError: a servo's joint is not there, or sits twice.
+    as many steps as there are until the next command acts. `before` is called before each `advance`.
     """
 
     def __init__(
@@ -107,6 +97,7 @@ class ServoBank:
     ) -> None:
         self.engine = engine
         self.joints: tuple[str, ...] = engine.joints
+        # What each loop obeys now, (servos, len(Command)), and what acts beside it, (joints, len(Passive)), writable.
         self.command: FloatArray = np.zeros((len(servos), len(Command)))
         self.state: FloatArray = np.zeros((len(servos), len(State)))
         self.passive: FloatArray = np.zeros((len(self.joints), len(Passive)))

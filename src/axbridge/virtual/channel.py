@@ -122,13 +122,8 @@ class _Ends(NamedTuple):
 class PtyChannel:
     """One pseudo-terminal; clients open its slave end like any serial port.
 
-    It keeps the slave open itself, so that clients may come and go. A pseudo-terminal takes any speed and transports
-    bytes in no time: both are the line's business, which gets the client's speed. `baud` is what a client finds that
-    sets none, and `link` a symbolic link to keep pointing at the slave.
-
-    Raises:
-        UsageError: `link` is taken.
-        PortError: the system has no pseudo-terminals.
+    It keeps the slave open itself, so that clients may come and go. Speed is the line's business, which gets the
+    client's. `baud` is what a client finds that sets none, and `link` a symbolic link to keep pointing at the slave.
     """
 
     def __init__(self, baud: float, link: Path | None = None) -> None:
@@ -273,14 +268,9 @@ def is_loopback(host: str) -> bool:
 
 
 class TcpChannel:
-    """Listens on a TCP port; one client at a time.
+    """Listens on a TCP port, 0: any free one; the line keeps its baud rate, because a socket has none.
 
-    Another one is sent away with a word: what it said meanwhile must not move the robot when the first one leaves.
-
-    A socket has no baud rate: the line keeps the one it has. Port 0 is any free one.
-
-    Raises:
-        PortError: the address cannot be listened on.
+    One client at a time: what another one said meanwhile must not move the robot when the first one leaves.
     """
 
     def __init__(self, host: str, port: int) -> None:

@@ -178,12 +178,9 @@ class Line:
     ) -> list[Foreseen]:
         """When READs of `(id, address, length)` will be heard and answered, each asked when the one before is over.
 
-        They end before the first that is not plain. It is not plain when nobody or several have that id, when the servo
-        would not hear it, would refuse it, or would take longer than `patience` (s) to begin, or when it would be heard
-        at `until` (s) or later. Nothing is plain on a line with faults or with bytes under way. `send` and `collect`
-        would make the same of the packets. `record_reads` tells the line that the reads were done.
-
-        A controller's step on 18 servos takes 1.3 times as long without (`benchmarks/plant_cost.py`, `without`).
+        They end before the first for which packets could come to anything else: nobody or several have that id, the
+        servo would not hear or refuse it, or take longer than `patience` (s) to begin, or it would be heard at `until`
+        (s) or later. A step on 18 servos takes 1.2 times as long without (`benchmarks/plant_cost.py`, `without`).
         """
         found: list[Foreseen] = []
         start = max(time, self.host_free)

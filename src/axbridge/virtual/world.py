@@ -49,14 +49,7 @@ class _Limp:
 
 
 class World:
-    """A rig come alive.
-
-    Args:
-        rig: What to build.
-        seed: Of everything random.
-        timing: Instead of the buses' own ``bus_timing``.
-        faults: Fault spec, see `inject`.
-        bank: The motors, instead of those built from the rig.
+    """A rig come alive; `timing` and `bank` come in place of what the rig says, `faults` is a spec as of `inject`.
 
     Raises:
         RigError, ProfileError: the rig cannot be built.
@@ -236,11 +229,7 @@ class World:
 
 
 def initial_registers(rig: Rig, config: ServoConfig, profile: FirmwareProfile, bus: BusConfig) -> dict[str, int]:
-    """Registers of a servo of a rig that differ from the factory's: id, baud rate, and those the rig names.
-
-    Raises:
-        RigError: no such register, or a value outside its range.
-    """
+    """Registers of a servo of a rig that differ from the factory's: id, baud rate, and those the rig names."""
     assert config.id is not None  # checked by the rig
     key = f"servo.{config.name}.registers"
     for name, value in config.registers.items():
