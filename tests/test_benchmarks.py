@@ -71,8 +71,7 @@ def printed(folder, *command):
 
 
 @pytest.mark.parametrize(
-    "script",
-    [pytest.param(script, marks=pytest.mark.alone) if script in RECORDS else script for script in SCRIPTS],
+    "script", [pytest.param(script, marks=pytest.mark.alone) if script in RECORDS else script for script in SCRIPTS]
 )
 def test_a_benchmark_runs_to_its_end_and_prints_what_it_found(script, tmp_path):
     assert any(character.isdigit() for character in printed(tmp_path, script, *SMALLEST.get(script, ())))

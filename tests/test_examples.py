@@ -12,10 +12,7 @@ import pytest
 import axbridge
 from tests.support.warm import serving
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")]
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 RIGS = {"log_positions.py": "pan_tilt"}

@@ -19,15 +19,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig, filled, rig_schema
 from axbridge.config.urdf import read_mesh, read_tree
-from axbridge.errors import (
-    AxBridgeError,
-    MoveError,
-    ProfileError,
-    RecordingError,
-    RigError,
-    RigWarning,
-    UsageError,
-)
+from axbridge.errors import AxBridgeError, MoveError, ProfileError, RecordingError, RigError, RigWarning, UsageError
 from axbridge.export.bam import from_bam
 from axbridge.file_reading import check_format, controls, printable, reading
 from axbridge.files import claim, claimed, release, write_whole

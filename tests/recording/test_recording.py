@@ -413,14 +413,30 @@ def test_a_second_recording_into_one_file_is_refused_and_the_first_one_is_whole(
     assert [file.name for file in tmp_path.iterdir()] == ["run.mcap"]
 
 
-def test_a_name_is_free_again_when_its_program_was_killed(tmp_path):
+RECORD = """
+import sys
+from axbridge.recording.recorder import Recorder
+from tests.support.samples import record
+with Recorder(sys.argv[1], {}) as recorder:
+    record(recorder, 0.5)
+    print("on", flush=True)
+    input()
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_of_programs_that_begin_at_once_one_records_and_its_end_frees_the_name(tmp_path, killed):
     path = tmp_path / "run.mcap"
-    script = "import sys, time; from axbridge.recording.recorder import Recorder; Recorder(sys.argv[1], {}); print('on', flush=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", script, path], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "on\n"
-        with pytest.raises(RecordingError, match=TAKEN):
-            Recorder(path, {})
-        process.kill()
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    programs = [subprocess.Popen([sys.executable, "-c", RECORD, path], text=True, **pipes) for _ in range(3)]
+    said = [program.stdout.readline() for program in programs]
+    assert sorted(said) == ["", "", "on\n"]
+    first = programs.pop(said.index("on\n"))
+    assert all(re.search(TAKEN, program.communicate()[1]) for program in programs)
+    if killed:
+        first.kill()
+    assert first.communicate("\n")[1] == ""
+    assert (open_recording(path).complete, list(open_recording(path)["a"].time)) == (not killed, [0.5])
     Recorder(path, {}).close()
 
 
