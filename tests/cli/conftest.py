@@ -6,8 +6,9 @@ from axbridge.cli.app import run
 
 
 @pytest.fixture
-def said(capsys):
-    """Types a verb that ends with `code`; what it says on both streams, one after the other."""
+def said(capsys, tmp_path, monkeypatch):
+    """Types a verb in a folder of the test that ends with `code`; what it says on both streams, one after the other."""
+    monkeypatch.chdir(tmp_path)
 
     def typed(*words, code=0):
         capsys.readouterr()

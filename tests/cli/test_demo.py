@@ -52,8 +52,7 @@ def test_the_demo_shows_a_gap_between_two_servos_and_the_identified_model_predic
     )  # a busy computer smears the steps that it learns from
 
 
-def test_a_rig_of_several_servos_has_its_model_compared_and_none_identified(tmp_path, monkeypatch, said):
-    monkeypatch.chdir(tmp_path)
+def test_a_rig_of_several_servos_has_its_model_compared_and_none_identified(tmp_path, said):
     shown = said("demo", "--rig", "pan_tilt", "--out", "here")
     assert not (tmp_path / "here" / "identified.toml").exists()
     (_, info, *info_words), (_, compare, *compare_words), last = (
@@ -64,8 +63,7 @@ def test_a_rig_of_several_servos_has_its_model_compared_and_none_identified(tmp_
     said(compare, *compare_words)
 
 
-def test_a_robot_with_legs_walks_and_its_page_shows_its_knees(tmp_path, monkeypatch, said):
-    monkeypatch.chdir(tmp_path)
+def test_a_robot_with_legs_walks_and_its_page_shows_its_knees(tmp_path, said):
     shown = said("demo", "--rig", "bioloid", "--out", "here")
     walked, planned = (float(shown.split(words)[1].split(" cm")[0]) for words in ("6 steps: ", "("))
     assert 0.7 * planned < walked < 1.3 * planned

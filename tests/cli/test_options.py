@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 import axbridge
-from axbridge.cli import app
 from axbridge.cli.app import MISUSE
 from axbridge.cli.options import SHARED
 from axbridge.config.model import to_toml
@@ -50,9 +49,8 @@ def test_who_simulates_lets_the_engine_be_chosen():
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch, said):
+def folder(tmp_path, said):
     """A folder with a recording, and files that nobody should lose."""
-    monkeypatch.chdir(tmp_path)
     said("record", "step", "--rig", "bench_arm", "--angle", "5", "--duration", "0.1", "--out", "step.mcap")
     for name in ("mine.toml", "mine.html", "mine.png", "demo/report.html", "walk/report.png"):
         Path(name).parent.mkdir(exist_ok=True)
@@ -110,33 +108,28 @@ with axbridge.open("bench_arm") as robot:
         pytest.param("walk bioloid --steps 1 --period 0.8 --record it.mcap --model lima2009", marks=pytest.mark.ci),
     ],
 )
-def test_the_servos_of_the_simulation_have_it(command, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_servos_of_the_simulation_have_it(command, said):
     arm = Page(keys=(Key(positions={"left_shoulder_swing": 0.2}, time=0.1),))
-    Move(pages={"1": arm}).save(tmp_path / "raise.json")
-    assert app.run(command.split()) == app.DONE
+    Move(pages={"1": arm}).save("raise.json")
+    said(*command.split())
     models = {facts["name"] for facts in open_recording("it.mcap").metadata["models"].values()}
     assert models == {command.split()[-1]}
 
 
 @pytest.mark.slow
-def test_a_script_that_opens_its_robot_by_name_gets_it_and_a_file_is_found_from_there(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_script_that_opens_its_robot_by_name_gets_it_and_a_file_is_found_from_there(tmp_path, monkeypatch, said):
     monkeypatch.setenv("AXBRIDGE_MODEL", "")  # put back afterwards
     rig = Rig.load("bench_arm")
     mine = rig.model_of(rig.servos[0]).model_copy(update={"name": "mine"})
     (tmp_path / "mine.toml").write_text(to_toml(mine))
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "it.py").write_text(SCRIPT)
-    command = ["run", "scripts/it.py", "--rig", "bench_arm", "--model", "mine.toml"]
-    assert app.run(command) == app.DONE
-    assert capsys.readouterr().out == "mine\n"
+    assert said("run", "scripts/it.py", "--rig", "bench_arm", "--model", "mine.toml") == "mine\n"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", ["play", "walk", "record", "run", "view", "serve", "compare"])
-def test_a_model_that_nobody_knows_is_named_with_those_that_are_known(verb, tmp_path, monkeypatch, said):
-    monkeypatch.chdir(tmp_path)
+def test_a_model_that_nobody_knows_is_named_with_those_that_are_known(verb, tmp_path, said):
     (tmp_path / "it.py").write_text("")
     Move(pages={"1": Page(keys=(Key(positions={"left_knee": 1.0}, time=0.1),))}).save(tmp_path / "it.json")
     if verb == "compare":
@@ -147,7 +140,7 @@ def test_a_model_that_nobody_knows_is_named_with_those_that_are_known(verb, tmp_
     }[verb].split()  # fmt: skip
     before = sorted(tmp_path.rglob("*"))
     rig = [] if verb == "serve" else ["--rig", "bench_arm" if verb in {"record", "compare"} else "bioloid"]
-    refused = said(*command, *rig, "--model", "lima2008", code=app.MISUSE)
+    refused = said(*command, *rig, "--model", "lima2008", code=MISUSE)
     assert "lima2008" in refused
     assert "known names: ax12, ax18, lima2009" in refused
     assert sorted(tmp_path.rglob("*")) == before
