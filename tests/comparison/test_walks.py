@@ -1,10 +1,11 @@
-"""Walks: compared, told by their joints' angles, simulated again, and what they drew."""
+"""Walks, compared and simulated again; and one servo of a robot, with what it carries while all the joints move."""
 
 import json
 import math
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,15 +17,19 @@ from axbridge.comparison.comparison import compare, following
 from axbridge.comparison.current_draw import drawn
 from axbridge.comparison.html import write_html
 from axbridge.comparison.page import table_text
-from axbridge.comparison.recorded_dynamics import footing, measured_zmp, standing_robot
+from axbridge.comparison.recorded_dynamics import footing, joints_of_robot, measured_zmp, standing_robot
+from axbridge.comparison.recorded_runs import runs_of
 from axbridge.comparison.simulate import simulate
 from axbridge.comparison.walks import document, knees, sides_of, walk_headline, walk_table, zmp_apart
 from axbridge.config.rig import Rig
+from axbridge.errors import RecordingError, RigError, UsageError
 from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording, write_recording
+from axbridge.servo.columns import pack
+from axbridge.sim.rollout import rollouts
 from tests.support.made_once import made_once
 
 pytestmark = pytest.mark.slow
@@ -137,26 +142,23 @@ def test_without_mujoco_walks_are_compared_but_for_how_they_stood(walked, monkey
 
 
 def test_the_command_reports_walks_and_a_third_beside_them(tmp_path, capsys):
-    names = []
-    for name, late in (("real", 0.15), ("sim", 0.15), ("third", 0.25)):
-        names.append(tmp_path / f"{name}.mcap")
-        write_recording(imported_walk(names[-1], late), names[-1])
-    first, second, third = map(str, names)
+    first, second, third = (str(tmp_path / f"{name}.mcap") for name in ("real", "sim", "third"))
+    for name, late in ((first, 0.15), (second, 0.15), (third, 0.25)):
+        write_recording(imported_walk(name, late), name)
     assert app.run(["compare", first, second, "--beside", third, "--json"]) == app.DONE
     told = json.loads(capsys.readouterr().out)["walks"]
     assert list(told) == ["real, imported", "sim, imported", "third"]
     assert told["third"]["knees"]["l_knee_y"]["rmse_deg"] > 1.0
     assert app.run(["compare", first, second]) == app.DONE
     assert "The walk" in capsys.readouterr().out
-    step = replace(imported_walk(tmp_path / "step.mcap", 0.1), metadata={"experiment": "step"})
-    write_recording(step, tmp_path / "step.mcap")
-    assert app.run(["compare", first, second, "--beside", str(tmp_path / "step.mcap")]) == app.MISUSE
+    write_recording(replace(imported_walk(third, 0.1), metadata={"experiment": "step"}), third)
+    assert app.run(["compare", first, second, "--beside", third]) == app.MISUSE
     assert "not all of these are walks" in capsys.readouterr().err
 
 
 def test_a_walk_that_a_busy_bus_made_longer_is_compared_beat_by_beat(walked):
     """A control period that comes late delays all goals after it; the same walk is no other for that."""
-    begin = next(part.start for part in walked.segments if part.name == "walk")
+    begin = stride(walked).start
 
     def later(times):  # every tenth of a second takes 12 ms longer from the walk's start on
         return times + 0.12 * np.maximum(0.0, times - begin)
@@ -179,27 +181,21 @@ def robot(walked):
     return standing_robot(walked)
 
 
-@pytest.fixture(scope="module")
-def stood(walked, robot):
-    return footing(walked, robot, measured_zmp(walked, robot)[0])
+def stride(recording):
+    return next(part for part in recording.segments if part.name == "walk")
 
 
 def walking(recording):
-    part = next(part for part in recording.segments if part.name == "walk")
-    time = recording.cycles["time"]
+    part, time = stride(recording), recording.cycles["time"]
     return (time > part.start) & (time < part.end)
 
 
-def test_the_zero_moment_point_by_the_joints_is_within_a_centimetre_of_what_the_floor_pushed(walked, robot, stood):
-    _, measured, planned = measured_zmp(walked, robot)
-    during = walking(walked)
+def test_the_zero_moment_point_and_the_body_are_within_a_centimetre_of_what_the_simulation_has(walked, robot):
+    times, measured, planned = measured_zmp(walked, robot)
+    stood, during = footing(walked, robot, times), walking(walked)
     error = np.sqrt(np.nanmean((stood.zmp - measured)[during] ** 2, axis=0))
     assert (error < 0.012).all()
     assert np.nanmax(np.abs(planned[during][:, 1])) < 0.05  # over the feet, which are 3.9 cm from the middle
-
-
-def test_the_weight_goes_from_foot_to_foot_below_the_body_that_the_simulation_has(walked, robot, stood):
-    during = walking(walked)
     assert stood.lifted[during].max() > 0.012
     assert stood.lifted[during].min() < -0.012
     high = stood.lifted > 0.01  # the left foot is up: the right one, at y < 0, carries
@@ -219,21 +215,16 @@ def test_a_gap_in_the_samples_leaves_a_gap_and_no_leap(walked, robot):
     assert np.nanmax(np.abs(found.zmp)) < 0.2
 
 
-def test_it_gets_up_in_a_hand_and_walks_as_far(walked, repeated):
+def test_it_gets_up_in_a_hand_and_walks_as_far_with_all_that_its_servos_report(walked, repeated):
     again = repeated[0]
     assert again.cycles["base_z"][-5] > 0.25  # without the hand it lies on the floor by then
     way = [side.cycles["base_x"][-5] for side in (walked, again)]
     assert way[1] == pytest.approx(way[0], abs=0.03)
-
-
-def test_what_the_servos_report_is_kept_beside_the_goals(walked, repeated):
-    again = repeated[0]
     knee, real = again["left_knee"], walked["left_knee"]
     for column in ("command", "commanded", "load", "voltage", "torque", "power"):
         assert np.isfinite(getattr(knee, column)).mean() > 0.9, column
-    part = next(part for part in walked.segments if part.name == "walk")
-    walking = [track.between(part.start, part.end) for track in (real, knee)]
-    behind = [np.nanmean(np.abs(track.command - track.position)) for track in walking]
+    sides = (track.between(stride(walked).start, stride(walked).end) for track in (real, knee))
+    behind = [np.nanmean(np.abs(track.command - track.position)) for track in sides]
     assert behind[1] == pytest.approx(behind[0], rel=0.15)
     assert again.metadata["gait"] == walked.metadata["gait"]
 
@@ -277,7 +268,7 @@ def joules(found, begin, end):
 
 
 def test_what_a_walk_drew_is_found(walked):
-    (part,) = (part for part in walked.segments if part.name == "walk")
+    part = stride(walked)
     true = next(event for event in walked.events if event.name == "walked").data["energy"]
     assert joules(drawn(walked), part.start, part.end) == pytest.approx(true, rel=0.08)
 
@@ -310,3 +301,125 @@ def test_without_a_model_the_recorded_power_counts_and_without_that_nothing(swun
     assert found.watt.max() == pytest.approx(np.nanmax(power), rel=0.1)
     track = replace(recording["shoulder"], power=power * np.nan)
     assert drawn(replace(bare, tracks={"shoulder": track})) is None
+
+
+# ---- what one servo of a robot carries
+
+TRUE = {"friction": {"coulomb": 0.05, "viscous": 0.02}, "motor": {"armature": 0.005}}
+SWINGS = {"hip_twist": (0.0, 0.5), "hip_lateral": (0.0, 0.5), "hip_swing": (0.0, 0.9), "knee": (0.9, 0.7),
+          "ankle_swing": (0.6, 0.5), "ankle_lateral": (0.0, 0.5)}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def leg():
+    return Rig.load("leg").with_servos(lambda _: {"model": "ax12", "params": TRUE})
+
+
+@pytest.fixture(scope="module")
+def recording(leg, tmp_path_factory):
+    """All six servos of a leg, each at its own period."""
+
+    def record(folder):
+        path = folder / "leg.mcap"
+        with (
+            axbridge.open(leg, "sim", seed=1) as robot,
+            Recorder(path, describe(leg, backend="sim", seed=1)) as recorder,
+            RobotRecorder(robot, recorder),
+        ):
+            for k in range(150):
+                for number, (name, (middle, size)) in enumerate(SWINGS.items()):
+                    phase = 2 * math.pi * 0.02 * k / (1.5 - 0.12 * number)
+                    jump = math.copysign(0.35, math.sin(0.7 * phase))
+                    robot[name].set_position(middle + size * (0.6 * math.sin(phase) + jump))
+                robot.step(20)
+        return path
+
+    return open_recording(made_once(tmp_path_factory, "leg", record))
+
+
+def mean_error(runs, row):
+    return float(np.degrees(np.abs(runs.errors(rollouts(row[None], runs)[0]))).mean())
+
+
+def truth(alone):
+    return pack(alone.model_of(alone.servos[0]), alone.profile_of(alone.servos[0]).units.position)
+
+
+@pytest.mark.parametrize("name", ["knee", "hip_swing"])
+def test_what_a_servo_carries_explains_how_it_moves(recording, leg, name):
+    (one,), alone = joints_of_robot([recording], leg, [name])
+    runs = runs_of([one], alone)
+    row = truth(alone)
+    constant = runs._replace(load=np.zeros((0, 4)), inertia=np.array([runs.load[:, 0].mean()]))
+    assert mean_error(runs, row) < 0.4
+    assert mean_error(runs, row) < 0.5 * mean_error(constant, row)
+
+
+def test_several_servos_are_several_recordings_each_with_its_own_load_and_sense(recording, leg):
+    turned = leg.with_servos(lambda servo: {"direction": -servo.direction} if servo.name == "knee" else {})
+    names = ["knee", "hip_swing"]
+    both, robot = joints_of_robot([recording, recording], turned, names)
+    assert [next(iter(one)) for one in both] == names * 2
+    runs = runs_of(both, robot)
+    for index, name in enumerate(names):
+        (one,), alone = joints_of_robot([recording], turned, [name])
+        np.testing.assert_array_equal(runs.only([index]).position, runs_of([one], alone).position)
+        np.testing.assert_array_equal(runs.only([index]).load, runs_of([one], alone).load)
+    side = turned.servos[[servo.name for servo in turned.servos].index("knee")].direction
+    np.testing.assert_array_equal(runs.only([0]).position, side * recording["knee"].position)
+
+
+def test_a_robot_that_says_too_little_is_refused_with_the_reason(recording, leg):
+    with pytest.raises(UsageError, match="no servo 'nose'"):
+        joints_of_robot([recording], leg, ["nose"])
+    less = replace(recording, tracks={name: track for name, track in recording.items() if name != "hip_swing"})
+    with pytest.raises(RecordingError, match="how joint hip_swing moved"):
+        joints_of_robot([less], leg, ["knee"])
+    free = leg.overridden({"world": {"fixed_base": False, "ground": True}})
+    with pytest.raises(RecordingError, match="only of a robot on two flat feet"):
+        joints_of_robot([recording], free, ["knee"])
+    flying = Rig.load("bioloid").overridden({"world": {"ground": False}})
+    time = np.arange(0, 1, 0.02)
+    tracks = {servo.name: Track.of(servo.name, time, position=0 * time) for servo in flying.servos}
+    with pytest.raises(RecordingError, match="no floor"):
+        joints_of_robot([Recording(Path("fly.mcap"), tracks)], flying, ["left_knee"])
+    with pytest.raises(RigError, match="--servo NAME"):
+        runs_of([replace(recording, tracks={"knee": recording["knee"]}, metadata={})], leg)
+
+
+def test_a_robot_on_both_feet_tells_what_its_arms_carry_but_not_its_legs():
+    walker, time, angle = Rig.load("bioloid"), np.arange(0, 1.5, 0.02), 0.3
+    tracks = {
+        servo.name: Track.of(servo.name, time, position=np.full(75, angle if "shoulder" in servo.name else 0.0))
+        for servo in walker.servos
+    }
+    standing = Recording(Path("still.mcap"), tracks, (), {}, describe(backend="sim"))
+    (free,), _ = joints_of_robot([standing], walker, ["left_shoulder_swing"])
+    bolted = walker.overridden({"world": {"fixed_base": True}})  # with level feet, its body is level, too
+    (held,), _ = joints_of_robot([standing], bolted, ["left_shoulder_swing"])
+
+    def torque(load):
+        return load[:, 1] * math.sin(angle) + load[:, 2] * math.cos(angle) + load[:, 3]
+
+    np.testing.assert_allclose(torque(free.load), torque(held.load), rtol=1e-6)
+    assert np.abs(torque(free.load)).max() > 0.01
+    assert free.known.all()
+    with pytest.raises(RecordingError, match=r"for 0\.00 s in all the robot stood on one foot"):
+        joints_of_robot([standing], walker, ["left_knee"])
+
+
+@pytest.mark.parametrize(
+    ("name", "without"), [("left_knee", 1.5), ("right_hip_lateral", 1.0), ("left_ankle_swing", 0.3)]
+)
+def test_what_a_leg_carries_on_one_foot_explains_how_it_moves(walked, name, without):
+    walker = rig_of(walked).model_copy(update={"path": Rig.load("bioloid").path})
+    (one,), alone = joints_of_robot([walked], walker, [name])
+    runs = runs_of([one], alone)
+    row = truth(alone)
+    unloaded = runs._replace(load=runs.load * (1.0, 0.0, 0.0, 0.0))
+    share = len(runs.time) / runs.judged.sum()
+    assert mean_error(runs, row) * share < 0.2
+    assert mean_error(unloaded, row) * share > without
+    lifted = footing(walked, standing_robot(walked), one.at).lifted
+    assert 0.1 < runs.judged.mean() < 0.6  # on one foot alone
+    assert np.abs(lifted[runs.judged]).min() >= 0.005

@@ -29,7 +29,8 @@ from axbridge.recording.stored import write_recording
 from axbridge.recording.tables import rounded, wide_table
 from axbridge.rotations import of_roll_pitch_yaw
 
-import_module("axbridge.cli.convert")
+for verb in ("convert", "import_"):
+    import_module(f"axbridge.cli.{verb}")
 
 
 def columns(time, **values):
@@ -44,6 +45,10 @@ def test_a_gap_is_not_bridged_and_nothing_goes_on_past_the_ends():
     wanted = [math.nan, 1, 2, 3, 4, *[math.nan] * 5, 10, 11, math.nan]
     np.testing.assert_allclose(table["arm", "position"], wanted, atol=1e-9)
     assert np.isnan(table["arm", "command"]).tolist() == [True, *[False] * 11, True]
+    time, table = wide_table({"a": columns([0, 0.2], position=[1, 2]), "b": columns([0.1, 0.2], position=[3, 4])})
+    assert time.tolist() == [0, 0.1, 0.2]  # without a rate every sample has its row
+    np.testing.assert_array_equal(table["a", "position"], [1, math.nan, 2])
+    np.testing.assert_array_equal(table["b", "position"], [math.nan, 3, 4])
 
 
 def test_goals_are_held_unknown_values_do_not_spread_and_an_error_between_two_rows_is_not_lost():
@@ -56,13 +61,6 @@ def test_goals_are_held_unknown_values_do_not_spread_and_an_error_between_two_ro
     _, table = wide_table({"arm": arm}, rate=20)
     np.testing.assert_allclose(table["arm", "position"], [0, 0.5, 1, 1.5, 2])
     assert table["arm", "command"].tolist() == [5, 5, 5, 5, 7]
-
-
-def test_without_a_rate_every_sample_has_its_row_and_nothing_is_made_up():
-    time, table = wide_table({"a": columns([0, 0.2], position=[1, 2]), "b": columns([0.1, 0.2], position=[3, 4])})
-    assert time.tolist() == [0, 0.1, 0.2]
-    np.testing.assert_array_equal(table["a", "position"], [1, math.nan, 2])
-    np.testing.assert_array_equal(table["b", "position"], [math.nan, 3, 4])
 
 
 def test_a_rate_that_makes_no_table_is_refused_and_no_samples_make_an_empty_one(tmp_path):
@@ -94,6 +92,12 @@ def test_numbers_have_the_digits_that_carry_something(key, value, text):
 
 
 @pytest.fixture
+def desk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def two():
     """Two servos, sampled a little after each other."""
     time = np.arange(0, 1, 0.02)
@@ -104,21 +108,15 @@ def two():
     return Recording(Path("two.mcap"), tracks)
 
 
-def test_convert_writes_a_wide_table_and_says_what_it_wrote(two, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_convert_writes_a_wide_table_and_says_what_it_wrote_where_that_does_not_mix_with_it(two, desk, capsys):
     write_recording(two, "two.mcap")
     assert run(["convert", "two.mcap", "two.csv", "--wide", "--rate", "50"]) == 0
     assert capsys.readouterr().out == "wrote two.csv: 2 servos, 50 rows at 50 Hz, 1.0 s\n"
-    rows = list(csv.DictReader((tmp_path / "two.csv").read_text().splitlines()))
+    rows = list(csv.DictReader((desk / "two.csv").read_text().splitlines()))
     assert list(rows[0]) == ["time_s", "pan.command_rad", "pan.position_rad", "tilt.command_rad", "tilt.position_rad"]
     assert float(rows[10]["tilt.position_rad"]) == pytest.approx(math.sin(float(rows[10]["time_s"])), abs=1e-4)
     assert run(["convert", "two.mcap", "long.csv", "--rate", "50"]) == 2
     assert "add --wide" in capsys.readouterr().err
-
-
-def test_a_table_in_a_pipe_is_not_mixed_with_what_is_said(two, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_recording(two, "two.mcap")
     command = [sys.executable, "-m", "axbridge", "convert", "two.mcap", "/dev/stdout", "--wide"]
     said = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert said.stdout.startswith("time_s,")
@@ -170,10 +168,6 @@ def test_a_wide_table_is_written_in_pieces_as_it_would_be_at_once(tmp_path, monk
     assert (tmp_path / "pieces.csv").read_text() == (tmp_path / "once.csv").read_text()
 
 
-for verb in ("convert", "import_"):
-    import_module(f"axbridge.cli.{verb}")
-
-
 def recorded(rig, **more):
     """A recording of a rig whose servos are sampled a little after each other."""
     time = np.arange(0, 1, 0.02)
@@ -185,12 +179,6 @@ def recorded(rig, **more):
 
 
 LIFT = ["import", "sample:xl330", "lift.mcap"]
-
-
-@pytest.fixture
-def desk(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def messages(bag):

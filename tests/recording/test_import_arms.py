@@ -4,7 +4,6 @@ import csv
 import gzip
 import json
 import math
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -12,17 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import axbridge
-from axbridge.cli import app
-from axbridge.cli import import_ as import_verb  # noqa: F401 - registers it
+from axbridge.cli import import_  # noqa: F401 - registers it
 from axbridge.cli.app import run
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.recording.import_arms import import_arm_folder, is_arm_folder
 from axbridge.recording.provenance import rig_of
-from axbridge.recording.stored import open_recording
 from tests.support.lerobot_dataset import write_dataset
-
-import_module("axbridge.cli.import_")
 
 FRAMES = 40
 SWEEP = np.linspace(-90, 90, FRAMES)
@@ -66,15 +61,12 @@ def test_the_episode_that_is_named_becomes_a_recording(desk, version, capsys):
     assert [segment.name for segment in recording.segments] == ["episode 1"]
 
 
-def test_what_axbridge_recorded_needs_no_unit(desk):
-    write_dataset(desk / "set", [episode()], robot="axbridge")
-    assert run(["import", "set", "out.mcap"]) == 0
-    recording = axbridge.open_recording("out.mcap")
+def test_values_become_angles_by_the_calibration_or_as_axbridge_recorded_them(desk):
+    write_dataset(desk / "ours", [episode()], robot="axbridge")
+    assert run(["import", "ours", "ours.mcap"]) == 0
+    recording = axbridge.open_recording("ours.mcap")
     assert list(recording) == ["shoulder_pan", "elbow_flex", "gripper"]
     assert np.degrees(recording["gripper"].position[-1]) == pytest.approx(100)
-
-
-def test_values_become_angles_by_the_calibration(desk):
     write_dataset(desk / "set", [episode()])
     counts = {}
     for unit in ("normalised", "deg"):
@@ -110,26 +102,25 @@ def test_what_is_not_known_is_asked_for(desk, words, why, capsys):
     assert not (desk / "out.mcap").exists()
 
 
-def test_another_layout_and_a_lost_shape_are_named(desk, capsys):
-    write_dataset(desk / "old", [episode()], version="v1.6")
-    assert run(["import", "old", "out.mcap", "--unit", "deg"]) == 2
-    assert "is of version v1.6" in capsys.readouterr().err
-    write_dataset(desk / "odd", [episode()])
-    info = json.loads((desk / "odd/meta/info.json").read_text())
-    info["features"]["action"]["names"] = ["shoulder_pan.pos"]
-    (desk / "odd/meta/info.json").write_text(json.dumps(info))
-    assert run(["import", "odd", "out.mcap", "--unit", "deg"]) == 2
-    assert "action is of another shape" in capsys.readouterr().err
+def test_another_layout_a_lost_shape_and_what_a_killed_recorder_left_are_named(desk, capsys):
+    def refused():
+        assert run(["import", "set", "out.mcap", "--unit", "deg"]) == 2
+        assert not (desk / "out.mcap").exists()
+        return capsys.readouterr().err
 
-
-def test_what_a_killed_recorder_left_is_named(desk, capsys):
-    data = next(write_dataset(desk / "set", [episode()]).glob("data/*/*.parquet"))
+    info = write_dataset(desk / "set", [episode()]) / "meta" / "info.json"
+    text = info.read_text()
+    info.write_text(text.replace("v3.0", "v1.6"))
+    assert "is of version v1.6" in refused()
+    features = json.loads(text)
+    features["features"]["action"]["names"] = ["shoulder_pan.pos"]
+    info.write_text(json.dumps(features))
+    assert "action is of another shape" in refused()
+    info.write_text(text)
+    data = next((desk / "set").glob("data/*/*.parquet"))
     data.write_bytes(data.read_bytes()[:-8])  # it writes the end of the file when it closes it
-    assert run(["import", "set", "out.mcap", "--unit", "deg"]) == 2
-    said = capsys.readouterr().err
-    assert str(data.relative_to(desk)) in said
+    assert f"{data.relative_to(desk)}" in (said := refused())
     assert "a killed LeRobot leaves half a file" in said
-    assert not (desk / "out.mcap").exists()
 
 
 JOINTS = ("pan", "lift", "gripper")
@@ -171,11 +162,8 @@ def test_goals_go_out_one_after_the_other_and_then_servos_are_read(tmp_path, pac
     np.testing.assert_allclose(found["pan"].position, [-0.05, 0.05, 0.15, 0.25])
     np.testing.assert_allclose(found["gripper"].command, 0.8)  # a share of its range
     np.testing.assert_allclose(found["gripper"].position, 0.3)
-
-
-def test_a_state_belongs_to_the_goal_before_it(tmp_path):
-    late = [(time + 7 * MS, values) for time, values in STATES[:3:2]]
-    track = import_arm_folder(write(tmp_path / "wave", GOALS, late), ARM)["pan"]
+    late = [(time + 7 * MS, values) for time, values in STATES[:3:2]]  # of the goal before each
+    track = import_arm_folder(write(tmp_path / "late", GOALS, late), ARM)["pan"]
     np.testing.assert_allclose(track.command, [0.0, 0.2])
     np.testing.assert_allclose(track.commanded, [0.2e-3, 40.2e-3])
 
@@ -207,18 +195,18 @@ def test_a_folder_that_makes_no_sense_is_refused_in_words(tmp_path, goals, state
         import_arm_folder(write(tmp_path / "wave", goals, states), ARM)
 
 
-def test_the_verb_takes_names_and_the_grippers_range_from_the_rig(tmp_path, capsys):
+def test_the_verb_takes_names_and_the_grippers_range_from_the_rig(desk, capsys):
     six = [(time, [0.1, 0.2, 0.3, 0.4, 0.5, 1.0]) for time, _ in GOALS]
-    folder = write(tmp_path / "wave", six, six)
-    assert app.run(["import", str(folder), str(tmp_path / "out.mcap"), "--rig", "koch"]) == 0
+    folder = write(desk / "wave", six, six)
+    assert run(["import", "wave", "out.mcap", "--rig", "koch"]) == 0
     assert "6 servos, 24 samples" in capsys.readouterr().out
-    found = open_recording(tmp_path / "out.mcap")
+    found = axbridge.open_recording("out.mcap")
     assert rig_of(found).name == "koch"  # so that it is shown and compared without being named again
     assert set(found.metadata["models"]) == set(found)
     assert found["gripper"].position[0] == pytest.approx(1.8)
     assert found["wrist_roll"].position[0] == pytest.approx(0.5)
-    assert app.run(["import", str(folder), str(tmp_path / "other.mcap")]) == 2
+    assert run(["import", "wave", "other.mcap"]) == 2
     assert "--rig so101" in capsys.readouterr().err
     (folder / "control.csv").unlink()
-    assert app.run(["import", str(folder), str(tmp_path / "other.mcap"), "--rig", "koch"]) == 2
+    assert run(["import", "wave", "other.mcap", "--rig", "koch"]) == 2
     assert "neither meta/info.json nor control.csv" in capsys.readouterr().err
