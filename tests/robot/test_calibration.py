@@ -11,6 +11,7 @@ from axbridge.config.rig import Rig
 from axbridge.config.rig_check import positive_ways
 from axbridge.errors import BusTimeout, RigError, UsageError
 from axbridge.robot.calibration import NUDGE, TORQUE, Mounting, blinking, changes, check_whole, moved_most, nudge
+from tests.support.waiting import run
 
 AX, MX = FirmwareProfile.load("ax-12a"), FirmwareProfile.load("mx-28")
 BEFORE = {"servo 1": 2.6, "servo 2": 2.6, "servo 3": 1.0}
@@ -86,12 +87,8 @@ def held(robot):
 
 def test_an_led_that_was_on_blinks_and_is_on_afterwards(robot):
     robot["pan"].write("led", 1)
-    seen = []
     with blinking(robot, "pan") as blink:
-        for _ in range(100):
-            robot.step(20)
-            blink()
-            seen.append(robot["pan"].read("led"))
+        seen = run(robot, 2.0, lambda: (blink(), robot["pan"].read("led"))[1])
     assert sum(one != other for one, other in pairwise(seen)) in {4, 5}  # every 0.4 s in 2 s
     assert robot["pan"].read("led") == 1
 
@@ -109,10 +106,8 @@ def test_a_servo_moves_one_way_and_back_with_little_torque_and_is_limp_and_as_it
     assert max(seen) == pytest.approx(NUDGE, rel=0.3)
     assert min(seen) > -NUDGE / 10
     assert max(abs(b - a) for a, b in pairwise(seen)) < math.radians(1)  # in 20 ms
-    assert torques == {round(TORQUE * 1023)}
-    assert others == {0}
-    assert held(robot) == before
-    assert not robot["pan"].torque_enabled
+    assert (torques, others) == ({round(TORQUE * 1023)}, {0})
+    assert (held(robot), robot["pan"].torque_enabled) == (before, False)
     robot["pan"].set_position(0.3)  # with all its torque again
     robot.step(20)
     assert robot["pan"].read("torque_limit") == 1023

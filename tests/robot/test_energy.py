@@ -62,9 +62,8 @@ def test_eighteen_stalled_servos_lower_the_voltage_as_ohm_says(tmp_path, resista
 def test_the_battery_loses_what_the_motors_draw_however_long_the_steps_are(period):
     battery = {"battery": (100.0, 100.0, 0.0), "cpu_consumption": 2.0, "basic_time_step_ms": 20.0}
     with axbridge.open("bench_arm", robot=battery) as robot:
-        shoulder = robot["shoulder"]
-        shoulder.torque_on()
-        shoulder.set_position(math.pi / 2)
+        robot["shoulder"].torque_on()
+        robot["shoulder"].set_position(math.pi / 2)
         while robot.time < 0.999:
             robot.step(period)
         lost = 100.0 - robot.battery_energy - 2.0 * robot.time

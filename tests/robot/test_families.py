@@ -45,8 +45,8 @@ def servo(robot, family):
     return robot[FAMILIES[family]]
 
 
-def mode(servo, family):
-    return [servo.read(register) for register in MODE[family]]
+def values(servo, *registers):
+    return tuple(servo.read(register) for register in registers)
 
 
 def test_a_joint_goes_where_it_is_sent_at_the_speed_that_is_asked_for(robot, servo):
@@ -65,36 +65,36 @@ def test_a_joint_goes_where_it_is_sent_at_the_speed_that_is_asked_for(robot, ser
 
 
 def test_a_wheel_turns_both_ways_and_is_a_joint_again(robot, servo, family):
-    before = mode(servo, family)
+    before = values(servo, *MODE[family])
     servo.set_position(math.inf)
     for speed in (1.5, -1.0):
         servo.set_velocity(speed)
         run(robot, 1.0)
         assert servo.velocity == pytest.approx(speed, abs=0.4)
-    assert mode(servo, family) != before
+    assert values(servo, *MODE[family]) != before
     servo.set_velocity(servo.max_velocity)
     servo.set_position(0.0)
     run(robot, 2.5)
     assert servo.position == pytest.approx(0.0, abs=0.1)
-    assert mode(servo, family) == before
+    assert values(servo, *MODE[family]) == before
 
 
 def test_a_duty_drives_both_ways_until_another_command(robot, servo, family):
-    before = mode(servo, family)
+    before = values(servo, *MODE[family])
     for duty in (0.4, -0.4):
         servo.set_duty(duty)
         run(robot, 0.4)
         assert servo.velocity * duty > 0.1
         assert servo.load == pytest.approx(duty, abs=0.05)
         assert math.isnan(servo.goals.position)
-    assert mode(servo, family) != before
+    assert values(servo, *MODE[family]) != before
     servo.set_position(servo.position)
     run(robot, 0.1)
     assert math.isnan(servo.goals.duty)
     servo.set_duty(0.2)
     run(robot, 0.1)
     servo.restore()
-    assert mode(servo, family) == before
+    assert values(servo, *MODE[family]) == before
     assert (servo.read("torque_enable"), servo.torque_enabled) == (0, False)
 
 
@@ -122,16 +122,12 @@ def test_an_overload_is_named_and_recover_ends_it(robot, servo, family):
         assert servo.errors == FeetechError.OVERLOAD
     else:
         robot.simulation.inject(f"overload:{servo.config.id}")
-        with pytest.warns(
-            ControlWarning, match=f"{servo.name!r} has no torque, and stays limp until recover.*overload"
-        ):
+        said = f"{servo.name!r} has no torque, and stays limp until recover.*overload"
+        with pytest.warns(ControlWarning, match=said):
             run(robot, 0.2)
         assert servo.errors == (AxError if family == "ax-12a" else HardwareError).OVERLOAD
-        assert (servo.torque_enabled, robot.causes, robot.withheld) == (
-            False,
-            {servo.name: ["torque off"]},
-            {servo.name},
-        )
+        assert (robot.causes, robot.withheld) == ({servo.name: ["torque off"]}, {servo.name})
+        assert not servo.torque_enabled
         servo.set_position(-0.3)
         servo.torque_on()  # nothing but `recover` wakes it
         run(robot, 0.5)
@@ -144,21 +140,15 @@ def test_an_overload_is_named_and_recover_ends_it(robot, servo, family):
     assert servo.position == pytest.approx(-0.3, abs=0.06)
 
 
-def registers(servo, *names):
-    return [servo.read(name) for name in names]
-
-
 @pytest.mark.parametrize("family", FEETECH, indirect=True)
 def test_a_first_goal_that_is_far_away_is_approached_gently_and_later_ones_are_not(robot, servo):
-    speeds = [], []
-    for there, goal in enumerate((1.2, 0.0)):
+    speeds = []
+    for goal in (1.2, 0.0):
         servo.set_position(goal)
-        for _ in range(100):
-            robot.step(20)
-            speeds[there].append(abs(servo.velocity))
+        speeds.append(max(run(robot, 2.0, lambda: abs(servo.velocity))))
         assert servo.position == pytest.approx(goal, abs=0.1)
-    assert max(speeds[0]) < 1.5
-    assert max(speeds[1]) > 2.0
+    assert speeds[0] < 1.5
+    assert speeds[1] > 2.0
 
 
 def test_a_mode_ends_with_the_robot_and_none_was_burnt(tmp_path):
@@ -167,8 +157,8 @@ def test_a_mode_ends_with_the_robot_and_none_was_burnt(tmp_path):
         servo, virtual = robot["s1"], robot.simulation.world.servos["s1"]
         servo.set_duty(0.2)
         run(robot, 0.1)
-        assert registers(servo, "operating_mode", "lock") == [2, 1]
-        robot.simulation.world.servos["s1"].power_cycle(robot.time)
+        assert values(servo, "operating_mode", "lock") == (2, 1)
+        virtual.power_cycle(robot.time)
         assert virtual.table["operating_mode"] == 0
     assert (virtual.table["operating_mode"], virtual.table["torque_enable"]) == (0, 0)
 
@@ -197,23 +187,15 @@ def test_a_wheel_that_was_without_power_turns_on(tmp_path):
 
 def test_makers_do_not_share_a_line(tmp_path):
     rig = write_comb(tmp_path, 2)
-    text = rig.read_text(encoding="utf-8")
-    mixed = text.replace('name = "s2"', 'name = "s2"\nprofile = "sts3215"\nzero = 2048')
-    rig.write_text(mixed, encoding="utf-8")
+    rig.write_text(rig.read_text().replace('name = "s2"', 'name = "s2"\nprofile = "sts3215"\nzero = 2048'))
     with pytest.raises(RigError, match="a Feetech servo cannot be on the bus of 's1', which is a Dynamixel"):
         axbridge.open(rig)
 
 
 def opened(rig, name, **registers):
     return axbridge.open(
-        Rig.load(rig).with_servos(
-            lambda servo: {"registers": servo.registers | registers} if servo.name == name else {}
-        )
+        Rig.load(rig).with_servos(lambda one: {"registers": one.registers | registers} if one.name == name else {})
     )
-
-
-def values(servo, *registers):
-    return tuple(servo.read(register) for register in registers)
 
 
 @pytest.fixture
@@ -277,15 +259,16 @@ def test_zero_and_direction_hold_with_the_registers_that_the_rig_names(registers
 
 def test_both_kinds_move_on_one_line_and_are_off_after_close():
     with axbridge.open("head_gripper") as robot:
-        robot["pan"].set_position(0.4)
-        robot["gripper"].set_position(0.4)
+        pan, gripper = robot["pan"], robot["gripper"]
+        pan.set_position(0.4)
+        gripper.set_position(0.4)
         run(robot, 2.0)
-        assert [robot[name].position for name in ("pan", "gripper")] == pytest.approx([0.4, 0.4], abs=0.05)
+        assert [pan.position, gripper.position] == pytest.approx([0.4, 0.4], abs=0.05)
         (cycle,) = robot._connection.cycles.values()
         assert hold(cycle) == {}
-        assert [robot[name].read("torque_enable") for name in ("pan", "gripper")] == [1, 1]
+        assert [servo.read("torque_enable") for servo in (pan, gripper)] == [1, 1]
         assert robot._connection.limp() == {}
-        assert [robot[name].read("torque_enable") for name in ("pan", "gripper")] == [0, 0]
+        assert [servo.read("torque_enable") for servo in (pan, gripper)] == [0, 0]
 
 
 def test_it_turns_by_its_own_loop_of_the_speed_and_counts_its_turns(koch):

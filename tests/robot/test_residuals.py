@@ -16,13 +16,14 @@ from axbridge.robot.twin.residuals import REMEDIES, Allowance, Residuals, allowa
 from axbridge.robot.twin.twin import PassiveTwin
 from axbridge.state import ServoState
 from tests.support.hand import led
+from tests.support.waiting import run
 from tests.support.warm import serving
 
 POSES = 0.9, -0.4, 0.3, 1.2, -1.0
 MOVING = {
-    "bench_arm": ("shoulder",),
-    "koch": ("shoulder_lift", "elbow_flex"),
-    "head_gripper": ("pan", "tilt", "gripper"),
+    "bench_arm": ["shoulder"],
+    "koch": ["shoulder_lift", "elbow_flex"],
+    "head_gripper": ["pan", "tilt", "gripper"],
 }
 
 
@@ -30,9 +31,8 @@ def alarms(real, seconds, model="bench_arm", seed=1):
     """What is named when `real` moves beside a model, with the time, s."""
     found, moving = [], MOVING[model]
     with axbridge.open(real, seed=seed) as robot, axbridge.open(model, seed=2) as twin:
-        residuals = Residuals(
-            {name: allowance(twin.rig, servo.config, twin.rig.model_of(servo.config)) for name, servo in twin.items()}
-        )
+        configs = {name: servo.config for name, servo in twin.items()}
+        residuals = Residuals({name: allowance(twin.rig, one, twin.rig.model_of(one)) for name, one in configs.items()})
         while robot.time < seconds:
             for one in (robot, twin):
                 for name in moving:
@@ -175,12 +175,10 @@ def test_no_cause_is_named_while_steps_are_late_and_a_cause_is_there_until_it_is
 
     time = 0.0
     residuals = Residuals({"a": Allowance()})
-    assert look(100, lambda step: step % 2) == []
-    assert residuals.present(time) == {}
-    assert look(100, lambda step: step % 10 == 0) == [("extra load", "a")]
-    assert residuals.present(time) == {"a": ["extra load"]}
-    assert look(100, lambda _: False, load=0.2) == []
-    assert residuals.present(time) == {}
+    assert (look(100, lambda step: step % 2), residuals.present(time)) == ([], {})
+    named = look(100, lambda step: step % 10 == 0)
+    assert (named, residuals.present(time)) == ([("extra load", "a")], {"a": ["extra load"]})
+    assert (look(100, lambda _: False, load=0.2), residuals.present(time)) == ([], {})
 
 
 @pytest.mark.slow
@@ -204,11 +202,8 @@ def test_a_twin_names_the_cause_in_its_step_and_asks_the_simulation_by_no_packet
 @pytest.mark.slow
 def test_a_twin_takes_the_place_to_which_a_hand_has_led_its_servo_and_raises_no_alarm():
     def steps(count):
-        named = []
-        for _ in range(count):
-            robot.step()
-            named += [event.kind for event in robot.last_step.events if event.kind in REMEDIES]
-        return named
+        found = run(robot, 0.02 * count, lambda: robot.last_step.events)
+        return [event.kind for events in found for event in events if event.kind in REMEDIES]
 
     def twin():
         return robot.simulation.shadow()["shoulder"].position
@@ -238,9 +233,6 @@ def test_a_humanoid_that_is_held_until_its_motors_bear_it_raises_no_alarm_and_no
     with serving("bioloid") as port, axbridge.open("bioloid", backend="twin", port=port) as robot:
         for servo in robot.values():
             servo.set_position(servo.config.position)
-        named = []
-        while robot.time < 4.0:
-            robot.step()
-            named += [event for event in robot.last_step.events if event.kind in REMEDIES]
-        assert named == []
+        found = run(robot, 4.0, lambda: robot.last_step.events)
+        assert [event for events in found for event in events if event.kind in REMEDIES] == []
         assert robot.simulation.base[0][2] == pytest.approx(robot.simulation.base_start[0][2], abs=0.03)

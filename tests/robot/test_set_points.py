@@ -2,7 +2,6 @@
 
 import math
 from contextlib import suppress
-from functools import partial
 
 import numpy as np
 import pytest
@@ -11,16 +10,13 @@ import axbridge
 from axbridge import UnsupportedOperation, UsageError
 from tests.support.ideal_world import Bench
 from tests.support.robot_files import write_feetech_comb
+from tests.support.waiting import run
 
 NO_NUMBERS = [10**400, "1", b"1", None, 1j, [1.0], {}, object(), np.array([1.0, 2.0])]
 ODD_NUMBERS = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, np.float32(0.1), True, np.array(0.1)]
+WHAT = "position", "velocity", "acceleration", "available_torque", "torque", "duty"
 SETTERS = {
-    "set_position": lambda servo, value: servo.set_position(value),
-    "set_velocity": lambda servo, value: servo.set_velocity(value),
-    "set_acceleration": lambda servo, value: servo.set_acceleration(value),
-    "set_available_torque": lambda servo, value: servo.set_available_torque(value),
-    "set_torque": lambda servo, value: servo.set_torque(value),
-    "set_duty": lambda servo, value: servo.set_duty(value),
+    **{what: lambda servo, value, what=what: getattr(servo, f"set_{what}")(value) for what in WHAT},
     "p": lambda servo, value: servo.set_control_pid(value, 0.0, 0.0),
     "i": lambda servo, value: servo.set_control_pid(1.0, value, 0.0),
     "d": lambda servo, value: servo.set_control_pid(1.0, 0.0, value),
@@ -63,8 +59,7 @@ def test_numbers_that_no_servo_reaches_end_no_program(robot, setter):
     for value in ODD_NUMBERS:
         with suppress(UsageError, UnsupportedOperation):
             SETTERS[setter](servo, value)
-        for _ in range(3):
-            robot.step()
+        run(robot, 0.06)
         assert math.isfinite(servo.position), value
 
 
@@ -98,16 +93,11 @@ def test_every_command_to_a_closed_robot_is_an_error_that_names_it():
         position = arm.position
     robot.close()
     assert robot.step(20) == -1
-    others = (arm.torque_on, arm.torque_off, arm.restore, arm.recover, robot.exchange)
-    given = {"read": ("id",), "write": ("led", 1), "set_damping_constant": (0.1,)}
-    commands = [
-        *others,
-        *(partial(set_point, arm, 0.5) for set_point in SETTERS.values()),
-        *(partial(getattr(arm, name), *values) for name, values in given.items()),
-        partial(robot.set_positions, [0.5]),
-        partial(robot.goto, {"shoulder": 0.5}, 1.0),
-    ]
-    for command in commands:
+    commands = dict.fromkeys((arm.torque_on, arm.torque_off, arm.restore, arm.recover, robot.exchange), ())
+    commands |= dict.fromkeys(SETTERS.values(), (arm, 0.5))
+    commands |= {arm.read: ("id",), arm.write: ("led", 1), arm.set_damping_constant: (0.1,)}
+    commands |= {robot.set_positions: ([0.5],), robot.goto: ({"shoulder": 0.5}, 1.0)}
+    for command, given in commands.items():
         with pytest.raises(UsageError, match="'bench_arm' is closed"):
-            command()
+            command(*given)
     assert (arm.position, arm.target_position) == (position, 0.3)  # what was read last

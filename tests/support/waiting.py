@@ -20,10 +20,13 @@ def until(condition, seconds=120.0):
     return found
 
 
-def run(robot, seconds):
-    """Step a robot for so long, 20 ms a step."""
+def run(robot, seconds, look=lambda: None):
+    """Step a robot for so long, 20 ms a step; what it looks like after each."""
+    found = []
     for _ in range(round(seconds / 0.02)):
         robot.step(20)
+        found.append(look())
+    return found
 
 
 def has_grown(path, size=20_000):

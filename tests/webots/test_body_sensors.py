@@ -58,8 +58,7 @@ def test_a_controller_reads_the_sensors_of_its_body(controller, capsys):
         device.enable(64)
     robot.step(32)
     assert all(map(math.isnan, [*unit.getRollPitchYaw(), *gps.getValues(), bumper.getValue(), eye.getValue()]))
-    for _ in range(9):
-        robot.step(32)
+    assert sum(robot.step(32) for _ in range(9)) == 0
     assert unit.getRollPitchYaw() == pytest.approx([0, 0, 0], abs=0.01)
     assert unit.getQuaternion()[3] == pytest.approx(1, abs=1e-3)
     assert gyro.getValues() == pytest.approx([0, 0, 0], abs=0.05)
@@ -68,10 +67,8 @@ def test_a_controller_reads_the_sensors_of_its_body(controller, capsys):
     assert gps.getSpeed() == pytest.approx(0, abs=0.01)
     assert (bumper.getValue(), bumper.getType()) == (1.0, controller.TouchSensor.BUMPER)
     assert sole.getValues() == pytest.approx([0, 0, 19.7], abs=1)
-    assert pressure.getValue() == pytest.approx(19.7, abs=1)
-    assert pressure.getType() == controller.TouchSensor.FORCE
-    assert eye.getValue() == pytest.approx(0.3, abs=2e-3)
-    assert eye.getMaxValue() == 0.5
+    assert (pressure.getValue(), pressure.getType()) == (pytest.approx(19.7, abs=1), controller.TouchSensor.FORCE)
+    assert (eye.getValue(), eye.getMaxValue()) == (pytest.approx(0.3, abs=2e-3), 0.5)
     assert "has none" not in capsys.readouterr().err
 
 
@@ -84,8 +81,7 @@ def test_sensors_say_what_they_are(controller):
     assert (eye.getType(), eye.getMinValue(), eye.getAperture()) == (controller.DistanceSensor.GENERIC, 0.0, 0.0)
     gps.enable(32)
     assert gps.getSamplingPeriod() == gps.sampling_period == 32
-    for _ in range(9):
-        robot.step(32)
+    assert sum(robot.step(32) for _ in range(9)) == 0
     assert gps.getSpeedVector() == gps.speed_vector == pytest.approx([0, 0, 0], abs=0.01)
 
 

@@ -1,9 +1,11 @@
-"""Webots' motor on one joint, against arithmetic done by hand (h = 0.032 s): control, limits, friction, springs, stops."""
+"""Webots' motors, their sensors and a battery on ideal joints, against arithmetic done by hand (h = 0.032 s)."""
 
 import math
+import statistics
 
 import pytest
 
+from axbridge import ControlWarning
 from tests.support.ideal_world import INERTIA, H, positions
 
 pytestmark = pytest.mark.slow
@@ -121,8 +123,7 @@ def test_a_motor_holds_its_initial_position_against_gravity_and_says_with_what(b
     assert math.isnan(motor.getTorqueFeedback())
     robot.step(32)
     assert math.isnan(motor.getTorqueFeedback())
-    for _ in range(3):
-        robot.step(32)
+    assert sum(robot.step(32) for _ in range(3)) == 0
     assert sensor.getValue() == pytest.approx(0.3, abs=1e-6)
     assert motor.getTorqueFeedback() == pytest.approx(-GRAVITY * 0.2 * math.cos(0.3), abs=1e-3)
     assert motor.getTorqueFeedbackSamplingPeriod() == 64
@@ -130,10 +131,9 @@ def test_a_motor_holds_its_initial_position_against_gravity_and_says_with_what(b
 
 def test_torque_feedback_leaves_out_user_torque_and_springs(bench):
     robot = bench.open({"spring_constant": 2.0, "position": 0.5, "static_friction": 0.1})
-    servo = robot["j0"]
-    servo.set_torque(0.4)
+    robot["j0"].set_torque(0.4)
     robot.step(32)
-    assert abs(servo.torque) == pytest.approx(0.1, abs=1e-6)  # the friction alone
+    assert abs(robot["j0"].torque) == pytest.approx(0.1, abs=1e-6)  # the friction alone
 
 
 def test_torque_off_is_limp_and_on_begins_at_the_present_position(bench):
@@ -237,3 +237,191 @@ def test_stops_of_the_rig_or_else_of_the_urdf_hold_against_any_torque(bench, sto
     assert servo.velocity == pytest.approx(0.0, abs=1e-6)
     servo.set_position(0.0)
     assert positions(robot, "j0", 40)[-1] == pytest.approx(0.0, abs=1e-4)
+
+
+# ---- motors named base::member
+
+
+def test_positions_are_multiplied_for_every_motor_the_commanded_one_too(bench):
+    robot = bench.open(
+        {"name": "leg::a", "multiplier": 2.0},
+        {"name": "leg::b", "multiplier": -0.5},
+        {"name": "leg"},
+        {"name": "arm::a"},
+        {"name": "arm::b"},
+    )
+    robot["leg::a"].set_position(0.4)
+    assert positions(robot, "leg::a", 60)[-1] == pytest.approx(0.8, abs=1e-4)
+    assert robot["leg::b"].position == pytest.approx(-0.2, abs=1e-4)
+    assert [robot[name].position for name in ("leg", "arm::a", "arm::b")] == pytest.approx([0.0] * 3, abs=1e-9)
+    assert [robot[name].target_position for name in ("leg::a", "leg::b")] == pytest.approx([0.4, -0.2])
+
+
+def test_a_speed_set_before_the_endless_turn_is_relayed_with_its_sign(bench):
+    robot = bench.open({"name": "w::l"}, {"name": "w::r", "multiplier": -0.5})
+    assert robot["w::r"].velocity_limit == 5
+    robot["w::r"].set_position(0.0)
+    assert robot["w::r"].velocity_limit == 5  # no speed has been asked for yet
+    robot["w::l"].set_velocity(1.5)  # in position control only its size counts
+    robot["w::l"].set_position(math.inf)
+    assert positions(robot, "w::r", 2) == pytest.approx([-0.024, -0.048], abs=1e-6)
+    assert robot["w::l"].position == pytest.approx(0.096, abs=1e-6)
+    assert robot["w::r"].target_position == math.inf  # which is not multiplied
+    assert (robot["w::l"].velocity_limit, robot["w::r"].velocity_limit) == (1.5, -0.75)
+
+
+def test_torque_is_relayed_and_its_clipping_is_silent(bench):
+    robot = bench.open({"name": "d::l"}, {"name": "d::r", "multiplier": 3.0, "max_torque": 0.5})
+    robot["d::l"].set_torque(0.2)
+    robot.step(32)
+    assert robot["d::l"].velocity == pytest.approx(0.2 / INERTIA * H, abs=1e-6)
+    assert robot["d::r"].velocity == pytest.approx(0.5 / INERTIA * H, abs=1e-6)
+
+
+def test_acceleration_available_torque_and_gains_stay_with_their_motor(bench):
+    robot = bench.open({"name": "c::a"}, {"name": "c::b"})
+    robot["c::a"].set_acceleration(1.0)
+    robot["c::a"].set_available_torque(2.0)
+    robot["c::a"].set_control_pid(1.0, 0.0, 0.0)
+    robot["c::a"].set_position(0.1)
+    robot.step(32)
+    assert (robot["c::b"].acceleration, robot["c::b"].available_torque) == (-1, 10)
+    assert robot["c::b"].position == pytest.approx(0.032, abs=1e-6)
+    assert robot["c::a"].position == pytest.approx(0.032 * 0.032, abs=1e-6)  # 1 rad/s² for a step
+
+
+def test_limits_become_those_of_the_first_motor_scaled(bench, caplog):
+    # the seed's table: A (2), B (0.5), C (4), D (-4)
+    robot = bench.open(
+        {"name": "m::A", "multiplier": 2.0, "min_position": -1.0, "max_position": 2.0, "max_velocity": 10.0},
+        {"name": "m::B", "multiplier": 0.5},
+        {"name": "m::C", "multiplier": 4.0},
+        {"name": "m::D", "multiplier": -4.0},
+    )
+    assert "limits of 'm::B' become -0.25..0.5, velocity 2.5" in caplog.text
+    limits = {n[3:]: (s.min_position, s.max_position, s.max_velocity) for n, s in robot.items()}
+    assert limits == {"A": (-1, 2, 10), "B": (-0.25, 0.5, 2.5), "C": (-2, 4, 20), "D": (-4, 2, 20)}
+    with pytest.warns(ControlWarning, match="too big requested position: 6 > 2"):
+        robot["m::A"].set_position(3.0)
+
+
+def test_a_motor_coupled_with_nothing_and_a_multiplier_of_zero_are_said(bench):
+    with pytest.warns(ControlWarning, match=r"'lone::a' is coupled with nothing"):
+        bench.open({"name": "lone::a"})
+    with pytest.warns(ControlWarning, match="must not be 0; it becomes 1"):
+        robot = bench.open({"multiplier": 0.0})
+    assert robot["j0"].multiplier == 1
+
+
+# ---- position sensors
+
+
+def endless(bench, speed, **joint):
+    """A controller's robot that turns endlessly, and its position sensor, disabled."""
+    robot = bench.controlled(joint)
+    motor = robot.getDevice("j0")
+    motor.setPosition(math.inf)
+    motor.setVelocity(speed)
+    return robot, motor.getPositionSensor()
+
+
+def test_a_sensor_reads_nan_until_its_period_has_passed_and_then_holds(bench):
+    robot, sensor = endless(bench, 1.0)
+    sensor.enable(96)
+    seen = []
+    for _ in range(7):
+        robot.step(32)
+        seen.append(sensor.getValue())
+    assert all(map(math.isnan, seen[:2]))
+    assert seen[2:] == pytest.approx([0.096, 0.096, 0.096, 0.192, 0.192], abs=1e-6)
+    sensor.disable()
+    assert sensor.getSamplingPeriod() == 0
+
+
+@pytest.mark.parametrize(("period", "step", "reads"), [(64, 160, 0.128), (40, 96, 0.096)])
+def test_samples_are_taken_inside_a_long_step_at_the_end_of_a_basic_one(bench, period, step, reads):
+    """Due at 64 and 128 ms of 160; due at 40 and 80 ms, and taken at 64 and 96."""
+    robot, sensor = endless(bench, 1.0)
+    sensor.enable(period)
+    robot.step(step)
+    assert sensor.getValue() == pytest.approx(reads, abs=1e-6)
+    assert robot.getTime() == step / 1000
+
+
+@pytest.mark.parametrize(
+    ("start", "reads", "in_webots"),
+    [(0.26, 0.3, 0.3), (-0.26, -0.3, -0.2), (-0.31, -0.3, -0.2), (-0.24, -0.2, -0.1), (0.04, 0.0, 0.0)],
+)
+def test_resolution_rounds_to_the_nearest_multiple_and_in_webots_cuts_towards_zero(bench, start, reads, in_webots):
+    robot = bench.controlled({"position": start, "resolution": 0.1})
+    sensor = robot.getDevice("j0").getPositionSensor()
+    sensor.enable(32)
+    robot.step(32)
+    assert robot._session.robot["j0"].position == pytest.approx(reads, abs=1e-9)
+    assert sensor.getValue() == pytest.approx(in_webots, abs=1e-9)
+
+
+def test_noise_is_gaussian_and_the_same_for_the_same_seed(bench):
+    readings = [positions(bench.open({"noise": 0.05}), "j0", 300) for _ in range(2)]
+    assert readings[0] == readings[1]
+    assert statistics.fmean(readings[0]) == pytest.approx(0.0, abs=0.012)
+    assert statistics.stdev(readings[0]) == pytest.approx(0.05, rel=0.15)
+
+
+def test_soft_limits_clip_targets_with_the_words_of_webots(bench):
+    robot = bench.open({"min_position": -1.63, "max_position": 1.51})
+    servo = robot["j0"]
+    with pytest.warns(ControlWarning, match="too big requested position: 100 > 1.51"):
+        servo.set_position(100, clip=True)
+    assert positions(robot, "j0", 60)[-1] == pytest.approx(1.51, abs=1e-4)
+    with pytest.warns(ControlWarning, match="too low requested position: -3 < -1.63"):
+        servo.set_position(-3)
+    assert positions(robot, "j0", 60)[-1] == pytest.approx(-1.63, abs=1e-4)
+    servo.set_position(math.inf)  # infinity is never clipped
+    servo.set_velocity(-2.0)
+    assert positions(robot, "j0", 30)[-1] < -2
+    widened = bench.open({"min_position": -0.5, "max_position": 0.5, "position": 0.8})
+    assert widened["j0"].max_position == 0.8
+
+
+# ---- the battery: E -= (cpu + Σ|torque|·factor)·h; without a Charger nothing comes back
+
+
+def test_the_motor_of_webots_own_battery_test_ends_where_it_does_in_webots(bench):
+    """tests/api/worlds/battery.wbt and its controller: 3000 W of motor on 600 J, in steps of 32 ms."""
+    servo = {
+        "inertia": 4.9e-3, "damping_constant": 10.0, "consumption_factor": 100.0, "max_velocity": 20.0,
+        "max_torque": 30.0,
+    }  # fmt: skip
+    robot = bench.controlled(servo, robot="battery = [600, 36000, 5]\ncpu_consumption = 5")
+    motor, sensor = robot.getDevice("j0"), robot.getDevice("j0_sensor")
+    sensor.enable(32)
+    robot.batterySensorEnable(32)
+    assert robot.batterySensorGetValue() == -1.0
+    motor.setPosition(2 * math.pi)
+    robot.step(32)
+    assert robot.batterySensorGetValue() == pytest.approx(504, abs=1)
+    assert sum(robot.step(32) for _ in range(10)) == 0
+    assert sensor.getValue() == pytest.approx(0.5739, abs=0.001)
+    assert robot.batterySensorGetValue() == pytest.approx(0, abs=0.001)
+
+
+def test_when_it_is_empty_motors_go_limp_and_sensors_freeze(bench):
+    # 5 W of computer and 19.62 W of motor empty 1.5 J within two steps of 0.788 J
+    robot = bench.open({"com": 0.2}, gravity=GRAVITY, robot="battery = [1.5, 60, 400]\ncpu_consumption = 5")
+    servo = robot["j0"]
+    robot.step(32)
+    assert robot.battery_energy == pytest.approx(1.5 - H * (5 + 10 * GRAVITY * 0.2), abs=0.02)  # 1 kg at 0.2 m
+    robot.step(32)
+    assert robot.battery_energy == 0
+    assert [servo.position] * 10 == positions(robot, "j0", 10)  # the controller goes on
+    assert robot.battery_energy == 0
+    assert robot.simulation.world.ideal["j0"].position > 0.2  # it has fallen
+
+
+def test_the_sensors_of_a_long_step_are_cut_within_it(bench):
+    robot = bench.open({"com": 0.2}, gravity=GRAVITY, robot="battery = [1.5, 60, 0]\ncpu_consumption = 5")
+    robot.step(320)
+    assert robot.battery_energy == 0
+    assert robot["j0"].state.time == pytest.approx(H, abs=1e-9)
+    assert math.isfinite(positions(robot, "j0", 1)[0])

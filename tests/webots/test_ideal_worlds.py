@@ -6,7 +6,7 @@ import pytest
 
 import axbridge
 from axbridge import RigError
-from tests.support.ideal_world import H
+from tests.support.ideal_world import H, positions
 
 pytestmark = pytest.mark.slow
 
@@ -80,19 +80,14 @@ def test_a_motor_moves_what_hangs_on_a_spring_and_that_comes_to_rest_with_it(ope
     passive = "max_torque = 0\nspring_constant = 5.0\ndamping_constant = 0.5"
     robot = opened(arm, tip, *joints, gravity=0, motor="", spring=passive)
     robot["motor"].set_position(1.0)
-    most = 0.0
-    for _ in range(150):
-        robot.step(32)
-        most = max(most, abs(robot["spring"].position))
-    assert most > 0.05  # the spring gave way on the way
+    assert max(map(abs, positions(robot, "spring", 150))) > 0.05  # the spring gave way on the way
     assert [servo.position for servo in robot.values()] == pytest.approx([1.0, 0.0], abs=1e-3)
 
 
 def test_a_frame_fixed_to_a_link_weighs_nothing(opened):
     def held(*frame):
         robot = opened(heavy("arm"), *frame, joint("j", "continuous", "base", "arm", "0 1 0"), j="")
-        for _ in range(5):
-            robot.step(32)
+        positions(robot, "j", 5)
         return robot["j"].torque
 
     assert held(link("tip", mass=0), joint("f", "fixed", "arm", "tip", "1 0 0")) == pytest.approx(held(), abs=1e-4)
@@ -119,9 +114,7 @@ def test_a_kinematic_joint_takes_its_torque_as_acceleration_and_stops_dead_also_
     assert servo.position == pytest.approx(0.5 - 0.032 * 0.032, abs=1e-6)
     servo.set_position(math.inf)
     servo.set_velocity(2.0)
-    for _ in range(40):
-        robot.step(32)
-    assert servo.position == pytest.approx(0.6, abs=1e-6)  # a soft limit ends its endless turning
+    assert positions(robot, "flag", 40)[-1] == pytest.approx(0.6, abs=1e-6)  # a soft limit ends its endless turning
 
 
 def test_a_dynamixel_cannot_move_a_link_without_mass(opened):

@@ -1,18 +1,23 @@
-"""`axbridge run`: Webots controllers, unmodified, on ideal joints, simulated servos and a served bus."""
+"""`axbridge run`: Webots controllers, unmodified, on ideal joints, simulated servos and a served bus; and recorded."""
 
 import signal
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import axbridge
-from axbridge.config.toml_tables import shipped
+from axbridge.config.rig import Rig
+from axbridge.recording.stored import open_recording
 from tests.support import warm
+from tests.support.waiting import has_grown, run, until
 from tests.support.warm import serving, start
 
 pytestmark = pytest.mark.slow
 
+ON_BUS = "--backend", "real", "--port"
 CONTROLLER = '''
 """A plain Webots controller."""
 import sys
@@ -42,37 +47,49 @@ if __name__ == "__main__":
     assert sys.argv[1:] == ["--speed", "2"], sys.argv
     Arm().run()
 '''
+WEBOTS = """
+from controller import Robot
+robot = Robot()
+motor = robot.getDevice("shoulder")
+motor.setVelocity(2.0)
+motor.setPosition(0.6)
+for _ in range(30): robot.step(20)
+motor.setVelocity(motor.getMaxVelocity())
+motor.setPosition(-0.3)
+for _ in range(30): robot.step(20)
+motor.setTorque(0.1)
+for _ in range(5): robot.step(20)
+"""
+OWN = """
+import axbridge
+with axbridge.open("bench_arm") as robot:
+    robot["shoulder"].set_position(0.6)
+    for _ in range(50): robot.step(20)
+"""
+FOREVER = {
+    "webots": "from controller import Robot\nrobot = Robot()\nmotor = robot.getDevice('shoulder')\n"
+    "motor.setPosition(0.4)\nwhile robot.step(20) != -1: pass\n",
+    "own": "import axbridge\nwith axbridge.open('bench_arm') as robot:\n    robot['shoulder'].set_position(0.4)\n"
+    "    while True: robot.step(20)\n",
+}
 
 
-def run(script, *options):
-    return warm.run("run", script, *options)
+def ended(folder, text, *options, rig="bench_arm"):
+    """How a script ends, and where it may be recorded."""
+    script = folder / "script.py"
+    script.write_text(text)
+    return warm.run("run", script, "--rig", rig, *options, cwd=folder), folder / "run.mcap"
 
 
-@pytest.fixture
-def ideal_rig(tmp_path):
-    urdf = shipped("hil_rigs") / "bench_arm" / "bench_arm.urdf"
-    (tmp_path / "arm.urdf").write_text(urdf.read_text())
-    path = tmp_path / "ideal_arm.toml"
-    path.write_text(
-        'name = "ideal_arm"\n[world]\nurdf = "arm.urdf"\n'
-        '[[servo]]\nname = "shoulder"\njoint = "shoulder"\ndrive = "ideal"\n'
-    )
-    return path
-
-
-def position(done):
-    assert done.returncode == 0, done.stderr
-    return float(done.stdout.split("position")[1])
-
-
-def test_the_same_controller_runs_on_ideal_joints_simulated_servos_and_the_real_backend(tmp_path, ideal_rig):
-    controller, arguments = tmp_path / "arm.py", ("--speed", "2")
-    controller.write_text(CONTROLLER)
-    assert position(run(controller, "--rig", str(ideal_rig), *arguments)) == pytest.approx(0.6, abs=1e-4)
-    assert position(run(controller, "--rig", "bench_arm", *arguments)) == pytest.approx(0.6, abs=0.03)
+def test_the_same_controller_runs_on_ideal_joints_simulated_servos_and_the_real_backend(tmp_path):
+    arm, ideal = Rig.load("bench_arm"), tmp_path / "ideal.toml"
+    (tmp_path / "bench_arm.urdf").write_text(arm.urdf_text())
+    ideal.write_text(arm.path.read_text().replace("id = 1\n", 'drive = "ideal"\n'))
     with serving("bench_arm") as port:
-        real = run(controller, "--rig", "bench_arm", "--backend", "real", "--port", port, *arguments)
-    assert position(real) == pytest.approx(0.6, abs=0.03)
+        for rig, options, off in ((ideal, (), 1e-4), ("bench_arm", (), 0.03), ("bench_arm", (*ON_BUS, port), 0.03)):
+            done, _ = ended(tmp_path, CONTROLLER, *options, "--speed", "2", rig=rig)
+            assert done.returncode == 0, done.stderr
+            assert float(done.stdout.split("position")[1]) == pytest.approx(0.6, abs=off)
 
 
 NEVER_STEPS = """
@@ -91,9 +108,7 @@ def test_a_controller_that_never_steps_is_ended_by_sigterm_and_hears_of_ctrl_c(t
     script = tmp_path / "stuck.py"
     script.write_text(NEVER_STEPS)
     with serving("bench_arm") as port:
-        with start("run", script, "--rig", "bench_arm", "--backend", "real", "--port", port) as running:
-            assert running.stdout
-            assert running.stderr
+        with start("run", script, "--rig", "bench_arm", *ON_BUS, port) as running:
             assert running.stdout.readline().strip() == "running"
             running.send_signal(number)
             if number == signal.SIGINT:
@@ -108,33 +123,120 @@ def test_a_script_that_opens_a_simulation_is_paced_when_the_command_said_so_and_
     monkeypatch.setenv("AXBRIDGE_REALTIME", "1")
     with axbridge.open("bench_arm") as robot:
         began = time.monotonic()
-        for _ in range(10):
-            robot.step(20)
+        run(robot, 0.2)
         assert time.monotonic() - began > 0.15
         time.sleep(0.2)
         assert 50 < robot.step(20) < 2000  # of what is missed, 0.1 s is made good at most
         assert robot.time == pytest.approx(0.22)
 
 
-def test_the_example_controller_waves():
-    done = run(Path(__file__).parents[2] / "examples" / "webots_wave.py", "--rig", "bench_arm")
+def test_the_example_controller_waves(tmp_path):
+    done, _ = ended(tmp_path, (Path(__file__).parents[2] / "examples" / "webots_wave.py").read_text())
     assert done.returncode == 0, done.stderr
     assert "shoulder ends at" in done.stdout
 
 
 def test_the_step_after_the_end_ends_the_process(tmp_path):
-    script = tmp_path / "forever.py"
-    script.write_text(
-        "from controller import Robot\nrobot = Robot()\nwhile robot.step(20) != -1: pass\nprint('ended', robot.getTime())\n"
-        "while True: robot.step(20)\n"
-    )
-    done = run(script, "--rig", "bench_arm", "--duration", "0.5")
+    script = FOREVER["webots"] + "print('ended', robot.getTime())\nwhile True: robot.step(20)\n"
+    done, _ = ended(tmp_path, script, "--duration", "0.5")
     assert (done.returncode, done.stdout.strip()) == (0, "ended 0.5")
 
 
 def test_bad_input_is_two_lines_and_exit_code_2():
     for arguments, said in (("nowhere.py", "bench_arm"), "no such script"), ((__file__, "no_such"), "no such file or"):
-        done = run(arguments[0], "--rig", arguments[1])
+        done = warm.run("run", arguments[0], "--rig", arguments[1])
         assert done.returncode == 2
         assert said in done.stderr
         assert len(done.stderr.strip().splitlines()) <= 2
+
+
+# ---- with --record
+
+
+def check_goals(track):
+    """Goals stand beside the sample from which on they act, and were sent after it."""
+    assert (track.commanded[:-1] > track.time[:-1]).all()
+    second = np.flatnonzero(np.isclose(track.command, -0.3))[0]
+    assert track.command[0] == pytest.approx(0.6)
+    assert track.position[second] == pytest.approx(0.6, abs=0.05)  # it has not begun to move
+    assert track.speed_limit[0] == pytest.approx(2.0)
+    assert track.speed_limit[second] == pytest.approx(Rig.load("bench_arm").servos[0].max_velocity or 6.2, 0.1)
+    assert np.isnan(track.command[-1])  # torque control has no goal
+    assert track.enabled.all()
+    assert track.power.max() > 0.1
+
+
+@pytest.mark.parametrize("backend", ["sim", "real"])
+def test_a_webots_controller_is_recorded(tmp_path, backend):
+    with serving("bench_arm") if backend == "real" else nullcontext("/dev/null") as port:
+        options = "--backend", backend, "--port", port, "--slow"
+        done, path = ended(tmp_path, WEBOTS, "--record", "run.mcap", *options)
+    assert done.returncode == 0, done.stderr
+    found = open_recording(path)
+    assert found.complete
+    track = found["shoulder"]
+    check_goals(track)
+    assert (len(track), len(found.cycles["late_ms"])) == (66, 65)
+    off = np.abs(track.true_position - track.position)
+    assert np.nanmax(off) < 0.02 if backend == "sim" else np.isnan(off).all()
+    facts = found.metadata
+    assert (facts["backend"], facts["experiment"], facts["arguments"]) == (backend, "script", ["--slow"])
+    assert facts["rig"]["name"] == "bench_arm"
+
+
+def test_a_script_of_ones_own_is_recorded_and_its_second_robot_is_not(tmp_path):
+    done, path = ended(tmp_path, OWN + OWN.replace("0.6", "-0.5"), "--record", "run.mcap")
+    assert done.returncode == 0, done.stderr
+    note = f"note: {path} holds the first robot that the script opened, not this one"
+    assert done.stderr == f"{note}\nwrote {path}\n"
+    track = open_recording(path)["shoulder"]
+    assert track.position[-1] == pytest.approx(0.6, abs=0.05)
+    assert len(track) == 51
+
+
+def test_a_script_without_a_robot_leaves_no_file_and_says_so(tmp_path):
+    done, path = ended(tmp_path, "print('hello')", "--record", "run.mcap")
+    assert (done.returncode, done.stdout, path.exists()) == (0, "hello\n", False)
+    assert "nothing was recorded: the script opened no robot" in done.stderr
+
+
+def test_a_file_that_is_there_is_refused_before_the_script_begins(tmp_path):
+    (tmp_path / "run.mcap").write_text("precious")
+    done, path = ended(tmp_path, "print('begun')", "--record", "run.mcap")
+    assert (done.returncode, done.stdout, path.read_text()) == (2, "", "precious")
+    assert "is already there" in done.stderr
+    done, path = ended(tmp_path, OWN, "--record", "run.mcap", "--force")
+    assert done.returncode == 0, done.stderr
+    assert open_recording(path).complete
+    done, _ = ended(tmp_path, "print('begun')", "--record", "script.py", "--force")
+    assert (done.returncode, done.stdout) == (2, "")  # not over the script itself
+
+
+def test_a_script_that_raises_shows_its_own_traceback_and_leaves_a_whole_recording_and_a_real_robot_limp(tmp_path):
+    with serving("bench_arm") as port:
+        script = WEBOTS + "raise RuntimeError('my mistake')\n"
+        done, path = ended(tmp_path, script, *ON_BUS, port, "--record", "run.mcap")
+        with axbridge.open("bench_arm", backend="real", port=port) as robot:
+            assert robot["shoulder"].read("torque_enable") == 0
+    assert done.returncode == 1
+    assert "line 13" in done.stderr
+    assert "RuntimeError: my mistake" in done.stderr
+    assert "cli/run.py" not in done.stderr
+    found = open_recording(path)
+    assert (found.complete, found.events[-1].name, len(found["shoulder"])) == (True, "aborted", 66)
+
+
+@pytest.mark.parametrize("kind", FOREVER)
+def test_ctrl_c_leaves_the_motor_off_and_says_what_is_kept(tmp_path, kind):
+    script, path = tmp_path / "forever.py", tmp_path / "run.mcap"
+    script.write_text(FOREVER[kind])
+    with serving("bench_arm") as port:
+        process = start("run", script, "--rig", "bench_arm", *ON_BUS, port, "--record", path)
+        until(lambda: has_grown(path))
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+        with axbridge.open("bench_arm", backend="real", port=port) as robot:
+            assert robot["shoulder"].read("torque_enable") == 0
+    assert process.returncode == (0 if kind == "webots" else 130), said
+    assert said.startswith(f"stopped: motors are off; {path} is whole and holds ")
+    assert open_recording(path).complete
