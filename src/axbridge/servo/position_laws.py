@@ -156,7 +156,7 @@ def position_law(
     loop: Loop, reference: float, angle: float, reading: float, integral: float, last: float, interval: float,
     cap: float, supply: float, noise: float,
 ) -> tuple[float, float, float, float]:  # fmt: skip
-    """One run of the loop, by whichever law it has: the only place that tells laws apart.
+    """One run of the loop, by whichever law it has; `servo/steady.py` tells laws apart, too.
 
     Args:
         loop: Its constants.
