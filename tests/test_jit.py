@@ -24,18 +24,18 @@ print(json.dumps([value, "numba" in sys.modules, jit.kernels()[0], str(jit.cache
 """
 
 
+def python(code, *arguments, **variables):
+    """What is done in a process of its own, with these variables."""
+    env = os.environ | {"NUMBA_CACHE_DIR": ""} | {name: str(value) for name, value in variables.items()}
+    return subprocess.run([sys.executable, "-c", code, *arguments], env=env, capture_output=True, text=True)
+
+
 @pytest.fixture
 def call(tmp_path):
-    """Run a kernel in a process of its own: what came out, whether numba was needed, how many it compiled, where."""
+    """Run a kernel: what came out, whether numba was needed, how many it compiled, where."""
 
     def run(source=SOURCE):
-        env = {
-            **os.environ,
-            "XDG_CACHE_HOME": str(tmp_path / "cache"),
-            "PYTHONPATH": str(source),
-            "NUMBA_CACHE_DIR": "",
-        }
-        done = subprocess.run([sys.executable, "-c", CALL], env=env, capture_output=True, text=True, check=True)
+        done = python(CALL, XDG_CACHE_HOME=tmp_path / "cache", PYTHONPATH=source)
         assert done.stderr == ""
         return json.loads(done.stdout)
 
@@ -72,11 +72,10 @@ def test_whoever_waits_for_kernels_sees_it_on_a_terminal(tmp_path):
 
 
 @pytest.mark.ci
-def test_verbs_that_simulate_nothing_do_not_import_numba(tmp_path):
+def test_verbs_that_simulate_nothing_do_not_import_numba():
     code = "import sys\nfrom axbridge.cli import main\ntry:\n    main()\nfinally:\n    print('numba' in sys.modules)"
     for verb in (["--version"], ["scan", "--port", "/dev/nothing"], ["rig", "list"], ["info", "nothing.mcap"]):
-        done = subprocess.run([sys.executable, "-c", code, *verb], cwd=tmp_path, capture_output=True, text=True)
-        assert done.stdout.splitlines()[-1] == "False", verb
+        assert python(code, *verb).stdout.splitlines()[-1] == "False", verb
 
 
 @pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSIX")
@@ -98,10 +97,8 @@ def test_kernels_are_kept_in_no_folder_that_others_can_write(tmp_path, trap):
         shared.write_text("")
     blocked = tmp_path / "home"
     blocked.write_text("no folder can be made in here")
-    env = {**os.environ, "TMPDIR": str(tmp_path), "XDG_CACHE_HOME": str(blocked), "NUMBA_CACHE_DIR": ""}
     code = "from axbridge.jit import cache_folder; print(cache_folder())"
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    kept = Path(done.stdout.strip())
+    kept = Path(python(code, TMPDIR=tmp_path, XDG_CACHE_HOME=blocked).stdout.strip())
     assert (kept.parent == shared) is (trap == "none")
     assert kept.parent.is_relative_to(tmp_path)
     assert real not in kept.parents
@@ -112,7 +109,6 @@ def test_kernels_are_kept_in_no_folder_that_others_can_write(tmp_path, trap):
 
 SCRIPT = """
 import json, sys
-{block}
 import axbridge
 from axbridge.jit import COMPILED
 with axbridge.open("bench_arm") as robot:
@@ -124,17 +120,10 @@ with axbridge.open("bench_arm") as robot:
 """
 
 
-def moved(block):
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(block=block)], capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def test_kernels_run_as_plain_python_where_numba_is_missing():
-    plain = moved("sys.modules['numba'] = None")
-    usual = moved("")
-    assert plain[0] is False
+    blocks = "import sys\nsys.modules['numba'] = None", ""
+    plain, usual = (json.loads(python(block + SCRIPT).stdout.splitlines()[-1]) for block in blocks)
+    assert (plain[0], usual[0]) == (False, True)
     assert plain[1:] == usual[1:]
 
 
@@ -146,8 +135,7 @@ def test_a_numba_that_is_too_old_is_not_used_and_that_is_said(tmp_path):
     facts.mkdir()
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: numba\nVersion: 0.67.0\n")
     code = "from axbridge.servo.motor import warmed; from axbridge import jit; print(jit.COMPILED, round(warmed(6.0, 0.004, 10.0), 2))"
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(SOURCE)))}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    done = python(code, PYTHONPATH=os.pathsep.join((str(tmp_path), str(SOURCE))))
     assert done.stdout == "False 6.24\n"
     assert "numba 0.67.0 is too old to compile the simulation" in done.stderr
     assert "pip install --upgrade numba" in done.stderr

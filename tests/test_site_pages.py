@@ -36,14 +36,10 @@ def test_the_command_line_page_has_every_verb_with_its_example_and_its_options(p
 
 
 @pytest.mark.slow
-def test_every_rig_is_drawn(pages):
+def test_every_rig_is_drawn_and_every_example_is_shown(pages):
     for name in shipped_names("hil_rigs"):
         assert pages[f"rigs/{name}.png"].startswith(b"\x89PNG")
         assert f"![{name}](rigs/{name}.png)" in pages["rigs-gallery.md"]
-
-
-@pytest.mark.slow
-def test_every_example_is_shown(pages):
     programs = [path.name for path in (site_pages.ROOT / "examples").glob("*.py")]
     assert programs
     assert all(f"\n`{name}`:\n" in pages["examples.md"] for name in programs)
