@@ -1,5 +1,3 @@
-"""What tests of the bus share: three AX-12s on a pseudo-terminal."""
-
 import pytest
 
 from axbridge.bus.serial import SerialBus

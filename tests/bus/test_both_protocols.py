@@ -1,5 +1,3 @@
-"""A bus whose servos speak Protocol 2.0, 1.0, or both, over a pseudo-terminal."""
-
 import random
 import time
 

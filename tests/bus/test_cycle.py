@@ -1,5 +1,3 @@
-"""A control cycle on a line of AX-12s, and on one whose servos speak both protocols."""
-
 import time
 
 import pytest

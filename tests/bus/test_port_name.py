@@ -1,5 +1,3 @@
-"""The adapter is pulled and put back; where its name means another line then, that is noticed before anything is sent."""
-
 import os
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""The serial bus on a pseudo-terminal: no reply is lost for good, and none answers the wrong question."""
-
 import os
 import select
 import signal

@@ -1,5 +1,3 @@
-"""A control loop in simulated time whose servos shut themselves down, lose their power, or are not heard for a while."""
-
 import math
 
 import pytest

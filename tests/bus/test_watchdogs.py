@@ -1,5 +1,3 @@
-"""Bus Watchdogs of X servos on a line in simulated time: armed with goals, fed by each question, and never forgotten."""
-
 import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal

@@ -1,5 +1,3 @@
-"""Every write lands once, or it is said why not: by status return level, mishap and kind of register."""
-
 import pytest
 
 from axbridge.bus.commission import (

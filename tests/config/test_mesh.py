@@ -1,5 +1,3 @@
-"""Meshes are read whole, and by no engine before; what they say is what Bullet's own readers understand."""
-
 from pathlib import Path
 
 import numpy as np
@@ -48,12 +46,7 @@ def box_of(mesh):
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [
-        ("box.stl", stl()),
-        ("BOX.STL", text_stl()),
-        ("box.obj", obj()),
-        ("counted_from_the_end.obj", obj(start=-8)),
-    ],
+    [("box.stl", stl()), ("BOX.STL", text_stl()), ("box.obj", obj()), ("counted_from_the_end.obj", obj(start=-8))],
 )
 def test_a_box_is_a_box_in_every_kind_of_file(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)

@@ -1,4 +1,8 @@
-"""Every shipped profile, and what is said about a wrong one."""
+import re
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -81,9 +85,6 @@ def test_equal_neighbours_are_one_entry_of_which_each_may_be_changed(tmp_path):
 
 def _sdk_table(file):
     """Address and size by register name of a table of dynamixel-sdk, names as ours; sign and unit by name."""
-    import re
-    from importlib.resources import files
-
     text = (files("dynamixel_easy_sdk") / "control_table" / file).read_text()
     sections = {part.split("]")[0]: part.split("\n")[2:] for part in text.split("[")[1:]}
     rows = [line.split("\t") for line in sections["control table"] if line]
@@ -119,10 +120,6 @@ def test_x_servos_have_the_tables_of_dynamixel_sdk(name, file):
 
 
 def test_the_page_of_the_documentation_is_up_to_date():
-    import subprocess
-    import sys
-    from pathlib import Path
-
     script = Path(__file__).parents[2] / "docs" / "make_profiles.py"
     assert subprocess.run([sys.executable, script, "--check"], check=False).returncode == 0, f"run python {script}"
 

@@ -1,11 +1,15 @@
-"""Rig files: what loads, how every mistake is named with file, key and the fix, and the schema that editors take."""
+import math
+import sys
+import time
 
 import jsonschema  # comes with nbclient
 import pytest
 
 from axbridge.config.rig import FOLDER, Rig, rig_schema
+from axbridge.config.rig_check import check_rig
 from axbridge.config.toml_tables import find_toml, read_toml, shipped_names
 from axbridge.errors import ProfileError, RigError
+from axbridge.recording.provenance import describe
 
 GOOD = """
 name = "arm"
@@ -194,3 +198,245 @@ def test_every_key_is_explained():
     for table in (schema, *schema["$defs"].values()):
         for key, field in table["properties"].items():
             assert field.get("description"), key
+
+
+BASE = """
+name = "arm"
+[[bus]]
+supply_voltage = 9.6
+[world]
+urdf = "arm.urdf"
+[[servo]]
+name = "a"
+joint = "a"
+id = 1
+max_velocity = 2.0
+[[servo]]
+name = "b"
+joint = "b"
+id = 2
+profile = "mine.toml"
+model = "ident.toml"
+params = { motor = { armature = 0.5 } }
+"""
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    """A rig with all its files in one folder, an empty folder for a second one, and a third to work in."""
+    base, mine, desk = (tmp_path / name for name in ("base", "mine", "desk"))
+    for folder in (base, mine, desk):
+        folder.mkdir()
+    (base / "arm.toml").write_text(BASE)
+    (base / "arm.urdf").write_text("<robot/>")
+    (base / "mine.toml").write_text('base = "ax-12a"\nname = "mine"\n')
+    (base / "ident.toml").write_text('base = "ax12"\nname = "ident"\n')
+    monkeypatch.chdir(desk)
+    return tmp_path
+
+
+def write(folders, text, name="over.toml"):
+    path = folders / "mine" / name
+    path.write_text(text)
+    return path
+
+
+def test_files_of_the_base_are_found_beside_it_from_any_folder(folders):
+    rig = Rig.load(write(folders, 'base = "../base/arm.toml"\nname = "over"\n'))
+    assert rig.urdf_path() == folders / "base" / "arm.urdf"
+    assert rig.profile_of(rig.servos[1]).name == "mine"
+    assert rig.model_of(rig.servos[1]).name == "ident"
+    assert rig.overridden({"world": {"time_step_ms": 1.0}}).urdf_path() == folders / "base" / "arm.urdf"
+    assert str(folders) not in str(describe(rig)["rig"])  # a recording does not tell where the base lies
+    (folders / "mine" / "arm.urdf").write_text("<robot/>")
+    assert rig.urdf_path() == folders / "mine" / "arm.urdf"  # one's own is taken before the base's
+
+
+def test_a_shipped_rig_is_a_base_from_any_folder(folders):
+    text = 'base = "bench_arm"\n[[servo]]\nname = "shoulder"\nid = 7\n'
+    rig = Rig.load(write(folders, text, "bench_arm.toml"))  # it may have the name of its base
+    assert (rig.servos[0].id, rig.servos[0].max_stop) == (7, 2.617)
+    assert "<robot" in rig.urdf_text()
+
+
+def test_what_lies_where_the_program_was_started_is_no_base(folders):
+    (folders / "desk" / "arm.toml").write_text(BASE)
+    with pytest.raises(RigError, match="base: no 'arm' beside this file"):
+        Rig.load(write(folders, 'base = "arm"'))
+    with pytest.raises(RigError, match="did you mean 'bioloid'"):
+        Rig.load(write(folders, 'base = "biolod"'))
+
+
+def test_servos_and_buses_are_merged_by_name_and_new_ones_come_last(folders):
+    text = """
+base = "../base/arm.toml"
+[[bus]]
+port = "/dev/left"
+[[servo]]
+name = "c"
+joint = "c"
+id = 3
+[[servo]]
+name = "a"
+id = 9
+"""
+    rig = Rig.load(write(folders, text))
+    assert [(servo.name, servo.id) for servo in rig.servos] == [("a", 9), ("b", 2), ("c", 3)]
+    assert rig.servos[0].max_velocity == 2.0
+    assert (rig.buses[0].port, rig.buses[0].supply_voltage) == ("/dev/left", 9.6)
+
+
+def test_constants_of_the_bases_model_do_not_change_another_model(folders):
+    plain = Rig.load(write(folders, 'base = "../base/arm.toml"'))
+    assert plain.model_of(plain.servos[1]).motor.armature == 0.5
+    text = 'base = "../base/arm.toml"\n[[servo]]\nname = "b"\nmodel = "lima2009"\n'
+    other = Rig.load(write(folders, text))
+    assert other.model_of(other.servos[1]).motor.armature == 0.0
+
+
+def test_a_servo_given_twice_on_top_of_a_base_is_a_mistake(folders):
+    twice = '[[servo]]\nname = "a"\njoint = "a"\nid = 5\n' * 2
+    with pytest.raises(RigError, match=r"servo\.a\.name: 'a' appears twice"):
+        Rig.load(write(folders, 'base = "../base/arm.toml"\n' + twice))
+
+
+def test_a_mistake_in_the_base_is_named_with_its_own_file(folders):
+    (folders / "base" / "arm.toml").write_text(BASE.replace("id = 2", "id = 300"))
+    with pytest.raises(RigError, match=r"servo\.b\.id") as caught:
+        Rig.load(write(folders, 'base = "../base/arm.toml"'))
+    assert caught.value.path == folders / "base" / "arm.toml"
+
+
+def test_a_missing_urdf_is_said_to_belong_beside_the_base(folders):
+    (folders / "base" / "arm.urdf").unlink()
+    rig = Rig.load(write(folders, 'base = "../base/arm.toml"'))
+    with pytest.raises(RigError, match=str(folders / "base" / "arm.urdf")):
+        rig.urdf_path()
+
+
+def test_bases_that_lead_in_a_circle_are_named(folders):
+    write(folders, 'base = "one.toml"', "two.toml")
+    with pytest.raises(RigError, match="leads back to this file"):
+        Rig.load(write(folders, 'base = "two.toml"', "one.toml"))
+
+
+def test_a_base_of_a_base_is_taken_along(folders):
+    write(folders, 'base = "../base/arm.toml"\n[[servo]]\nname = "a"\nmax_position = 1.0\nmin_position = -1.0\n')
+    rig = Rig.load(write(folders, 'base = "over"\n[[servo]]\nname = "b"\nid = 8\n', "third.toml"))
+    assert rig.servos[0].soft_limits == (-1.0, 1.0)
+    assert rig.servos[1].soft_limits == (-math.inf, math.inf)
+    assert rig.urdf_path().parent == folders / "base"
+
+
+LINK = '<link name="{}"/>'
+HEAVY = '<link name="{}"><inertial><mass value="1"/><inertia ixx="1e-3" iyy="1e-3" izz="1e-3"/></inertial></link>'
+JOINT = '<joint name="{0}" type="revolute"><parent link="{1}"/><child link="{2}"/><axis xyz="0 0 1"/><limit lower="-1" upper="1" effort="1" velocity="1"/></joint>'
+SERVO = '[[servo]]\nname = "{0}"\njoint = "{0}"\n'
+
+
+@pytest.fixture
+def rig(tmp_path):
+    def make(links, servos):
+        (tmp_path / "w.urdf").write_text(f'<robot name="r">{links}</robot>')
+        (tmp_path / "w.toml").write_text(f'name = "w"\n[world]\nurdf = "w.urdf"\n{servos}')
+        return Rig.load(tmp_path / "w.toml")
+
+    return make
+
+
+CHAIN = JOINT.format("hip", "base", "thigh") + JOINT.format("knee", "thigh", "shank")
+
+
+def test_a_wrong_name_of_an_ideal_joint_is_said_before_the_mass_that_its_link_seems_to_lack(rig):
+    wrong = SERVO.format("knees") + 'drive = "ideal"\n'
+    with pytest.raises(RigError, match="knees: no joint has this name\nits joints: hip, knee"):
+        check_rig(rig(HEAVY.format("base") + HEAVY.format("thigh") + LINK.format("shank") + CHAIN, wrong))
+
+
+def test_all_links_without_mass_are_named_at_once(rig):
+    links = HEAVY.format("base") + LINK.format("thigh") + LINK.format("shank") + CHAIN
+    with pytest.raises(RigError, match="thigh, shank: no mass or inertia"):
+        check_rig(rig(links, SERVO.format("hip") + "id = 1\n" + SERVO.format("knee") + "id = 2\n"))
+
+
+def test_it_is_said_that_a_robot_is_bolted_down_and_of_a_bus_only_where_one_is_used(rig):
+    links = HEAVY.format("base") + HEAVY.format("thigh") + JOINT.format("hip", "base", "thigh")
+    ideal = check_rig(rig(links, SERVO.format("hip") + 'drive = "ideal"\n')).assumed
+    assert "base is bolted down: fixed_base = true, and no floor" in ideal
+    assert not any("bus" in line for line in ideal)
+    driven = check_rig(rig(links, SERVO.format("hip") + "id = 1\n")).assumed
+    assert any(line.startswith("bus main: ") for line in driven)
+
+
+HORN = 'base = "bare_horn"\n[[servo]]\nname = "horn"\nprofile = "xl330-m288"\n'
+
+
+def test_a_model_whose_law_the_servo_has_no_registers_for_is_refused(load):
+    words = r"servo\.horn\.model: 'ax12' has the law compliance, for which a xl330-m288 has"
+    with pytest.raises(RigError, match=words):
+        check_rig(load(HORN + 'model = "ax12"'))
+
+
+def test_a_supply_and_a_zero_that_are_another_servos_are_said(load):
+    assumed = check_rig(load(HORN + 'model = "xl330"')).assumed
+    assert "horn: supply_voltage = 12, though a xl330-m288 takes 7 V at most" in assumed
+    assert sum("zero" in line for line in assumed) == 1
+
+
+ASKS = sys.version_info < (3, 14)  # from then on a name that is too long is a file that is not there
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("a = " + "[" * 3000 + "]" * 3000, "is nested too deeply"),
+        ("a = " + "{a=" * 3000 + "1" + "}" * 3000, "is nested too deeply"),
+        (".".join(["a"] * 3000) + " = 1", "is nested too deeply"),
+        ("a = " + "9" * 100_000, "has a number that is too large"),
+        ('base = "a\\u0000b"', "base: makes no sense: "),
+        (f'base = "{"a" * 5000}"', "base: File name too long" if ASKS else "base: no "),
+        ("world.time_step_ms = 1e-9", "world.time_step_ms: input should be greater than or equal to 0.01"),
+        ("robot.basic_time_step_ms = 1e300", "robot.basic_time_step_ms: input should be less than or equal to 60000"),
+        ("safety.stale_command_ms = 1e300", "safety.stale_command_ms: input should be less than or equal to 60000"),
+        (f"world.base_height = {'9' * 400}", "world.base_height: "),
+        (f'world.urdf = "{"a" * 5000}"', "File name too long" if ASKS else "world.urdf: no such file"),
+        ('world.urdf = "a\\u0000b"', "world.urdf: has control characters"),
+        ('name = "red\\u001b[31m"', "name: has control characters"),
+        ('servo = [{ name = "a\\u0007" }]', "name: has control characters"),
+        ('parameters = { "a\\u009b" = 1.0 }', "parameters: has control characters"),
+    ],
+)  # fmt: skip
+def test_a_rig_that_makes_no_sense_is_refused_in_two_lines(load, line, said):
+    base = "" if line.startswith("base") else 'base = "bench_arm"\n'
+    with pytest.raises(RigError) as caught:
+        check_rig(load(f"{base}{line}\n"))
+    first, *hint = str(caught.value).splitlines()
+    assert "arm.toml: " in first
+    assert said in first
+    assert len(hint) <= 1
+    assert len(first) < 6000
+
+
+URDF = """<robot name="r"><link name="l0"/>{links}{joints}</robot>"""
+SOLID = """<link name="l{0}"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link>"""
+HINGE = """<joint name="j{0}" type="continuous"><parent link="l{1}"/><child link="l{0}"/></joint>"""
+
+
+@pytest.mark.parametrize("chain", [True, False])
+@pytest.mark.slow
+def test_a_rig_of_three_thousand_links_is_checked_at_once(load, tmp_path, chain):
+    count = 3000
+    links = "".join(SOLID.format(k) for k in range(1, count))
+    joints = "".join(HINGE.format(k, k - 1 if chain else 0) for k in range(1, count))
+    (tmp_path / "arm.urdf").write_text(URDF.format(links=links, joints=joints))
+    start = time.process_time()
+    checked = check_rig(load(GOOD.replace('joint = "a"', 'joint = "j7"').replace('joint = "b"', 'joint = "j8"')))
+    assert time.process_time() - start < 10  # 60 s when every link looked at every joint; a chain ended in a traceback
+    assert len(checked.tree) == count
+    assert checked.tree[7].lstrip(" └─├│").startswith("j7: turns about x")
+
+
+def test_thousands_of_links_without_a_parent_are_not_all_listed(load, tmp_path):
+    (tmp_path / "arm.urdf").write_text(URDF.format(links="".join(SOLID.format(k) for k in range(1, 3000)), joints=""))
+    with pytest.raises(RigError, match=r"3000 links have no parent: l0, l1, .* and 2990 more\njoin them"):
+        check_rig(load(GOOD))

@@ -1,5 +1,3 @@
-"""A rig's text with values changed: nothing else in it moves."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""What every `Bus` does, whatever it is made of: `axbridge.testing.check_bus` on each kind there is, in each protocol."""
-
 import pytest
 
 from axbridge.bus.serial import SerialBus

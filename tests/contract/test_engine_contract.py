@@ -1,5 +1,3 @@
-"""What every engine does, whatever solves it: `axbridge.testing.check_engine` on each kind there is."""
-
 import math
 from functools import partial
 

@@ -1,5 +1,3 @@
-"""What tests of several files share."""
-
 import pytest
 
 from axbridge.fit.search import executor

@@ -1,6 +1,3 @@
-"""Friction laws side by side: the law behind the recordings is chosen, or one that chance may explain; and intervals
-allow for a richer law where the recordings call for one."""
-
 import json
 import math
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Identification on motions whose truth is known, at a small budget."""
-
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -11,16 +9,17 @@ from axbridge.cli import app
 from axbridge.cli import identify as identify_verb  # noqa: F401 - registers it
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
-from axbridge.errors import AxBridgeError, RecordingError
+from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.fit import identify
-from axbridge.fit.html import trace_panels
+from axbridge.fit.html import estimate_table, trace_panels
 from axbridge.fit.identify import beforehand
 from axbridge.fit.intervals import Uncertainty, _possible, allowing, held_in, uncertainty
 from axbridge.fit.least_squares import left_alone, misfits, polish
 from axbridge.fit.lima2009 import ks_line
-from axbridge.fit.pipeline import _missed, doubts
-from axbridge.fit.prepare import base_model, resting_noise
-from axbridge.fit.result import Score
+from axbridge.fit.pipeline import _missed, beside_others, doubts, hidden
+from axbridge.fit.prepare import base_model, excitation, prepare, resting_noise
+from axbridge.fit.residuals import predicted
+from axbridge.fit.result import Score, summary
 from axbridge.fit.unknowns import Space, space_of
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track
@@ -300,3 +299,55 @@ def test_a_constant_that_lowers_the_error_may_be_off_by_all_of_it_though_a_parab
     """As of a servo with 30 % less resistance: with 30 % more the efficiency would have to be above 1."""
     assert _possible(np.array([-0.11, 0.0, 2.2])).min() == -1.0
     assert _possible(np.array([0.5, 0.0, 0.5])).max() < 0.4  # what the data contradict is not allowed for
+
+
+def test_a_fall_tells_friction_and_nothing_of_the_loop():
+    fall = motion(ax12_truth(), step=1.2, fall=True)
+    sampled, *lines = excitation(prepare([fall], RIG, "ax12"))
+    told = {line.partition(":")[0]: line for line in lines}
+    assert sampled.startswith("1 recording, 1 s, 100 Hz, gaps: 0")
+    assert "well identified" in told["friction.coulomb"]
+    assert "not identified" in told["controller.slope"]
+    assert "; record steps of several sizes" in told["controller.slope"]
+
+
+def test_a_held_out_recording_stands_beside_simpler_models_and_its_repeat():
+    small, middle, *_ = ax12_data(ax12_truth())
+    first, again = (motion(ax12_truth(), step=math.radians(60), seed=seed) for seed in (8, 9))
+    problem = prepare([middle], RIG, "ax12", held_out=[first], again=[again])
+    scores = beside_others(problem, [Score(str(k), 0.1, 0.1, held_out=k == 1) for k in range(2)])
+    assert math.isnan(scores[0].perfect)
+    assert 0.0 < scores[1].floor < 0.3
+    assert scores[1].floor < scores[1].lagging < scores[1].perfect
+    with pytest.raises(UsageError, match="repeats no recording that is held out"):
+        prepare([small], RIG, "ax12", held_out=[middle], again=[motion(ax12_truth(), step=-1.0)])
+
+
+def test_the_data_are_what_a_truth_near_the_model_does_with_their_noise_and_rounding():
+    problem = prepare(ax12_data(ax12_truth()), RIG, "ax12")
+    made, row = hidden(problem, seed=1)
+    again, _ = hidden(problem, seed=1)
+    _, other = hidden(problem, seed=2)
+    count = row[Param.COUNT]
+    np.testing.assert_array_equal(made.runs.position, again.runs.position)
+    assert not np.array_equal(row, other)
+    assert np.abs(made.runs.position / count - np.round(made.runs.position / count)).max() < 1e-9
+    assert np.degrees(made.runs.errors(predicted(row[None], made.runs)[0])).std() < 0.3
+    np.testing.assert_array_equal(made.runs.goal, problem.runs.goal)
+    assert (np.abs(made.space.point(row) - made.space.point(problem.space.base)) < 4 * made.space.usual).all()
+
+
+def test_each_parameter_stands_beside_the_hidden_one():
+    fit = identify(ax12_data(ax12_truth()), RIG, "ax12", prove=True, starts=1, generations=2, budget=1.0, where=map)
+    table = estimate_table(fit)
+    assert table.header == ("parameter", "hidden", "value", "95 % from", "to", "")
+    marks = {row[0]: row[-1] for row in table.rows}
+    assert marks["motor.armature"] == "comes back"
+    assert set(marks.values()) <= {"comes back", "missed", "these recordings do not identify it"}
+    assert summary(fit)["parameters"]["motor.armature"]["hidden"] == fit.truth[Param.ARMATURE]
+
+
+@pytest.mark.parametrize(("options", "said"), [(["--prove", "--out", "x.toml"], "leave --out out"), ([], "add --out")])
+def test_made_up_data_leave_no_model_behind(options, said, capsys):
+    assert app.run(["identify", "r.mcap", "--rig", "bench_arm", "--model", "ax12", *options]) == app.MISUSE
+    assert said in capsys.readouterr().err

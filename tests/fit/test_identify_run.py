@@ -1,5 +1,3 @@
-"""Whole fits, in processes of their own."""
-
 import hashlib
 import json
 import math
@@ -13,36 +11,36 @@ import pytest
 
 from axbridge.cli import app, compare, convert, import_, info, record, walk  # noqa: F401 - registers them
 from axbridge.cli import identify as identify_verb  # noqa: F401
+from axbridge.cli.app import emit_json
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.fit import identify, write_params
+from axbridge.fit.html import residual_panel, trace_panels, write_page
 from axbridge.fit.pipeline import check
 from axbridge.fit.prepare import base_model
-from axbridge.fit.result import Score
+from axbridge.fit.result import Score, summary
 from axbridge.fit.search import Job, StartOutcome, minimise
 from axbridge.fit.unknowns import space_of
 from axbridge.recording.stored import open_recording, write_recording
 from axbridge.servo.columns import Param
 from axbridge.servo.steady import SteadyServo
-from tests.fit.test_identify import ax12_data as data_of
-from tests.fit.test_identify import ax12_truth
+from axbridge.sim.runs import Regime
+from tests.fit.test_identify import RIG, ax12_data, ax12_truth
 from tests.support.warm import run
 
 pytestmark = pytest.mark.slow
 
-RIG = Rig.load("bench_arm")
 SPACE = space_of("ax12", None, packed(base_model(RIG, "ax12"), RIG))
 TRUTH = ax12_truth()
 LOG = Path(__file__).parents[2] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
-
-
-FIT = ("identify", "--rig", "xl330_pendulum", "--model", "pendulum-servo")
-COMPARE = ("identify", "--rig", "xl330_pendulum", "--model", "pendulum-servo", "--friction", "compare")
+PENDULUM = ("identify", "--rig", "xl330_pendulum", "--model")
+FIT = (*PENDULUM, "pendulum-servo")
+COMPARE = (*FIT, "--friction", "compare")
 
 
 def test_a_job_gives_the_same_result_wherever_it_runs(spread):
-    runs = runs_of(data_of(TRUTH)[:2], RIG)
+    runs = runs_of(ax12_data(TRUTH)[:2], RIG)
     job = Job(SPACE, runs, seed=3, generations=3)
     here = minimise(job)
     (there,) = spread(minimise, [job])
@@ -52,7 +50,7 @@ def test_a_job_gives_the_same_result_wherever_it_runs(spread):
 
 @pytest.mark.ci
 def test_a_fit_finds_its_truth_and_writes_a_model_that_rigs_can_use(tmp_path, spread):
-    data = data_of(TRUTH)
+    data = ax12_data(TRUTH)
     fit = identify(data[1:], RIG, "ax12", held_out=data[:1], starts=2, generations=150, where=spread)
     held = [score for score in fit.scores if score.held_out]
     assert [score.name for score in held] == ["step0.3.mcap"]
@@ -64,12 +62,9 @@ def test_a_fit_finds_its_truth_and_writes_a_model_that_rigs_can_use(tmp_path, sp
     assert model.name == "mine"
     np.testing.assert_allclose(packed(model, RIG), fit.row, rtol=1e-9, atol=1e-12)
     assert model.prediction.held_out_error == pytest.approx(math.radians(held[0].rmse), rel=0.01)
-    held_load = [
-        SteadyServo.of(row).duty(0.1, 9.6, 0.0) for row in (fit.row, packed(RIG.model_of(RIG.servos[0], "ax12"), RIG))
-    ]
-    assert (
-        abs(held_load[0] / held_load[1] - 1) < model.prediction.load_share < 0.5
-    )  # the truth is within what it allows
+    plain = packed(RIG.model_of(RIG.servos[0], "ax12"), RIG)
+    found, wanted = (SteadyServo.of(row).duty(0.1, 9.6, 0.0) for row in (fit.row, plain))
+    assert abs(found / wanted - 1) < model.prediction.load_share < 0.5  # the truth is within what it allows
 
 
 @pytest.mark.ci
@@ -80,16 +75,15 @@ def test_a_real_log_becomes_a_model_that_predicts_it_better(tmp_path):
         return done.stdout
 
     ran("import", LOG, "log.mcap")
-    before = json.loads(ran("compare", "log.mcap", "--rig", "xl330_pendulum", "--json"))["mae_deg"]
+    compared = ("compare", "log.mcap", "--rig", "xl330_pendulum", "--json")
+    before = json.loads(ran(*compared))["mae_deg"]
     found = json.loads(
         ran(
             "identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "pendulum-servo", "--starts", "1", "--budget",
             "20s", "--out", "mine.toml", "--html", "mine.html", "--json", "--fail-if", "mae>5", "--fail-if", "rmse>90",
         )
     )  # fmt: skip
-    after = json.loads(ran("compare", "log.mcap", "--rig", "xl330_pendulum", "--model", "mine.toml", "--json"))[
-        "mae_deg"
-    ]
+    after = json.loads(ran(*compared, "--model", "mine.toml"))["mae_deg"]
     assert after == pytest.approx(found["mae_deg"], abs=1e-6)
     assert after < 1.0 < before
     page = (tmp_path / "mine.html").read_text()
@@ -110,18 +104,16 @@ def test_a_fit_that_is_worse_than_asked_for_fails_the_check():
     assert check(fit, "rmse>1") == ["b.mcap: rmse = 2.2"]
     assert check(fit, "mae>=0.4") == ["a.mcap: mae = 0.4", "b.mcap: mae = 1.4"]
     assert check(fit, "held_out_mae>2") == []
-    assert check(SimpleNamespace(scores=scores[:1]), "held_out_mae>2") == [
-        "held_out_mae is not known: no recording is held out"
-    ]
+    (said,) = check(SimpleNamespace(scores=scores[:1]), "held_out_mae>2")
+    assert said == "held_out_mae is not known: no recording is held out"
     with pytest.raises(UsageError, match="is no condition"):
         check(fit, "shift>1")
 
 
 def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
     shutil.copytree(Path(Rig.load("bench_arm").path).parent, tmp_path / "rig")
-    with (tmp_path / "rig/bench_arm.toml").open(
-        "a"
-    ) as rig:  # without noise, rounding alone decides what gain it looks like
+    # Without noise, rounding alone decides what gain it looks like.
+    with (tmp_path / "rig/bench_arm.toml").open("a") as rig:
         rig.write("[servo.params.sensor]\nquantised = true\nposition_noise = 0.00175\n")  # rad: 0.1 degrees
     for name, more in (("fall", ()), ("step", ("--angle", "45", "--angle", "90", "--angle=-60", "--duration", "0.8"))):
         done = run("record", name, "--rig", "rig/bench_arm.toml", "--out", f"{name}.mcap", *more, cwd=tmp_path)
@@ -158,14 +150,11 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
         (("compare", "log.mcap", "log.mcap", "--rig", "bench_arm"), "both a second recording and something to simulate"),
         (("compare", "log.mcap", "--fail-if", "rmse"), "is no condition"),
         (("record", "step", "--rig", "bench_arm", "--servo", "knee"), "no servo 'knee'"),
-        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "best", "--out", "x.toml"), "cannot begin with 'best'"),
-        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--method", "grid", "--out", "x.toml"),
-         "the grid is the paper's"),
-        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "lima2009", "--out", "x.toml", "--json"),
-         "no fall among the segments"),
+        ((*PENDULUM, "best", "log.mcap", "--out", "x.toml"), "cannot begin with 'best'"),
+        ((*PENDULUM, "ax12", "log.mcap", "--method", "grid", "--out", "x.toml"), "the grid is the paper's"),
+        ((*PENDULUM, "lima2009", "log.mcap", "--out", "x.toml", "--json"), "no fall among the segments"),
         ((*FIT, "log.mcap", "--executor", "slurm://x", "--out", "x.toml", "--json"), "no executor"),
-        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--out", "x.toml"),
-         "the loop of ax12 is that of an AX-12, which an xl330-m288 does not have"),
+        ((*PENDULUM, "ax12", "log.mcap", "--out", "x.toml"), "the loop of ax12 is that of an AX-12, which an xl330-m288 d"),
         ((*COMPARE, "log.mcap", "--holdout", "text.mcap", "--out", "x.toml"), "no MCAP recording"),
         ((*COMPARE, "empty.mcap", "log.mcap", "--out", "x.toml"), "empty.mcap: holds no samples"),
         ((*COMPARE, "log.mcap", "knee.mcap", "--out", "x.toml"), "knee.mcap: is of servo knee, the rig's is "),
@@ -174,10 +163,8 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
         ((*COMPARE, "log.mcap", "log.mcap", "--out", "text.mcap/x.toml"), "text.mcap/x.toml: cannot be written"),
         ((*COMPARE, "log.mcap", "log.mcap", "--out", "x.toml", "--html", "."), "cannot be written: is a folder"),
         ((*COMPARE[:-1], "M7", "log.mcap", "--out", "x.toml"), "no friction law 'M7'"),
-        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--fail-if", "mae", "--out", "x.toml"),
-         "is no condition"),
-        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--budget", "soon", "--out", "x.toml"),
-         "is no time"),
+        ((*PENDULUM, "ax12", "log.mcap", "--fail-if", "mae", "--out", "x.toml"), "is no condition"),
+        ((*PENDULUM, "ax12", "log.mcap", "--budget", "soon", "--out", "x.toml"), "is no time"),
         ((*FIT, "log.mcap", "--out", "./log.mcap"), "both read and to be written"),
         ((*FIT, "log.mcap", "--holdout", "empty.mcap", "--out", "x.toml", "--html", "empty.mcap"), "both read"),
         ((*FIT, "log.mcap", "--out", "x.toml", "--html", "./x.toml"), "two files are to be written to x.toml"),
@@ -241,3 +228,44 @@ def test_a_fit_finds_an_x_servo_again_in_what_was_recorded_through_its_registers
             outside[name] = one | {"true": true[table][key]}
     assert len(found["parameters"]) == unknowns
     assert len(outside) <= 2, outside  # one in twenty lies outside its interval
+
+
+@pytest.fixture(scope="module")
+def fit(spread):
+    short = (replace(one, tracks={"shoulder": one["shoulder"].between(0.0, 0.45)}) for one in ax12_data(ax12_truth()))
+    step, *others = short
+    held = [replace(step, path=step.path.with_name("unseen.mcap"))]
+    return identify(others, RIG, "ax12", held_out=held, starts=1, generations=2, budget=1.0, richer=False, where=spread)
+
+
+def test_residuals_are_what_the_measurement_has_more_than_the_simulation_as_on_the_live_page(fit, tmp_path):
+    traces = trace_panels(fit)
+    for trace, score in zip(traces, fit.scores, strict=True):
+        measured, simulated = trace.curves
+        (left,) = residual_panel(trace).curves
+        np.testing.assert_allclose(simulated.y + left.y, measured.y)
+        assert np.mean(np.abs(left.y)) == pytest.approx(score.mae, rel=0.05)
+    write_page(fit, tmp_path / "fit.html")
+    page = (tmp_path / "fit.html").read_text()
+    assert page.count("residual, °") == len(traces) == 4
+    assert "<figcaption>unseen: " in page
+
+
+def test_what_was_followed_is_not_shown_as_simulated(fit):
+    driven = fit.runs.driven.copy()
+    driven[5:20] = Regime.FOLLOWED
+    followed = replace(fit, runs=fit.runs._replace(driven=driven))
+    measured, simulated = trace_panels(followed)[0].curves
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(simulated.y)), np.arange(5, 20))
+    assert not np.isnan(measured.y).any()
+
+
+def test_json_has_null_where_a_score_is_not_known(fit, capsys):
+    unknown = dict.fromkeys(("chance", "perfect", "lagging", "floor"), math.nan)
+    scores = tuple(replace(score, **unknown) for score in fit.scores)
+    emit_json("identify-1", summary(replace(fit, scores=scores)))
+    text = capsys.readouterr().out
+    assert "NaN" not in text
+    for found, score in zip(json.loads(text)["recordings"], fit.scores, strict=True):
+        assert found["mae"] == score.mae
+        assert [found[key] for key in unknown] == [None] * 4

@@ -1,5 +1,3 @@
-"""Fits of recordings whose commands nobody timed, whose stamps are coarse, and whose loads differ."""
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The search: when it ends, what it depends on, and which end it takes; and the short parts that it fits."""
-
 from dataclasses import replace
 from itertools import islice
 
@@ -9,18 +7,7 @@ import pytest
 from axbridge.comparison.recorded_runs import runs_of
 from axbridge.fit.intervals import uncertainty
 from axbridge.fit.residuals import parts
-from axbridge.fit.search import (
-    KEPT,
-    SHARPENED,
-    WAVE,
-    Job,
-    StartOutcome,
-    best_of_both,
-    climb,
-    losses,
-    opened,
-    search,
-)
+from axbridge.fit.search import KEPT, SHARPENED, WAVE, Job, StartOutcome, best_of_both, climb, losses, opened, search
 from axbridge.fit.unknowns import Space
 from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts

@@ -1,5 +1,3 @@
-"""Recordings that a fit does not follow are named by what is wrong with them, and good ones by nothing."""
-
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +6,6 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.recorded_runs import packed, runs_of
-from axbridge.config.rig import Rig
 from axbridge.fit import Fit, identify
 from axbridge.fit.least_squares import polish
 from axbridge.fit.pipeline import scores_of
@@ -19,11 +16,10 @@ from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track
 from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts
+from tests.fit.test_identify import COUNT, RIG
 
 pytestmark = pytest.mark.slow
 
-RIG = Rig.load("bench_arm")
-COUNT = math.radians(300 / 1023)
 VOLTS = 11.1
 
 

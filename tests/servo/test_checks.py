@@ -1,5 +1,3 @@
-"""What a set-point may be, and which motors couple."""
-
 import math
 
 import pytest

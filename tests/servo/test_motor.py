@@ -1,5 +1,3 @@
-"""The small pieces of the servo model: motor, friction, position laws."""
-
 import math
 
 import numpy as np

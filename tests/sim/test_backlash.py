@@ -1,5 +1,3 @@
-"""Play between gear and joint, friction on either side of it: width, energy, motion against own integrations."""
-
 import math
 
 import numpy as np

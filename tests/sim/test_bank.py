@@ -1,5 +1,3 @@
-"""The bank of servos on single pendulums: what the loop, the supply and the windings do."""
-
 import math
 
 import pytest

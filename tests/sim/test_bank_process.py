@@ -1,7 +1,6 @@
-"""Motors in a process of their own."""
-
 import os
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -85,8 +84,7 @@ def row(goal, punch=0.0):
 
 @pytest.mark.parametrize("held_up", [0.4, 1.4])  # it catches up with the first, and gives up the second
 def test_commands_act_at_once_again_after_the_simulation_was_held_up(held_up):
-    bank = RemoteBank(SlowBank(held_up))
-    try:
+    with closing(RemoteBank(SlowBank(held_up))) as bank:
         start, behind = time.monotonic(), []
         bank.advance(0.0)
         bank.set_command(0, row(0.1, punch=1.0), 0.0)
@@ -102,8 +100,6 @@ def test_commands_act_at_once_again_after_the_simulation_was_held_up(held_up):
             bank.advance(time.monotonic() - start)
             time.sleep(0.005)
             assert time.monotonic() - sent < 0.3, "the command waits for the time that was lost"
-    finally:
-        bank.close()
 
 
 class Clockwork(FakeBank):
@@ -126,9 +122,8 @@ class Clockwork(FakeBank):
 
 def test_a_servo_is_read_as_it_is_at_that_moment_and_not_as_it_was_when_the_process_woke_up(monkeypatch):
     monkeypatch.setattr(os, "nice", lambda _: come_first())  # a busy computer would be in its way
-    bank, start = RemoteBank(Clockwork()), time.monotonic()
-    try:
-        late = []
+    with closing(RemoteBank(Clockwork())) as bank:
+        start, late = time.monotonic(), []
         while (now := time.monotonic() - start) < 0.5:
             bank.advance(now)
             if now > 0.1:
@@ -137,5 +132,3 @@ def test_a_servo_is_read_as_it_is_at_that_moment_and_not_as_it_was_when_the_proc
         assert np.median(np.abs(late)) < 1e-6
         # A busy computer keeps the process from its work now and then; left alone, no read of 30 in turn is late.
         assert min(np.abs(late[first : first + 30]).max() for first in range(len(late) - 30)) < 1e-6
-    finally:
-        bank.close()

@@ -1,5 +1,3 @@
-"""The Bioloid: figures, standing, a push, falls."""
-
 import subprocess
 import sys
 from pathlib import Path

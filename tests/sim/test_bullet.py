@@ -1,5 +1,3 @@
-"""Servos on joints of PyBullet: three in a row beside an integration of the whole chain; a stop; the strict model."""
-
 import math
 from functools import partial
 

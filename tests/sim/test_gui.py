@@ -1,5 +1,3 @@
-"""The world in a window: on a virtual screen where Xvfb is installed, and a clear error where there is no screen."""
-
 import os
 import shutil
 import subprocess
@@ -35,14 +33,6 @@ def screen():
             server.terminate()
 
 
-def run(engine, end="", **environment):
-    return subprocess.run(
-        [sys.executable, "-c", SHOW.replace("ENGINE", repr(engine)).replace("END", end)],
-        capture_output=True, text=True, timeout=300,  # it draws with the processor
-        env={**os.environ, "LP_NUM_THREADS": "1", **environment},
-    )  # fmt: skip
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems always have a screen")
 @pytest.mark.parametrize("engine", ["bullet", "mujoco"])
 def test_without_a_display_it_says_so(engine, monkeypatch):
@@ -62,6 +52,8 @@ def test_without_a_display_it_says_so(engine, monkeypatch):
     ],
 )
 def test_a_watched_world_keeps_pace_with_the_wall_clock_and_its_window_goes(engine, end, screen):
-    done = run(engine, end, DISPLAY=screen, WAYLAND_DISPLAY="")
+    env = {**os.environ, "LP_NUM_THREADS": "1", "DISPLAY": screen, "WAYLAND_DISPLAY": ""}
+    command = [sys.executable, "-c", SHOW.replace("ENGINE", repr(engine)).replace("END", end)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env)  # the processor draws
     assert "True True" in done.stdout.splitlines(), done.stdout + done.stderr
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,3 @@
-"""A served robot that stands free is held while it is limp, put down when its motors come on, and let go."""
-
 import math
 
 import pytest

@@ -1,5 +1,3 @@
-"""MuJoCo as engine: resting contacts, shapes and meshes, a robot that stands, and how it is chosen."""
-
 import math
 
 import numpy as np

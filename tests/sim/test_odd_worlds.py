@@ -1,5 +1,3 @@
-"""What a URDF says beyond masses and shapes is honoured; what cannot work is refused, and what looks odd is told."""
-
 import math
 
 import numpy as np

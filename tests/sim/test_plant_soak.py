@@ -1,5 +1,3 @@
-"""Robots are opened, used and closed over and over: nothing stays behind."""
-
 import contextlib
 import ctypes
 import gc

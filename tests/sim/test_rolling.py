@@ -1,5 +1,3 @@
-"""Wheels roll on the floor, what drags drags, and what lies lies: a contact holds what it can, and no more."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Rollouts side by side give what each gives alone, and what a recording of the virtual servo shows."""
-
 import math
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""What the bus costs in simulated time, against times worked out from packet lengths alone."""
-
 import math
 
 import numpy as np

@@ -1,13 +1,16 @@
-"""Other people's Dynamixel software, each in a process of its own, on the port that `axbridge serve` prints."""
-
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.hand import led
+from tests.support.installed import installed
+from tests.support.lerobot import borrowing, install, with_lerobot
 from tests.support.robot_files import write_feetech_comb
+from tests.support.waiting import until
 from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow
@@ -22,6 +25,13 @@ SERVED = {  # a rig, or the profile of three Feetech servos: which client, and w
 }
 
 
+def ran(*command, **options):
+    """What a program says that ends well."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    return done.stdout
+
+
 @pytest.mark.parametrize(
     ("rig", "client", "needs"), [(rig, *one) for rig, clients in SERVED.items() for one in clients]
 )
@@ -30,12 +40,104 @@ def test_clients_find_read_move_and_reconfigure_served_servos(rig, client, needs
         pytest.skip(f"{needs} is not installed (extra `clients`)")
     name, *more = client.split()
     with serving(write_feetech_comb(tmp_path, 3, rig) if rig.startswith("s") else rig) as port:
-        done = subprocess.run(
-            [sys.executable, CLIENTS / f"{name}.py", port, *more],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env={"PATH": "/usr/bin:/bin"},  # no axbridge on the path of this process
-            check=False,
-        )
-    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["ok"]), done.stderr  # OpenCV, of pypot, prints, too
+        # No axbridge is on the path of this process.
+        said = ran(sys.executable, CLIENTS / f"{name}.py", port, *more, timeout=60, env={"PATH": "/usr/bin:/bin"})
+    assert said.splitlines()[-1] == "ok"  # OpenCV, of pypot, prints, too
+
+
+ENTER_FOR_FILE, MIDDLE, SWEEP = "Press ENTER to use provided", "to the middle of its range", "Press ENTER to stop"
+ENDS = ((-2.6, 2.6), (-1.75, 1.75), (-1.6, 1.6), (-1.9, 1.9), (-2.9, 2.9), (-0.2, 1.8))  # rad, of the Koch's joints
+
+
+@pytest.fixture(scope="module")
+def lerobot(tmp_path_factory):
+    """A Python with LeRobot and nothing of this project."""
+    return with_lerobot(tmp_path_factory)
+
+
+class Talk:
+    """A process whose words are waited for and answered; it ends with the block."""
+
+    def __init__(self, *command, **env):
+        pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+        self.process = subprocess.Popen(command, stderr=subprocess.STDOUT, env={**os.environ, **env}, **pipes)
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self.said, self._heard = "", 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+    def waits_for(self, text):
+        """Wait until it says `text` (once more)."""
+        until(lambda: self._says(text), 60)
+
+    def _says(self, text):
+        ended = self.process.poll() is not None
+        self.said += (self.process.stdout.read() or b"").decode()
+        place = self.said.find(text, self._heard)
+        assert place >= 0 or not ended, self.said[-3000:]
+        self._heard = place + len(text) if place >= 0 else self._heard
+        return place >= 0
+
+    def enter(self):
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+
+
+@pytest.mark.ci
+def test_lerobots_own_feetech_bus_and_so101_arms_take_served_arms_for_arms(lerobot, tmp_path):
+    rig, calibrations = write_feetech_comb(tmp_path, 6), tmp_path / "calibrations"
+    calibrations.mkdir()
+    with serving(rig) as port, serving(rig) as leaders:
+        env = {**os.environ, "PYTHONPATH": str(CLIENTS / "stubs"), "HOME": str(tmp_path)}
+        command = (lerobot, CLIENTS / "lerobot_so101.py", port, leaders, calibrations)
+        assert ran(*command, timeout=120, env=env, input="\n\n").endswith("ok\n")  # ENTER: the file's calibration
+
+
+@pytest.mark.ci
+def test_lerobots_own_bus_follower_and_leader_take_served_arms_for_arms(lerobot, tmp_path):
+    with led("koch", "none", "own") as (arm, tell), serving("koch_leader") as leader:
+
+        def turn_all(share):
+            """Turn each joint so far from its middle towards its end."""
+            for row, (low, high) in enumerate(ENDS):
+                tell(f"{row} {(low + high) / 2 + share * (high - low) / 2}")
+
+        command = (lerobot, "-u", CLIENTS / "lerobot_client.py", arm, leader, tmp_path)
+        turn_all(0.0)
+        with Talk(*command, PYTHONPATH=str(CLIENTS / "stubs"), HOME=str(tmp_path)) as client:
+            client.waits_for(MIDDLE)
+            client.enter()
+            client.waits_for(SWEEP)
+            for share in (0.9, -0.9, 0.0):
+                turn_all(share)
+            client.enter()
+            client.waits_for(ENTER_FOR_FILE)  # the leader's
+            client.enter()
+            client.waits_for("ok\n")
+            assert client.process.wait(20) == 0
+
+
+DATASETS = ("datasets<5", "av<16", "pandas<3", "pillow")  # what its recorder writes with
+PLUGIN = Path(__file__).parents[2] / "integrations" / "lerobot_robot_axbridge"
+
+
+@pytest.mark.ci
+@pytest.mark.real_time
+def test_any_rig_is_a_robot_of_lerobot(tmp_path, tmp_path_factory):
+    python = borrowing(with_lerobot(tmp_path_factory), tmp_path / "env")
+    wheel, _ = installed(tmp_path_factory)
+    install(python, wheel, "pytest", "pytest-timeout", *DATASETS)
+    install(python, "--no-deps", PLUGIN)
+    env = {"AXBRIDGE": f"{sys.executable} -m axbridge", "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    command = (python, "-m", "pytest", "-q", "-p", "no:cacheprovider", PLUGIN / "tests")
+    assert "skipped" not in ran(*command, timeout=400, env=env, cwd=tmp_path)

@@ -1,5 +1,3 @@
-"""Faults: the spec in words, and what it does."""
-
 import math
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""What virtual servos answer, byte for byte, alone and several at once, in the protocol of each family."""
-
 import numpy as np
 import pytest
 

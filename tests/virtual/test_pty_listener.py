@@ -1,5 +1,3 @@
-"""What comes through a pseudo-terminal: every byte, in order, with the time and the speed at which it was sent."""
-
 import os
 import sys
 import termios

@@ -1,5 +1,3 @@
-"""Reads of which the line can tell in advance how they go: one advance of the world, and nothing else is different."""
-
 from functools import partial
 from itertools import product
 

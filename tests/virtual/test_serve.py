@@ -1,5 +1,3 @@
-"""`axbridge serve` as its users see it: the ready line, the link, signals, faults at run time, TCP."""
-
 import os
 import re
 import signal

@@ -1,5 +1,3 @@
-"""What motors of X servos do in each operating mode, on the joints of a real engine."""
-
 from pathlib import Path
 
 import numpy as np
@@ -37,12 +35,6 @@ def wrist():
     joint.world.close()
 
 
-@pytest.fixture
-def gripper():
-    yield (joint := Joint(6))
-    joint.world.close()
-
-
 def test_a_time_based_profile_ends_when_it_should(wrist):
     wrist.set(drive_mode=4, torque_enable=1, profile_velocity=800, profile_acceleration=200, goal_position=2600)
     begun = wrist.world.now()
@@ -51,14 +43,15 @@ def test_a_time_based_profile_ends_when_it_should(wrist):
     assert wrist.world.now() - begun == pytest.approx(0.8, abs=0.03)
 
 
-def test_current_mode_drives_the_supplys_current_against_a_stop_and_stall_torque_goes_with_its_root(gripper):
-    currents = []
+def test_current_mode_drives_the_supplys_current_against_a_stop_and_stall_torque_goes_with_its_root():
+    gripper, currents = Joint(6), []
     gripper.set(operating_mode=0, torque_enable=1)
     for current in (100, 400):
         gripper.set(goal_current=current)
         gripper.wait(0.8)
         assert gripper.read("present_current") == pytest.approx(current, rel=0.05)
         currents.append(gripper.motor[State.CURRENT])
+    gripper.world.close()
     assert currents[1] / currents[0] == pytest.approx(2.0, rel=0.2)  # but for the resistance that rises with duty
 
 

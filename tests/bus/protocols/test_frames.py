@@ -1,5 +1,3 @@
-"""Frames: published ones byte for byte, and answers that are found whatever else is on the line."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

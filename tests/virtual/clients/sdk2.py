@@ -4,14 +4,7 @@ import sys
 import time
 
 from asking import done, opened
-from dynamixel_sdk import (
-    COMM_SUCCESS,
-    GroupBulkRead,
-    GroupBulkWrite,
-    GroupSyncRead,
-    GroupSyncWrite,
-    PacketHandler,
-)
+from dynamixel_sdk import COMM_SUCCESS, GroupBulkRead, GroupBulkWrite, GroupSyncRead, GroupSyncWrite, PacketHandler
 
 IDS = range(1, 7)
 OPERATING_MODE, TORQUE, P_GAIN, PWM, GOAL, POSITION, TEMPERATURE = 11, 64, 84, 100, 116, 132, 146
