@@ -82,6 +82,21 @@ def walked(tmp_path_factory):
 
 
 @pytest.fixture
+def said(capsys, tmp_path, monkeypatch):
+    """Types a verb in a folder of the test that ends with `code`; what it says on both streams, one after the other."""
+    from axbridge.cli.app import run
+
+    monkeypatch.chdir(tmp_path)
+
+    def typed(*words, code=0):
+        capsys.readouterr()
+        assert run([str(word) for word in words]) == code
+        return "".join(capsys.readouterr())
+
+    return typed
+
+
+@pytest.fixture
 def hardware_port(request):
     port = request.config.getoption("--port")
     if not port:

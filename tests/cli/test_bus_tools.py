@@ -4,8 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from functools import partial
 from itertools import pairwise
 
@@ -29,6 +27,7 @@ from tests.support.hand import led
 from tests.support.pty_line import READ, PtyLine
 from tests.support.robot_files import write_comb
 from tests.support.waiting import until
+from tests.support.warm import run as typed
 from tests.support.warm import serving, start
 
 pytestmark = pytest.mark.slow
@@ -122,33 +121,21 @@ def test_doctor_prints_the_udev_rule_without_a_port(said):
     assert 'ATTR{latency_timer}="1"' in said("doctor", "--udev-rule")
 
 
-def test_an_id_is_not_given_away_twice(line, on_line):
-    assert "taken" in on_line("servo", "set-id", "1", "2", code=3)
-    on_line("servo", "set-id", "1", "7")
-    assert set(line.tables) == {7, 2}
-
-
-@pytest.fixture
-def mute(line):
-    """Servo 1 answers PING alone."""
-    line.tables[1][16] = 0
+def test_a_servo_that_answers_no_read_says_how_to_make_it(line, said, on_line):
+    line.tables[1][16] = 0  # it answers PING alone
     line.burn = 0.006
-    return line
-
-
-def test_a_servo_that_answers_no_read_says_how_to_make_it(mute, said, on_line):
-    repair = f"`axbridge servo write 1 status_return_level 2 --port {mute.port}"
+    repair = f"`axbridge servo write 1 status_return_level 2 --port {line.port}"
     scanned = on_line("scan", "--ids", "1-2")
     assert "id   1  status return level 0: answers PING, but no read and no write\n" in scanned
     assert repair in scanned
-    _, report = diagnosed(said, mute.port)
+    _, report = diagnosed(said, line.port)
     assert set(report["loss"]) == {"2"}  # the others are measured
     for words in ("info", "set-id 7", "write return_delay_time 7", "torque on", "reset --yes"):
         verb, *more = words.split()
         assert f"{repair}`" in on_line("servo", verb, "1", *more, code=3)
-    mute.tables[1][24] = 1
+    line.tables[1][24] = 1
     assert "nothing is confirmed" in on_line("servo", "torque", "1", "off")
-    assert (mute.tables[1][5], mute.tables[1][24], mute.writes) == (0, 0, 0)
+    assert (line.tables[1][5], line.tables[1][24], line.writes) == (0, 0, 0)
     assert "status_return_level is 2" in on_line("servo", "write", "1", "status_return_level", "2")
     assert on_line("servo", "read", "1", "led", "present_position") == "led 0\npresent_position 501\n"
     silenced = on_line("servo", "write", "1", "status_return_level", "0")
@@ -195,23 +182,18 @@ def test_a_reset_is_looked_for_where_it_leads(tmp_path, said):
             assert bus.read(1, 16, 1).data == b"\x02"
 
 
-@pytest.fixture
-def twins():
-    """A line on which two servos have id 1: they answer at the same time."""
-    with serving("pan_tilt", "--faults", "collision:1") as port:
-        yield port
-
-
-def test_two_servos_with_one_id_are_found_before_a_robot_starts_and_not_renamed_together(twins, said, monkeypatch):
+def test_two_servos_with_one_id_are_found_before_a_robot_starts_and_not_renamed_together(said, monkeypatch):
     monkeypatch.setattr("axbridge.cli.doctor.PACKETS", 50)
-    with pytest.raises(BusError, match=r"pan \(id 1\) answers with damaged packets: two servos with one id") as caught:
-        axbridge.open("pan_tilt", backend="real", port=twins)
-    assert "axbridge servo set-id" in caught.value.hint
-    findings, _ = diagnosed(said, twins)
-    assert [finding["id"] for finding in findings if finding["kind"] == "collision"] == [1]
-    assert "two servos" in said("servo", "set-id", "1", "9", "--port", twins, code=3)
-    with SerialBus(twins) as bus:
-        assert [servo.id for servo in scan(bus, range(12))] == [1, 2]
+    with serving("pan_tilt", "--faults", "collision:1") as port:  # they answer at the same time
+        why = r"pan \(id 1\) answers with damaged packets: two servos with one id"
+        with pytest.raises(BusError, match=why) as caught:
+            axbridge.open("pan_tilt", backend="real", port=port)
+        assert "axbridge servo set-id" in caught.value.hint
+        findings, _ = diagnosed(said, port)
+        assert [finding["id"] for finding in findings if finding["kind"] == "collision"] == [1]
+        assert "two servos" in said("servo", "set-id", "1", "9", "--port", port, code=3)
+        with SerialBus(port) as bus:
+            assert [servo.id for servo in scan(bus, range(12))] == [1, 2]
 
 
 def test_torque_on_holds_the_present_position(line, on_line):
@@ -276,24 +258,34 @@ def test_words_are_not_broken_at_the_edge_of_a_terminal(monkeypatch, width, line
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code"),
+    ("arguments", "code", "words"),
     [
-        (("servo", "info", "9"), 3),
-        (("servo", "read", "1", "colour"), 2),
-        (("servo", "write", "1", "led", "9"), 2),
-        (("servo", "write", "1", "id", "9"), 2),
-        (("servo", "set-baud", "1", "123456789"), 2),
-        (("servo", "torque", "1", "maybe"), 2),
-        (("scan", "--ids", "9-1"), 2),
-        (("scan", "--baud", "fast"), 2),
-        (("monitor", "--model", "lima2009"), 2),  # of which robot?
-        (("scan", "--ids", "3-9"), 3),  # nobody is there
+        ("servo info 9", 3, "servo 9 did not answer"),
+        ("servo read 1 colour", 2, ""),
+        ("servo write 1 led 9", 2, ""),
+        ("servo write 1 id 9", 2, ""),
+        ("servo set-baud 1 123456789", 2, ""),
+        ("servo torque 1 maybe", 2, ""),
+        ("servo set-id 1 2", 3, "id 2 is taken"),
+        ("servo goto pan 20", 2, "'pan' is no bus id, and names are a rig's\ngive an id, 0..253, or add --rig"),
+        ("servo goto 254 20", 2, "'254' is no bus id"),
+        ("servo goto 1 nan", 2, "nan is no angle"),
+        ("servo goto 1 30 --duration 0", 2, "not positive and finite"),
+        ("servo goto 1 30 --faster", 2, "--faster"),
+        ("servo goto neck 30 --rig pan_tilt", 2, "rig pan_tilt has no servo 'neck'\nit has: pan (1), tilt (2)"),
+        ("servo goto 9 30", 3, "servo 9 did not answer"),
+        ("scan --ids 9-1", 2, ""),
+        ("scan --baud fast", 2, ""),
+        ("scan --ids 3-9", 3, ""),  # nobody is there
+        ("monitor --model lima2009", 2, ""),  # of which robot?
     ],
 )
-def test_mistakes_are_one_or_two_lines(on_line, arguments, code):
-    message = on_line(*arguments, code=code)
+def test_mistakes_are_one_or_two_lines_and_move_nothing(line, on_line, arguments, code, words):
+    message = on_line(*arguments.split(), code=code)
     assert "axbridge" in message
+    assert words in message
     assert message.count("\n") <= 2
+    assert goals(line) == []
 
 
 @pytest.mark.parametrize(
@@ -327,8 +319,7 @@ def test_monitor_counts_what_is_lost_and_names_who_is_missing(line, on_line):
 def test_a_reader_that_goes_away_is_no_error():
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "axbridge", "--help"]
-    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    done = typed("--help", stdout=writer)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -345,12 +336,6 @@ def goals(line):
     """What the servos were told, in order, by SYNC_WRITE: a goal each."""
     told = [given for _, code, given, _ in line.heard if code == Instruction.SYNC_WRITE and given[:1] == GOAL]
     return [int.from_bytes(given[3:5], "little") for given in told]
-
-
-@pytest.fixture
-def goto(on_line):
-    """Types `servo goto` for the test's line."""
-    return lambda *words, code: on_line("servo", "goto", *words, code=code)
 
 
 @pytest.fixture(scope="module")
@@ -383,28 +368,25 @@ def test_a_name_goes_by_the_rigs_zero_and_direction(arm, tmp_path, monkeypatch, 
         assert tell("register torque_enable") == [0, 0]
 
 
-def test_the_rigs_limits_and_the_servos_own_hold_and_nothing_moves_beyond_them(line, goto):
-    beyond = goto("tilt", "70", "--rig", "pan_tilt", code=MISUSE)
+def test_the_rigs_limits_the_servos_own_and_a_shutdown_hold_and_nothing_moves_against_them(line, on_line):
+    beyond = on_line("servo", "goto", "tilt", "70", "--rig", "pan_tilt", code=MISUSE)
     assert "70° is out of the limits of tilt: -68.8° to 68.8°" in beyond
     limits = slice(Address.CW_ANGLE_LIMIT, Address.CW_ANGLE_LIMIT + 4)
     line.tables[1][limits] = bytes((0, 1, 0, 3))  # 256..768
-    assert "90° is out of the limits of servo 1: -75.1° to 75.1°" in goto("1", "90", code=MISUSE)
+    assert "90° is out of the limits of servo 1: -75.1° to 75.1°" in on_line("servo", "goto", "1", "90", code=MISUSE)
     line.tables[1][limits] = bytes(4)
-    assert "servo 1 is set up as a wheel" in goto("1", "10", code=MISUSE)
+    assert "servo 1 is set up as a wheel" in on_line("servo", "goto", "1", "10", code=MISUSE)
+    torque = slice(Address.TORQUE_LIMIT, Address.TORQUE_LIMIT + 2)
+    line.tables[2][torque] = bytes(2)
+    shut_down = on_line("servo", "goto", "2", "30", code=HARDWARE)
+    assert "servo 2 has shut itself down\nsee why; then `axbridge servo write 2 torque_limit 1023" in shut_down
+    assert line.tables[2][torque] == bytes(2)
     assert goals(line) == []
     assert not line.tables[1][Address.TORQUE_ENABLE]
 
 
-def test_a_servo_that_has_shut_itself_down_stays_so(line, goto):
-    line.tables[1][Address.TORQUE_LIMIT : Address.TORQUE_LIMIT + 2] = bytes(2)
-    refused = goto("1", "30", code=HARDWARE)
-    assert "servo 1 has shut itself down\nsee why; then `axbridge servo write 1 torque_limit 1023" in refused
-    assert line.tables[1][Address.TORQUE_LIMIT : Address.TORQUE_LIMIT + 2] == bytes(2)
-    assert goals(line) == []
-
-
-def test_a_servo_that_something_holds_is_led_softly_and_said_to_be_elsewhere(line, goto):
-    told = goto("1", "60", code=HARDWARE)
+def test_a_servo_that_something_holds_is_led_softly_and_said_to_be_elsewhere(line, on_line):
+    told = on_line("servo", "goto", "1", "60", code=HARDWARE)
     assert told.startswith("servo 1 is at -3.2°; motors are off\n")
     assert "it did not get to 60°: something holds it" in told
     way = goals(line)
@@ -416,11 +398,11 @@ def test_a_servo_that_something_holds_is_led_softly_and_said_to_be_elsewhere(lin
     assert not line.tables[1][Address.TORQUE_ENABLE]
 
 
-def test_the_way_takes_the_time_that_is_asked_for_or_is_refused(line, goto):
-    goto("1", "30", "--duration", "0.6", code=HARDWARE)
+def test_the_way_takes_the_time_that_is_asked_for_or_is_refused(line, on_line):
+    on_line("servo", "goto", "1", "30", "--duration", "0.6", code=HARDWARE)
     way = goals(line)
     assert way.index(way[-1]) == pytest.approx(30, abs=5)  # steps of 20 ms; the last ones are smaller than a count
-    short = goto("1", "30", "--duration", "0.01", code=MISUSE)
+    short = on_line("servo", "goto", "1", "30", "--duration", "0.01", code=MISUSE)
     assert "0.01 s are too short for servo 1: it needs 0.18 s at least" in short
 
 
@@ -435,25 +417,6 @@ def test_a_signal_on_its_way_leaves_the_motor_off_and_says_where_it_is(arm, numb
     assert mover.returncode == 128 + number
     assert err.startswith("stopped: motors are off; servo 1 is at ")
     assert tell("register torque_enable") == [0, 0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (("pan", "20"), MISUSE, "'pan' is no bus id, and names are a rig's\ngive an id, 0..253, or add --rig"),
-        (("254", "20"), MISUSE, "'254' is no bus id"),
-        (("1", "nan"), MISUSE, "nan is no angle"),
-        (("1", "30", "--duration", "0"), MISUSE, "not positive and finite"),
-        (("1", "30", "--faster"), MISUSE, "--faster"),
-        (("neck", "30", "--rig", "pan_tilt"), MISUSE, "rig pan_tilt has no servo 'neck'\nit has: pan (1), tilt (2)"),
-        (("9", "30"), HARDWARE, "servo 9 did not answer"),
-    ],
-)
-def test_what_cannot_be_is_refused_in_two_lines(line, goto, arguments, code, words):
-    err = goto(*arguments, code=code)
-    assert words in err
-    assert err.count("\n") == 2
-    assert goals(line) == []
 
 
 def test_a_servo_that_goes_silent_on_its_way_is_named():

@@ -168,13 +168,18 @@ def test_the_led_of_the_servo_that_is_meant_blinks_and_w_moves_it(mine):
         wizard.until("joint 2 of 2")
         wizard.until("  1 turn it")
         assert {pan for pan, _ in blinked(tell, 1)} == {0}
-        end_while_it_moves(wizard, tell, mine, 1, signal.SIGTERM, 143)
 
 
-def test_ctrl_c_while_a_servo_moves_leaves_it_limp(mine):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_a_servo_moves_leaves_it_limp(mine, number):
     with led(mine) as (port, tell), wizard_of(mine, port) as wizard:
         wizard.until("  1 turn it")
-        end_while_it_moves(wizard, tell, mine, 0, signal.SIGINT, 130)
+        wiggle(wizard, tell, 0)
+        wizard.process.send_signal(number)
+        ended, _, err = wizard.end()
+        assert (ended, err) == (128 + number, f"stopped: motors are off; {mine} is as it was\n")
+        for register, values in {"torque_enable": [0, 0], "torque_limit": [1023, 1023], "led": [0, 0]}.items():
+            assert tell(f"register {register}") == values
 
 
 def test_servos_that_fall_silent_before_ctrl_c_are_not_called_off(mine):
@@ -218,26 +223,11 @@ def wiggle(wizard, tell, row):
     until(lambda: tell("register torque_limit")[row] == 205 and tell("register torque_enable")[row])
 
 
-def end_while_it_moves(wizard, tell, mine, row, number, code):
-    wiggle(wizard, tell, row)
-    wizard.process.send_signal(number)
-    ended, _, err = wizard.end()
-    assert (ended, err) == (code, f"stopped: motors are off; {mine} is as it was\n")
-    for register, values in {"torque_enable": [0, 0], "torque_limit": [1023, 1023], "led": [0, 0]}.items():
-        assert tell(f"register {register}") == values
-
-
 @pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        (["--rig", "pan_tilt"], "run `axbridge rig copy pan_tilt my_pan_tilt`"),
-        (["--rig", "MINE", "--joints", "tail"], "has no servo 'tail'"),
-        (["--rig", "MINE"], "unheard"),
-    ],
+    ("options", "code", "why"),
+    [(["--joints", "tail"], MISUSE, "has no servo 'tail'"), ([], HARDWARE, "/dev/unheard_of")],
 )
-def test_what_cannot_be_calibrated_is_refused_in_two_lines(mine, options, why, said):
-    options = [mine if option == "MINE" else option for option in options]
-    code = HARDWARE if why == "unheard" else MISUSE
-    refused = said("calibrate", *options, "--port", "/dev/unheard_of", code=code)
+def test_what_cannot_be_calibrated_is_refused_in_two_lines(mine, options, code, why, said):
+    refused = said("calibrate", "--rig", mine, *options, "--port", "/dev/unheard_of", code=code)
     assert why in refused
     assert refused.count("\n") == 2

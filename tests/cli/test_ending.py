@@ -8,17 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from axbridge import Move, samples
-from axbridge.motion.moves import Key, Page
+from axbridge import samples
 from axbridge.recording.stored import write_recording
 from tests.support.hand import led
 from tests.support.waiting import has_grown, until
 from tests.support.warm import start
 
 pytestmark = pytest.mark.slow
-
-
-REAL = "--backend", "real", "--port"
 
 
 def terminated(process):
@@ -43,16 +39,6 @@ def test_a_walk_says_what_its_recording_holds(tmp_path):
         assert terminated(walker).startswith("stopped: motors are off; ")
 
 
-def test_play_says_that_nothing_was_recorded(tmp_path):
-    path = tmp_path / "nod.json"
-    keys = tuple(Key(positions={"pan": 0.2 * n}, time=0.0) for n in (0, 1))
-    Move(pages={"1": Page(keys=keys, speed={"pan": 0.02}, exit="1")}).save(path)
-    with led("pan_tilt") as (port, tell), start("play", path, "pan_tilt", *REAL, port) as player:
-        assert player.stderr.readline().startswith("note: takes")
-        until(lambda: tell("register torque_enable")[0])
-        assert terminated(player) == "stopped: motors are off; nothing was recorded\n"
-
-
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds its processes in /proc")
 def test_a_fit_ends_with_its_processes_and_leaves_no_file(tmp_path):
     write_recording(samples.load("xl330"), tmp_path / "log.mcap")
@@ -75,13 +61,12 @@ def has_begun(process):
 
 
 def test_motors_that_do_not_answer_are_not_said_to_be_off(tmp_path):
-    with led("pan_tilt") as (port, tell):
-        command = ("teach", "--rig", "pan_tilt", "--port", port, "--joints", "pan", "--out", tmp_path / "cut.json")
-        with start(*command) as teacher:
-            said = [teacher.stderr.readline() for _ in range(2)]
-            assert said[1].startswith("lead it to the start"), said
-            tell("stop")
-            err = terminated(teacher)
+    command = ("teach", "--rig", "pan_tilt", "--joints", "pan", "--out", tmp_path / "cut.json", "--port")
+    with led("pan_tilt") as (port, tell), start(*command, port) as teacher:
+        said = [teacher.stderr.readline() for _ in range(2)]
+        assert said[1].startswith("lead it to the start"), said
+        tell("stop")
+        err = terminated(teacher)
     assert err.endswith("stopped: pan, tilt may still be powered: cut the servo supply; nothing was written\n")
 
 
@@ -125,15 +110,10 @@ def test_a_live_monitor_says_by_its_exit_code_that_it_was_terminated():
     os.close(ours)
 
 
-def test_while_a_reset_waits_for_its_answer_another_program_can_switch_motors_off():
+def test_while_a_reset_waits_for_its_answer_another_program_can_switch_motors_off(said):
     with led("pan_tilt") as (port, _), start("servo", "reset", "1", "--port", port) as reset:
-        read_until(reset.stderr, "[y/N]")
-        with start("off", "--port", port) as off:
-            assert "off and confirmed" in off.communicate(timeout=60)[0]
+        asked = ""
+        while "[y/N]" not in asked:
+            asked += reset.stderr.read(1)
+        assert "off and confirmed" in said("off", "--port", port)
         assert "nothing was changed" in terminated(reset)
-
-
-def read_until(stream, word):
-    said = ""
-    while word not in said:
-        said += stream.read(1)

@@ -1,6 +1,7 @@
 """The verbs for hardware on a line of Feetech servos: found, set up, judged and switched off as the others."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,24 +14,21 @@ from tests.support.robot_files import write_feetech_comb
 from tests.support.warm import serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
-PROFILES = ["sts3215", "scs0009"]
 
 
-@pytest.fixture(params=PROFILES)
+@pytest.fixture(params=["sts3215", "scs0009"])
 def line(request, tmp_path):
-    """Profile and port."""
     with serving(write_feetech_comb(tmp_path, 2, request.param, supply=6.5)) as port:
-        yield request.param, port
+        yield SimpleNamespace(profile=request.param, port=port)
 
 
-def test_a_scan_says_who_they_are(line, said):
-    profile, port = line
-    title = {"sts3215": "Feetech STS", "scs0009": "Feetech SCS"}[profile]
-    assert said("scan", "--ids", "0-9", "--port", port).splitlines() == [
-        f" 1000000 baud  id   {id_}  {profile}, firmware 3, {title}" for id_ in (1, 2)
+def test_a_scan_says_who_they_are(line, on_line):
+    title = {"sts3215": "Feetech STS", "scs0009": "Feetech SCS"}[line.profile]
+    assert on_line("scan", "--ids", "0-9").splitlines() == [
+        f" 1000000 baud  id   {id_}  {line.profile}, firmware 3, {title}" for id_ in (1, 2)
     ]
-    found = json.loads(said("scan", "--ids", "1", "--json", "--port", port))["bauds"]["1000000"]
-    assert [servo["protocol"] for servo in found] == [PROTOCOLS[profile[:3]].name]
+    found = json.loads(on_line("scan", "--ids", "1", "--json"))["bauds"]["1000000"]
+    assert [servo["protocol"] for servo in found] == [PROTOCOLS[line.profile[:3]].name]
 
 
 @pytest.mark.parametrize(
@@ -43,14 +41,13 @@ def test_a_rig_of_what_answers_tells_servos_of_one_number_by_their_voltage(tmp_p
     assert made.buses[0].supply_voltage == volts
 
 
-def test_what_is_written_lasts_and_the_lock_is_closed_behind_it(line, said):
-    _, port = line
-    assert "p_gain is 20 (1 EEPROM bytes written)" in said("servo", "write", 1, "p_gain", 20, "--port", port)
-    assert said("servo", "set-id", 1, 7, "--port", port) == "servo 1 is servo 7 now\n"
-    assert said("servo", "read", 7, "id", "p_gain", "lock", "--port", port) == "id 7\np_gain 20\nlock 1\n"
-    assert "talks at 500000 baud now" in said("servo", "set-baud", 7, 500000, "--port", port)
-    assert said("servo", "read", 7, "lock", "--baud", 500000, "--port", port) == "lock 1\n"
-    assert "choose 1000000, 500000, 250000" in said("servo", "set-baud", 2, 400000, "--port", port, code=2)
+def test_what_is_written_lasts_and_the_lock_is_closed_behind_it(line, on_line):
+    assert "p_gain is 20 (1 EEPROM bytes written)" in on_line("servo", "write", 1, "p_gain", 20)
+    assert on_line("servo", "set-id", 1, 7) == "servo 1 is servo 7 now\n"
+    assert on_line("servo", "read", 7, "id", "p_gain", "lock") == "id 7\np_gain 20\nlock 1\n"
+    assert "talks at 500000 baud now" in on_line("servo", "set-baud", 7, 500000)
+    assert on_line("servo", "read", 7, "lock", "--baud", 500000) == "lock 1\n"
+    assert "choose 1000000, 500000, 250000" in on_line("servo", "set-baud", 2, 400000, code=2)
 
 
 def test_the_doctor_names_what_is_wrong(tmp_path, said):
@@ -69,14 +66,16 @@ def test_the_doctor_names_what_is_wrong(tmp_path, said):
         assert finding in told, told
 
 
-def test_all_are_switched_off_and_nothing_else_is_written(line, said):
-    _, port = line
+def test_off_writes_nothing_else_goto_leaves_a_servo_limp_and_who_can_is_rebooted(line, on_line):
     for id_ in "12":
-        said("servo", "torque", id_, "on", "--port", port)
-    assert said("off", "--port", port) == f"{port}: off and confirmed: servo 1, servo 2\n"
+        on_line("servo", "torque", id_, "on")
+    assert on_line("off") == f"{line.port}: off and confirmed: servo 1, servo 2\n"
     for id_ in "12":
-        held = said("servo", "read", id_, "torque_enable", "minimum_startup_force", "--port", port)
+        held = on_line("servo", "read", id_, "torque_enable", "minimum_startup_force")
         assert held == "torque_enable 0\nminimum_startup_force 16\n"
+    assert "motors are off" in on_line("servo", "goto", 1, 10)
+    assert on_line("servo", "read", 1, "torque_enable") == "torque_enable 0\n"
+    on_line("servo", "reboot", 1, code=0 if line.profile == "sts3215" else 2)
 
 
 def test_the_frame_for_an_ax_12_is_kept_from_a_line_of_sts_servos(tmp_path, monkeypatch):
@@ -86,10 +85,3 @@ def test_the_frame_for_an_ax_12_is_kept_from_a_line_of_sts_servos(tmp_path, monk
         broadcast_off(bus)
     assert FIRST not in sent
     assert {one.name for one in sent} == {2, "sts", "scs"}
-
-
-def test_goto_moves_one_servo_and_leaves_it_limp(line, said):
-    profile, port = line
-    assert "motors are off" in said("servo", "goto", 1, 10, "--port", port)
-    assert said("servo", "read", 1, "torque_enable", "--port", port) == "torque_enable 0\n"
-    said("servo", "reboot", 1, "--port", port, code=0 if profile == "sts3215" else 2)

@@ -75,11 +75,18 @@ def test_a_rig_of_what_answers_is_sound_and_drives_it(served, said):
     said("rig", "new", "mine", "--port", port, code=MISUSE)  # it is there
 
 
-def test_a_servo_is_meant_by_its_name_wherever_one_is_meant(served, said):
+def test_a_servo_is_meant_by_its_name_wherever_one_is_meant_and_json_says_what_was_done(served, said):
     name, port = served
     one, where = Rig.load(name).servos[0], ("--rig", name, "--port", port)
     assert said("servo", "read", one.name, "id", *where) == f"id {one.id}\n"
-    assert json.loads(said("servo", "write", one.name, "led", 1, *where, "--json"))["value"] == 1
+    for typed, facts in (
+        ("write NAME led 1", {"value": 1}),
+        ("goto NAME 0 --duration 1", {"arrived": True}),
+        ("set-baud NAME 1000000", {"baud": 1_000_000, "exactly": 1_000_000}),
+    ):
+        verb, _, *more = typed.split()
+        found = json.loads(said("servo", verb, one.name, *more, *where, "--json"))
+        assert found | facts | {"format": f"axbridge-servo-{verb}-1", "id": one.id} == found
     assert "no servo 'tail'" in said("servo", "info", "tail", *where, code=MISUSE)
 
 
@@ -137,16 +144,6 @@ def test_a_recording_is_drawn_as_page_or_picture(out, said):
     assert "name it .html or .png" in said("plot", "step.mcap", "--out", "step.pdf", code=MISUSE)
 
 
-@pytest.mark.parametrize(
-    ("words", "facts"),
-    [("goto 1 0 --duration 1", {"arrived": True}), ("set-baud 1 1000000", {"baud": 1_000_000, "exactly": 1_000_000})],
-)
-def test_a_verb_of_a_servo_says_in_json_what_it_did(words, facts, served, said):
-    verb, *more = words.split()
-    found = json.loads(said("servo", verb, *more, "--port", served[1], "--json"))
-    assert found | facts | {"format": f"axbridge-servo-{verb}-1", "id": 1} == found
-
-
 @pytest.mark.parametrize("named", ["1", "shoulder"])
 def test_a_servo_is_meant_by_id_or_name_and_a_rig_comes_with_or_without_its_word(named, said):
     made = ["record", "step", "bench_arm", "--servo", named, "--angle", "5", "--duration", "0.1"]
@@ -192,11 +189,15 @@ def test_a_time_says_its_unit_or_is_in_seconds(text, time):
 # ---- rigs, from an empty folder
 
 
-def test_a_rig_is_shown_with_its_files_and_servos(said):
+def test_a_rig_is_shown_with_its_files_and_servos_and_check_draws_its_joints_and_what_it_assumed(said):
     shown = said("rig", "show", "pendulum:mass=0.2")
     assert "number  mass = 0.2 kg (0.001..5)" in shown
     assert "pendulum.urdf" in shown
     assert shown.splitlines()[-1].split() == ["shaft", "1", "main", "shaft", "ax-12a", "ax12", "-"]
+    checked = said("rig", "check", "pan_tilt")
+    assert "└─ pan: turns about z, -115 to 115°; servo 1 on main" in checked
+    assert "   └─ tilt: turns about y, -69 to 69°; servo 2 on main" in checked
+    assert 'pan, tilt: profile = "ax-12a", zero = 512, direction = 1' in checked
 
 
 def test_programs_read_a_rig_as_json(said):
@@ -228,13 +229,6 @@ def test_a_copy_goes_into_no_folder_that_has_something_in_it_and_drops_no_number
     assert [path.name for path in Path().iterdir()] == ["notes.txt"]
     Path("empty").mkdir()
     said("rig", "copy", "pan_tilt", "empty")
-
-
-def test_check_draws_the_joints_and_says_what_it_assumed(said):
-    checked = said("rig", "check", "pan_tilt")
-    assert "└─ pan: turns about z, -115 to 115°; servo 1 on main" in checked
-    assert "   └─ tilt: turns about y, -69 to 69°; servo 2 on main" in checked
-    assert 'pan, tilt: profile = "ax-12a", zero = 512, direction = 1' in checked
 
 
 @pytest.mark.parametrize(

@@ -284,11 +284,9 @@ def test_without_a_yes_nothing_is_sent_and_nobody_at_the_keys_is_a_no(tmp_path, 
         bus.write(1, Address.TORQUE_ENABLE, b"\1")
     with Person("pan_tilt", real, port, tell, tmp_path / "out") as person:
         person.process.stdin.close()
-        code = person.process.wait(30)
-        assert (code, person.process.stderr.read()) == (
-            130,
-            "stopped (no more keys can be read): no motor was moved; nothing was written\n",
-        )
+        assert person.process.wait(30) == 130
+        told = person.process.stderr.read()
+        assert told == "stopped (no more keys can be read): no motor was moved; nothing was written\n"
     assert tell("register torque_enable") == [1, 0]
     assert not (tmp_path / "out").exists()
 
@@ -324,22 +322,15 @@ def test_the_program_that_holds_the_motors_does_not_outlive_the_one_that_has_sta
 
 
 @pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        (["--rig", "bioloid", "--only", "line,kneel"], "there is no step 'kneel'"),
-        (["--rig", "bench_arm", "--only", "walk"], "has no legs that walk"),
-        (["--rig", "bench_arm", "--out", "TAKEN"], "is already there"),
-        (["--rig", "bench_arm", "--out", "STRANGE"], "is not what `axbridge verify` wrote"),
-        (["--rig", "bench_arm", "--out", "FILE"], "FILE"),
-    ],
+    ("out", "why"),
+    [("TAKEN", "is already there"), ("STRANGE", "is not what `axbridge verify` wrote"), ("FILE", "FILE")],
 )
-def test_what_cannot_be_done_is_refused_in_two_lines_before_anything_is_asked(tmp_path, options, why, said):
+def test_a_folder_that_holds_something_else_is_refused_before_anything_is_asked(tmp_path, out, why, said):
     for folder, file in (("TAKEN", "verify.txt"), ("STRANGE", "verify.json")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / file).write_text("mine")
     (tmp_path / "FILE").write_text("mine")
-    options = [tmp_path / option if option.isupper() else option for option in options]
-    refused = said("verify", *options, "--port", "/dev/unheard_of", code=MISUSE)
+    refused = said("verify", "--rig", "bench_arm", "--out", out, "--port", "/dev/unheard_of", code=MISUSE)
     assert why in refused
     assert refused.count("\n") == 2
     assert (tmp_path / "TAKEN" / "verify.txt").read_text() == "mine"

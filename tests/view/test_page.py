@@ -36,6 +36,11 @@ from tests.support.warm import Warm
 pytest.importorskip("websockets")
 
 
+@pytest.fixture(autouse=True)
+def _desk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def arm():
     with axbridge.open("bench_arm") as robot:
@@ -43,9 +48,8 @@ def arm():
 
 
 @pytest.fixture
-def real(tmp_path, monkeypatch):
+def real(tmp_path):
     """One servo on a line, a robot on it, and its page."""
-    monkeypatch.chdir(tmp_path)
     with (
         PtyLine((1,)) as line,
         axbridge.open(write_comb(tmp_path, 1), backend="real", port=line.port) as robot,
@@ -55,8 +59,7 @@ def real(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def page(arm, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def page(arm):
     with arm.view(port=0, open=False) as page:
         yield page
 
@@ -108,10 +111,7 @@ def test_a_newer_request_on_a_topic_takes_the_place_of_the_older_one_waiting_or_
 
 
 def test_what_is_to_be_off_goes_off_whoever_does_not_answer_or_is_switched_on_before_the_next_step(tmp_path):
-    with (
-        PtyLine((1, 2, 3)) as line,
-        axbridge.open(write_comb(tmp_path, 3), backend="real", port=line.port) as robot,
-    ):
+    with PtyLine((1, 2, 3)) as line, axbridge.open(write_comb(tmp_path, 3), backend="real", port=line.port) as robot:
         for servo in robot.values():
             servo.torque_on()
         actions, told = Actions(robot), []
@@ -145,16 +145,13 @@ def test_a_way_ends_at_the_goal_within_the_limits_and_a_hand_on_the_slider_ends_
     assert servo.target_position == pytest.approx(0.3)
 
 
-def test_registers_that_would_go_around_the_limits_of_the_rig_are_not_written(arm):
+def test_nothing_goes_beyond_the_limits_of_the_rig_around_them_or_to_what_is_no_number(arm):
+    actions, servo = Actions(arm), arm["shoulder"]
     for register in ("goal_position", "torque_limit", "id", "cw_angle_limit", "torque_enable"):
         with pytest.raises(UsageError, match="is not written here"):
-            Actions(arm).write("shoulder", register, 1)
+            actions.write("shoulder", register, 1)
     with pytest.raises(UsageError, match="takes 0..254, not 400"):  # the checks of `servo write`
-        Actions(arm).write("shoulder", "cw_compliance_margin", 400)
-
-
-def test_a_joint_is_sent_nowhere_beyond_its_limits_and_to_nothing_that_is_no_number(arm):
-    actions, servo = Actions(arm), arm["shoulder"]
+        actions.write("shoulder", "cw_compliance_margin", 400)
     for wrong in (math.inf, -math.inf, math.nan, servo.max_position + 0.01, servo.min_position - 0.01):
         with pytest.raises(UsageError, match="shoulder stays where it is"):
             actions.move("shoulder", wrong)
@@ -211,8 +208,7 @@ def test_counts_are_whole_numbers_and_a_limit_above_the_factorys_is_written_at_t
 
 
 @pytest.mark.slow
-def test_what_a_servo_of_protocol_2_0_refuses_is_told_and_taken_when_its_torque_is_off(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_what_a_servo_of_protocol_2_0_refuses_is_told_and_taken_when_its_torque_is_off():
     with axbridge.open("koch") as robot, robot.view(port=0, open=False) as page, page_client(page) as client:
         servo = robot["shoulder_pan"]
         servo.torque_on()
@@ -339,8 +335,7 @@ def test_the_page_is_served_to_this_machine_and_to_no_other_page_of_its_browser(
         pass
 
 
-def test_a_page_for_other_machines_talks_to_who_has_brought_the_token(arm, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_page_for_other_machines_talks_to_who_has_brought_the_token(arm):
     with arm.view(port=0, host="0.0.0.0", open=False) as page:
         there, _, token = page.url.replace("0.0.0.0", "127.0.0.1").partition("?token=")
         for url in (there, f"{there}stop", f"{there}stop/now", f"{there}alive", f"{there}?token=guess"):
@@ -359,13 +354,10 @@ def test_a_page_for_other_machines_talks_to_who_has_brought_the_token(arm, tmp_p
             step_until(arm, lambda: arm["shoulder"].torque_enabled)
 
 
-def test_a_page_on_a_port_that_is_taken_says_so(page, arm):
-    taken = int(page.url.rsplit(":", 1)[1].rstrip("/"))
+def test_a_port_that_is_taken_and_a_missing_package_are_said_in_a_line(page, arm, monkeypatch):
+    taken = urlsplit(page.url).port
     with pytest.raises(UsageError, match=f"port {taken} of 127.0.0.1 is taken"):
         arm.view(port=taken, open=False)
-
-
-def test_without_websockets_the_verb_says_in_one_line_what_to_install(arm, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "websockets.asyncio.server", None)
     with pytest.raises(UsageError, match=r"python -m pip install 'axbridge\[view\]'"):
         arm.view(open=False)
@@ -395,9 +387,9 @@ def test_what_makes_no_sense_is_counted_on_the_page_and_costs_the_terminal_no_li
         "\x16\x03\x01\x02",
         "G" * 20_000,
         "GET / HTTP/9.9\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: [\r\n\r\n",
         f"POST / HTTP/1.1\r\n{host}\r\n",
         f"GET / HTTP/1.1\r\n{host}no colon\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: [\r\n\r\n",
         f"GET / HTTP/1.1\r\n{host}Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 99\r\n\r\n",
     ):
         with socket.create_connection((address.hostname, address.port), timeout=5) as line:
@@ -506,8 +498,7 @@ def test_a_servo_that_has_shut_itself_down_stays_red_when_it_was_away_for_a_mome
     step_until(robot, lambda: page.picture.lost == {})
 
 
-def test_the_page_says_when_steps_are_late(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_page_says_when_steps_are_late():
     with (
         axbridge.open("bench_arm", realtime=True) as robot,
         robot.view(port=0, open=False) as page,
@@ -564,10 +555,7 @@ with axbridge.open(sys.argv[1], backend="real", port=sys.argv[2]) as robot:
 @pytest.mark.parametrize(("policy", "on"), [("[safety]\nstale_command_ms = 200", 0), ("", 1)])
 def test_a_closed_lid_leaves_the_motors_as_the_rig_says_and_opening_it_switches_none_on(tmp_path, policy, on):
     rig = write_comb(tmp_path, 1, extra=policy)
-    with (
-        PtyLine((1,)) as line,
-        Warm("-c", WATCHED, rig, line.port, stderr=subprocess.DEVNULL) as viewed,
-    ):
+    with PtyLine((1,)) as line, Warm("-c", WATCHED, rig, line.port, stderr=subprocess.DEVNULL) as viewed:
         try:
             until(lambda: line.tables[1][24] and len(line.heard) >= 100)
             viewed.send_signal(signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""The live page as people see and use it: Chromium without a window, servos on a line, dynamixel-sdk from outside."""
+"""The live page as people see and use it: Chromium without a window, servos on a line."""
 
 import math
 import os
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dynamixel_sdk import PacketHandler, PortHandler
 
 import axbridge
+from axbridge.bus.serial import SerialBus
 from axbridge.cli import app
 from axbridge.config.registers import Instruction
 from axbridge.recording.provenance import describe
@@ -24,11 +24,7 @@ from tests.support.waiting import until as wait_until
 from tests.support.warm import serving
 
 pytest.importorskip("websockets")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.alone,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
 SIZE = 1024, 768
 TEXT = "document.body.innerText"
@@ -103,15 +99,6 @@ def tab(comb, shared_tab):
     return shared_tab
 
 
-def heard(read):
-    """What dynamixel-sdk reads; again where a busy machine answers too late for it."""
-    for _ in range(20):
-        value, result, _ = read()
-        if result == 0:
-            return value
-    raise AssertionError(result)
-
-
 def switch_on(line, page):
     """Switch every motor on from the page; again where a busy machine has lost a packet."""
 
@@ -158,15 +145,11 @@ def test_the_page_asks_no_other_host_moves_the_served_servo_and_says_when_its_pr
         assert tab.run("getComputedStyle(document.getElementById('state')).visibility") == "hidden"
         assert tab.hosts == {url.split("/")[2]}
         assert [text for text in tab.complaints if "ERR_CONNECTION_REFUSED" not in text] == []
-        line = PortHandler(port)
-        line.openPort()
-        line.setBaudRate(1_000_000)
-        counts = heard(lambda: PacketHandler(1.0).read2ByteTxRx(line, 1, 30))
-        torque = heard(lambda: PacketHandler(1.0).read1ByteTxRx(line, 1, 24))
-        line.closePort()
         tab.call("Page.close")
-        assert abs((counts - 512) * 300 / 1023 - goal) < 0.5
-        assert torque == 0
+        with SerialBus(port) as bus:
+            counts = int.from_bytes(bus.read(1, 30, 2).data, "little")
+            assert abs((counts - 512) * 300 / 1023 - goal) < 0.5
+            assert bus.read(1, 24, 1).data == b"\0"
 
 
 def thumb(tab):
@@ -427,11 +410,7 @@ def test_a_ghost_is_drawn_where_a_servo_is_elsewhere_than_its_model_and_an_arrow
 def test_eighteen_servos_at_50_steps_a_second_are_shown_while_both_cores_are_busy(opened, desk):
     burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
     try:
-        with (
-            axbridge.open("bioloid", realtime=True) as robot,
-            robot.view(port=0, open=False) as page,
-            stepping(robot),
-        ):
+        with axbridge.open("bioloid", realtime=True) as robot, robot.view(port=0, open=False) as page, stepping(robot):
             tab = opened(page.url)
             tab.call("Emulation.setDeviceMetricsOverride", width=1024, height=768, deviceScaleFactor=1, mobile=False)
             tab.wait_for("window.axbridge?.body?.drawn && axbridge.source.times.length > 3", 60)

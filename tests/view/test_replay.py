@@ -84,45 +84,25 @@ def test_a_robot_without_a_body_or_a_position_is_shown_all_the_same(recording):
     assert found["servos"][0]["ends"][0] < found["servos"][0]["ends"][1]
 
 
-def test_the_verb_plays_two_recordings_and_writes_a_page_but_replaces_none_without_force(recording, tmp_path, capsys):
-    arguments = ["view", str(recording.path), "--out", str(tmp_path / "page.html")]
-    assert app.run(arguments) == app.DONE
+def test_the_verb_plays_two_recordings_and_writes_a_page_but_replaces_none_without_force(recording, tmp_path, said):
+    view = ("view", recording.path, "--out")
+    said(*view, "page.html")
     assert "connect-src" not in (tmp_path / "page.html").read_text()  # it can ask nobody
-    assert app.run(arguments) == app.MISUSE
-    assert "--force" in capsys.readouterr().err
+    assert "--force" in said(*view, "page.html", code=app.MISUSE)
     before = recording.path.read_bytes()
-    assert app.run(["view", str(recording.path), "--out", str(recording.path), "--force"]) == app.MISUSE
-    assert "is both read and to be written" in capsys.readouterr().err
+    assert "is both read and to be written" in said(*view, recording.path, "--force", code=app.MISUSE)
     assert recording.path.read_bytes() == before
-    assert app.run(["view", "bench_arm", "--out", str(tmp_path / "other.html")]) == app.MISUSE
-    assert "--out is for recordings" in capsys.readouterr().err
-    beside = ["view", *2 * [str(recording.path)], "--no-open", "--page-port", "0", "--duration", "0.2"]
-    assert app.run(beside) == app.DONE
-    assert capsys.readouterr().out.startswith("page: http://127.0.0.1:")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["a.mcap", "b.mcap", "--rig", "bench_arm"], "both several recordings and --rig"),
-        (["a.mcap", "--model", "p.toml"], "--model needs the rig"),
-        (["missing.mcap"], "missing.mcap"),
-    ],
-)
-def test_what_cannot_be_shown_is_said_in_two_lines(arguments, said, capsys):
-    assert app.run(["view", *arguments]) == app.MISUSE
-    text = capsys.readouterr().err
-    assert said in text
-    assert len(text.splitlines()) <= 2
+    assert "--out is for recordings" in said("view", "bench_arm", "--out", "other.html", code=app.MISUSE)
+    beside = said("view", *2 * [recording.path], "--no-open", "--page-port", "0", "--duration", "0.2")
+    assert beside.startswith("page: http://127.0.0.1:")
 
 
 def test_a_script_that_runs_with_a_page_shows_its_robot_at_a_pace_at_which_one_can_watch_it(
-    tmp_path, capsys, monkeypatch
+    tmp_path, said, monkeypatch
 ):
     monkeypatch.setattr("webbrowser.open", lambda _: True)
     monkeypatch.setenv("AXBRIDGE_REALTIME", "")  # the verb sets it; taken back at the end
-    script = tmp_path / "swing.py"
-    script.write_text(
+    (tmp_path / "swing.py").write_text(
         "import axbridge, time\n"
         'with axbridge.open("bench_arm") as robot:\n'
         "    robot.step()\n"
@@ -130,20 +110,16 @@ def test_a_script_that_runs_with_a_page_shows_its_robot_at_a_pace_at_which_one_c
         "    robot.step(700)\n"
         "    assert time.monotonic() - begun > 0.65\n"
     )
-    monkeypatch.chdir(tmp_path)
-    assert app.run(["run", str(script), "--view"]) == app.DONE  # the script opens its robot itself
-    assert "page: http://127.0.0.1:" in capsys.readouterr().err
+    assert "page: http://127.0.0.1:" in said("run", "swing.py", "--view")  # the script opens its robot itself
 
 
 @pytest.mark.parametrize(
-    ("line", "arguments", "said"),
+    ("line", "arguments", "why"),
     [
         ("from controller import Robot", [], "swing.py is a Webots controller\nname its robot with --rig"),
         ("import axbridge", ["--duration", "1"], "--duration is for the robot of a Webots controller"),
     ],
 )
-def test_a_script_that_cannot_run_without_a_rig_is_told_so(tmp_path, capsys, monkeypatch, line, arguments, said):
-    monkeypatch.chdir(tmp_path)
+def test_a_script_that_cannot_run_without_a_rig_is_told_so(tmp_path, said, line, arguments, why):
     (tmp_path / "swing.py").write_text(f"{line}\n")
-    assert app.run(["run", "swing.py", *arguments]) == app.MISUSE
-    assert said in capsys.readouterr().err
+    assert why in said("run", "swing.py", *arguments, code=app.MISUSE)

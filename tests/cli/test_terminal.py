@@ -1,8 +1,13 @@
-"""Closed streams, terminals that know no °, and names that would steer a terminal."""
+"""What a terminal or a pipe is shown: progress, signs that it knows, and names that would steer it."""
 
+import json
 import os
+import pty
+import re
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from io import StringIO
 
 import numpy as np
@@ -12,11 +17,15 @@ from rich.console import Console
 from axbridge.bus.cycle import CycleServo
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import monitor
+from axbridge.cli.progress import progress
 from axbridge.file_reading import controls
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import write_recording
 from axbridge.robot.twin.residuals import REMEDIES
 from tests.support.pty_line import PtyLine
+from tests.support.warm import start
+
+pytestmark = pytest.mark.slow
 
 ESCAPE = "\x1b[31mred\x07"
 
@@ -45,7 +54,6 @@ def axbridge(*arguments, close=(), **more):
 
 @pytest.mark.skipif(os.name == "nt", reason="streams are closed otherwise there")
 @pytest.mark.parametrize("close", [(2,), (1,), (0, 1, 2)])
-@pytest.mark.slow
 def test_a_closed_stream_hinders_no_verb_and_no_file_gets_its_number(walk, close):
     table = walk.with_suffix(".csv")
     done = axbridge("convert", walk, table, close=close)
@@ -54,7 +62,6 @@ def test_a_closed_stream_hinders_no_verb_and_no_file_gets_its_number(walk, close
     assert table.read_text().startswith("servo,")  # and not with what was printed
 
 
-@pytest.mark.slow
 def test_a_terminal_without_a_degree_sign_gets_the_word(walk):
     done = axbridge("compare", walk, walk, env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"})
     assert done.returncode == 0, done.stderr
@@ -65,7 +72,6 @@ def test_a_terminal_without_a_degree_sign_gets_the_word(walk):
 @pytest.mark.parametrize(
     "arguments", [("info",), ("info", "--json"), ("compare",), ("compare", "--json"), ("convert", "--wide"), ("convert",)]
 )  # fmt: skip
-@pytest.mark.slow
 def test_names_in_a_recording_do_not_steer_the_terminal_or_a_table(walk, said, arguments):
     verb, *options = arguments
     files = {"compare": [walk], "convert": [walk.with_suffix(".csv")]}.get(verb, [])
@@ -108,3 +114,81 @@ def test_a_name_that_looks_like_markup_is_a_name_in_the_live_table():
     console = Console(file=StringIO(), width=200)
     console.print(table)
     assert console.file.getvalue().count("[/red]") == 2
+
+
+# ---- progress: a line on a terminal, one every 10 s in a pipe
+
+
+STEP = ["record", "step", "--rig", "bench_arm", "--duration", "0.5", "--angle", "20", "--force"]
+
+
+def on_terminal(*arguments):
+    """Run `axbridge` with its stderr on a terminal and its stdout on a pipe; what came there, and there."""
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    with start(*arguments, stdin=subprocess.DEVNULL, stderr=theirs, env=env) as process:
+        os.close(theirs)
+        said = to_its_end(ours)
+        written = process.stdout.read()
+    assert process.returncode == 0, said
+    return said, written
+
+
+def to_its_end(terminal):
+    said = bytearray()
+    with suppress(OSError):
+        while block := os.read(terminal, 4096):
+            said += block
+    os.close(terminal)
+    return said.decode()
+
+
+def test_a_terminal_shows_what_is_under_way_its_share_and_the_time_and_nothing_beside_json(tmp_path):
+    out = str(tmp_path / "a.mcap")
+    shown, printed = on_terminal(*STEP, "--out", out)
+    assert "opening the robot" in shown
+    assert "step to 20° 100%" in shown or "step back from 20° 100%" in shown
+    assert "0:00:0" in shown
+    assert printed == f"wrote {out}\n"  # stdout is a pipe here: what belongs there is there
+    shown, printed = on_terminal("compare", out, "--rig", "bench_arm")
+    assert "writing the report" in shown  # what came before may have been too quick to be shown
+    assert "shoulder" in printed
+    shown, printed = on_terminal("compare", out, "--rig", "bench_arm", "--json")
+    assert shown == ""
+    assert json.loads(printed)
+
+
+def test_a_pipe_is_told_every_ten_seconds_how_much_is_done_and_left_of_this_part(capsys, monkeypatch):
+    with progress("searching", steadily=True) as show:
+        time.sleep(0.5)  # not of the part that begins now
+        monkeypatch.setattr("axbridge.cli.progress._EVERY", 0.02)
+        show("start 2", 0.0)
+        until = time.monotonic() + 10.0
+        said = ""
+        while "s left" not in said:
+            assert time.monotonic() < until
+            show("start 2", 0.25)
+            said += capsys.readouterr().err
+            time.sleep(0.01)
+    assert re.search(r"start 2 25%, \d s so far, about [01] s left\n", said)
+
+
+WAITING = """
+import time
+from axbridge.cli.progress import progress
+with progress("") as show:
+    show("waiting for a key")
+    time.sleep(2.5)
+    show("measuring")
+    time.sleep(0.5)
+"""
+
+
+def test_the_time_that_a_person_takes_is_not_counted():
+    ours, theirs = pty.openpty()
+    subprocess.run([sys.executable, "-c", WAITING], stderr=theirs, env={**os.environ, "TERM": "xterm"}, check=True)
+    os.close(theirs)
+    before, _, after = to_its_end(ours).partition("measuring")
+    assert "0:00:02" in before
+    assert "0:00:00" in after
+    assert "0:00:02" not in after
