@@ -39,9 +39,7 @@ def test_draws_spread_and_hang_together_as_the_fit_says(fit):
     coulomb = np.array([tables["friction"]["coulomb"] for tables in drawn])
     assert np.median(efficiency) == pytest.approx(0.6, abs=0.003)
     assert (efficiency.min(), efficiency.max()) == (0.5, 0.65)
-    below, above = (np.percentile(efficiency, share) - 0.6 for share in (16, 84))
-    assert below == pytest.approx(-0.1 / 1.96, rel=0.1)
-    assert above == pytest.approx(0.05 / 1.96, rel=0.1)
+    assert np.percentile(efficiency, (16, 84)) - 0.6 == pytest.approx([-0.1 / 1.96, 0.05 / 1.96], rel=0.1)
     assert np.corrcoef(efficiency, armature)[0, 1] == pytest.approx(0.89, abs=0.03)
     assert abs(np.corrcoef(efficiency, coulomb)[0, 1]) < 0.05
     assert np.histogram(coulomb, 4, (0.0, 0.2))[0] == pytest.approx(500, abs=80)  # what is not told is even

@@ -52,19 +52,19 @@ def test_the_verb_prints_a_table_and_asks_back(tmp_path, capsys, monkeypatch):
     said = ["sweep", "bench_arm", "--over", "supply=9.6,11.1", "--metric", "step.rise"]
     assert run([*said, "--out", "table.csv"]) == 0
     table = capsys.readouterr().out.splitlines()
-    assert table[0].split() == ["supply_V", "rise_s"]
-    assert len(table) == 4
-    assert (tmp_path / "table.csv").read_text().startswith("supply_V,rise_s\n9.6,")
-    slow, fast = (float(line.split(",")[1]) for line in (tmp_path / "table.csv").read_text().splitlines()[1:])
+    assert (table[0].split(), len(table)) == (["supply_V", "rise_s"], 4)
+    head, *rows = (line.split(",") for line in (tmp_path / "table.csv").read_text().splitlines())
+    assert [*head, rows[0][0]] == ["supply_V", "rise_s", "9.6"]
+    slow, fast = (float(rise) for _, rise in rows)
     assert slow > 1.1 * fast
-    assert run([*said[:-1], "stepp"]) == 2
-    assert "did you mean 'step'?" in capsys.readouterr().err
-    assert run([*said[:-1], "step.rice"]) == 2
-    assert "it has: delay, rise" in capsys.readouterr().err
-    assert run(["sweep", "bench_arm", "--over", "efficiency=2"]) == 2
-    assert "efficiency" in capsys.readouterr().err
-    assert run([*said, "--executor", "ray://x"]) == 2
-    assert "dask://HOST:PORT" in capsys.readouterr().err
+    for wrong, words in (
+        ([*said[:-1], "stepp"], "did you mean 'step'?"),
+        ([*said[:-1], "step.rice"], "it has: delay, rise"),
+        (["sweep", "bench_arm", "--over", "efficiency=2"], "efficiency"),
+        ([*said, "--executor", "ray://x"], "dask://HOST:PORT"),
+    ):
+        assert run(wrong) == 2
+        assert words in capsys.readouterr().err
 
 
 @pytest.mark.ci  # tests/fit/test_identify_run.py asks a cluster in `make test`

@@ -46,11 +46,8 @@ def test_step_and_fall_is_recorded_with_its_parts(tmp_path):
 
 def test_a_robot_that_is_closed_ends_the_experiment(tmp_path):
     with axbridge.open("bench_arm") as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:
-        done = step_and_fall(
-            robot, "shoulder", recorder, progress=lambda _part, _share: robot.time > 1.0 and robot.close()
-        )
+        assert not step_and_fall(robot, "shoulder", recorder, progress=lambda *_: robot.time > 1.0 and robot.close())
     found = open_recording(tmp_path / "a.mcap")
-    assert not done
     assert found.complete
     assert found.end - found.start == pytest.approx(1.0, abs=0.04)
 
@@ -59,8 +56,7 @@ def test_a_robot_that_is_closed_ends_the_experiment(tmp_path):
 def test_every_experiment_ends_limp_with_named_parts_and_the_servo_as_it_was(tmp_path, name):
     options = Options(angles=(0.5,), duties=(0.3, 1.0), low=0.5)
     done, found, left = conducted(tmp_path / "a.mcap", name, options)
-    assert done.whole
-    assert left == [False, 0, 1023]
+    assert (done.whole, left) == (True, [False, 0, 1023])
     assert found.segments
     assert len(found["shoulder"]) > 100
 
@@ -85,9 +81,8 @@ def test_a_limp_servo_goes_softly_to_where_an_experiment_begins_before_it_is_rec
 
 
 def test_a_warm_servo_is_left_to_cool(tmp_path, monkeypatch):
-    monkeypatch.setattr(experiments, "WARM", 20.0)
-    monkeypatch.setattr(experiments, "COOL", 10.0)
-    monkeypatch.setattr(experiments, "PATIENCE", 2.0)
+    for name, value in {"WARM": 20.0, "COOL": 10.0, "PATIENCE": 2.0}.items():
+        monkeypatch.setattr(experiments, name, value)
     powered = []
 
     def watch(robot):

@@ -1,7 +1,9 @@
-"""Moves as data: what files say and refuse, and what the changes do to a move."""
+"""Moves as data: what files say and refuse, what the changes do to a move, and the way between its poses."""
 
+import itertools
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,8 +12,10 @@ from axbridge import Move, MoveError, UsageError
 from axbridge.config.rig import Rig
 from axbridge.motion.files import load_move, motion_text, samples
 from axbridge.motion.mirror import signs
-from axbridge.motion.moves import Key, Page
+from axbridge.motion.moves import JointPath, Key, Page
+from axbridge.motion.planning import Bounds, check, plan, reachable
 
+drawn = settings(max_examples=60, deadline=None)
 angles = st.floats(-2.6, 2.6)
 keys = st.lists(
     st.builds(
@@ -36,13 +40,21 @@ def wave(**page):
     return Move(pages={"1": Page(**{"keys": found, **page})})
 
 
+def joint_move(*keys, **page):
+    return Move(pages={"1": Page(**{"keys": keys, "interpolation": "linear", **page})})
+
+
+def joint_key(angle, time, pause=0.0):
+    return Key(positions={"a": angle}, time=time, pause=pause)
+
+
 def linked(**links):
     page = wave().pages["1"]
     pages = {name: page.model_copy(update={"next": links.get(name)}) for name in ("1", "2", "3")}
     return Move(pages=pages)
 
 
-@settings(max_examples=60, deadline=None)
+@drawn
 @given(moves)
 def test_a_file_gives_back_the_move(move):
     assert Move.parse(move.text()) == move
@@ -54,6 +66,9 @@ def test_a_file_has_one_line_a_pose_and_only_what_is_said(tmp_path):
     assert '        {"positions": {"left_arm": 0.5}, "time": 2.0}\n' in text
     assert "repeat" not in text
     assert Move.load(tmp_path / "wave.json") == wave()
+
+
+KEYS = '{"pages": {"1": {"keys": [%s]}}}'
 
 
 @pytest.mark.parametrize(
@@ -72,10 +87,7 @@ def test_a_file_has_one_line_a_pose_and_only_what_is_said(tmp_path):
         ('{"pages": {"1": {"slope": {"a": 255}}}}', "pages.1.slope.a: 255 is no slope"),
         ('{"pages": {"1": {"speed": {"a": 0}}}}', "pages.1.speed.a: 0.0 is no speed"),
         ('{"pages": {"1": {"keys": [{"positions": {"a": 1e308}, "time": 1}]}}}', "pages.1.keys.#1.positions.a: "),
-        (
-            f'{{"pages": {{"1": {{"keys": [{{"positions": {{"a": {"9" * 400}}}, "time": 1}}]}}}}}}',
-            "pages.1.keys.#1.pos",
-        ),
+        (KEYS % f'{{"positions": {{"a": {"9" * 400}}}, "time": 1}}', "pages.1.keys.#1.pos"),
         (f'{{"pages": {{"1": {{"repeat": {"9" * 5000}}}}}}}', "has a number that is too large"),
         ('{"pages": {"1": {"name": "\\u001b[31m"}}}', "pages.1.name: has control characters"),
         ('{"pages": ' + "[" * 100_000, "is nested too deeply"),
@@ -99,13 +111,12 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 def test_a_move_of_days_has_no_end_of_rows_and_is_told_so():
-    long = Move(pages={"1": Page(keys=tuple(Key(positions={"a": k}, time=5e5) for k in (0.0, 1.0)))})
-    with pytest.raises(
-        UsageError, match=r"a .motion file of 1e\+06 s would have more than 1000000 rows\nmake the move"
-    ):
+    long = joint_move(joint_key(0.0, 5e5), joint_key(1.0, 5e5), interpolation="minimum-jerk")
+    words = r"a .motion file of 1e\+06 s would have more than 1000000 rows\nmake the move"
+    with pytest.raises(UsageError, match=words):
         motion_text(long)
     with pytest.raises(UsageError, match="50000001 poses, and 1000000 are the most"):
-        long.blended(Move(pages={"1": Page(keys=(Key(positions={"a": 0.0}, time=1e6),))}), 0.5)
+        long.blended(joint_move(joint_key(0.0, 1e6), interpolation="minimum-jerk"), 0.5)
     again = wave(repeat=1_000_000)
     with pytest.raises(UsageError, match=r"more than 1000000 poses with its repeats\nwork on its pages"):
         assert again.single
@@ -139,9 +150,8 @@ def test_backwards_the_ways_between_the_poses_take_as_long():
 
 def test_a_page_is_found_by_its_key_or_by_its_name():
     page = wave().pages["1"]
-    named = Move(
-        pages={"1": page, "2": page.model_copy(update={"name": "Bow  "}), "3": page.model_copy(update={"name": "1"})}
-    )
+    second, third = (page.model_copy(update={"name": name}) for name in ("Bow  ", "1"))
+    named = Move(pages={"1": page, "2": second, "3": third})
     assert [named.find(which) for which in ("1", "Bow", "3")] == ["1", "2", "3"]  # blanks are in ROBOTIS' set
     with pytest.raises(UsageError, match="no page 'Kick'") as caught:
         named.find("Kick")
@@ -170,7 +180,7 @@ def test_one_after_the_other():
         linked(**{"1": "1"}).then(wave())
 
 
-@settings(max_examples=60, deadline=None)
+@drawn
 @given(moves, st.floats(0, 1))
 def test_a_blend_with_itself_is_itself(move, share):
     found = move.blended(move, share).pages["1"]
@@ -180,19 +190,11 @@ def test_a_blend_with_itself_is_itself(move, share):
 
 
 def test_a_blend_of_moves_with_other_times_lies_between_them():
-    slow = Move(pages={"1": Page(keys=(Key(positions={"a": 0.0}, time=0.0), Key(positions={"a": 1.0}, time=4.0)))})
-    fast = Move(
-        pages={
-            "1": Page(
-                interpolation="linear",
-                keys=tuple(Key(positions={"a": place}, time=1.0) for place in (0.0, 2.0, 3.0)),
-            )
-        }
-    )
-    half = slow.blended(fast, 0.5)
+    slow = joint_move(joint_key(0.0, 0.0), joint_key(1.0, 4.0), interpolation="minimum-jerk")
+    half = slow.blended(joint_move(*(joint_key(place, 1.0) for place in (0.0, 2.0, 3.0))), 0.5)
     assert half.duration == pytest.approx(3.5, abs=0.03)
-    assert half.pages["1"].keys[0].positions["a"] == pytest.approx(0.0)
-    assert half.pages["1"].keys[-1].positions["a"] == pytest.approx(2.0)
+    start, *_, end = (key.positions["a"] for key in half.pages["1"].keys)
+    assert (start, end) == pytest.approx((0.0, 2.0))
     with pytest.raises(UsageError, match="different joints"):
         slow.blended(wave(), 0.5)
     with pytest.raises(UsageError, match="not between 0 and 1"):
@@ -219,3 +221,154 @@ def test_moves_that_come_with_axbridge_have_names_and_a_slip_is_asked_about():
     with pytest.raises(UsageError, match="there is no move sample:bwo") as refused:
         load_move("sample:bwo")
     assert "did you mean 'bow'?" in refused.value.hint
+
+
+# ---- the way between key poses: through every knot, never beyond them, and as fast as it says
+
+BETWEEN = ["linear", "minimum-jerk", "cubic"]  # never leave the range between two knots
+LAWS = [*BETWEEN, "ramps"]
+ways = st.lists(st.tuples(st.floats(0.05, 2.0), st.floats(-2.0, 2.0)), min_size=2, max_size=7)
+
+
+def track(law, found):
+    times = np.cumsum([duration for duration, _ in found]).tolist()
+    return JointPath(law, times, [position for _, position in found], 0.25)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@drawn
+@given(found=ways)
+def test_every_knot_is_met_from_both_sides(law, found):
+    way = track(law, found)
+    for time, position in zip(way.times, way.positions, strict=True):
+        assert way.at(time) == pytest.approx(position, abs=1e-9)
+        assert way.at(time - 1e-9) == pytest.approx(position, abs=1e-6)
+    assert (way.at(way.times[0] - 1), way.at(way.times[-1] + 1)) == (way.positions[0], way.positions[-1])
+
+
+@pytest.mark.parametrize("law", BETWEEN)
+@drawn
+@given(found=ways)
+def test_the_way_stays_between_its_ends(law, found):
+    way = track(law, found)
+    for (begin, start), (end, stop) in itertools.pairwise(zip(way.times, way.positions, strict=True)):
+        inside = [way.at(time) for time in np.linspace(begin, end, 20)]
+        assert min(start, stop) - 1e-9 <= min(inside)
+        assert max(inside) <= max(start, stop) + 1e-9
+
+
+@pytest.mark.parametrize("law", LAWS)
+@drawn
+@given(found=ways)
+@pytest.mark.slow
+def test_the_peak_speed_is_the_fastest_there_is(law, found):
+    way = track(law, found)
+    for (begin, end), peak in zip(itertools.pairwise(way.times), way.peak_speeds(), strict=True):
+        fine = np.array([way.at(time) for time in np.linspace(begin, end, 401)])
+        measured = np.abs(np.diff(fine)).max() / ((end - begin) / 400)
+        assert measured <= peak * (1 + 1e-6) + 1e-6
+        assert measured >= 0.97 * peak - 1e-6
+
+
+def test_a_cubic_runs_through_a_knot_in_its_direction_and_rests_where_it_turns_and_minimum_jerk_rests_at_all():
+    for law, through in (("cubic", 1.0), ("minimum-jerk", 0.0)):
+        way = JointPath(law, [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0])
+        speed = [(way.at(t + 1e-5) - way.at(t - 1e-5)) / 2e-5 for t in (1.0, 2.0)]
+        assert speed == pytest.approx([through, 0.0], abs=1e-3)
+
+
+def test_ramps_go_as_robotis_published_player_goes():
+    """Counts of `Action.cpp` of the ROBOTIS-OP's framework, every 8/128 s of the second, third and fourth of these steps.
+
+    It works in whole numbers, so it is off its own way by some counts. In the third step it goes 46 counts too far.
+    """
+    steps = ((722, 85), (936, 34), (943, 40), (516, 51))  # counts, and 1/128 s
+    theirs = (738, 787, 852, 919), (982, 989, 966, 949, 943), (922, 859, 754, 635, 556, 519)
+    ends = list(itertools.accumulate((0, *(time for _, time in steps))))
+    way = JointPath("ramps", [end / 128 for end in ends], [783, *(count for count, _ in steps)], 32 / 128)
+    for begin, counts in zip(ends[1:], theirs, strict=False):
+        mine = [way.at((begin + 8 * (number + 1)) / 128) for number in range(len(counts))]
+        assert mine == pytest.approx(counts, abs=5.0)
+
+
+def test_a_ramp_takes_its_time_and_a_joint_runs_on_through_a_knot_at_full_speed():
+    way = JointPath("ramps", [0.0, 1.0, 3.0, 4.0], [0.0, 1.0, 2.0, 2.0], [0.2, 0.4, 0.4])
+    speed = {t: (way.at(t + 1e-6) - way.at(t - 1e-6)) / 2e-6 for t in (0.1, 0.3, 1.0, 1.2, 2.0, 2.8, 3.5)}
+    first = 1.0 / 0.9  # half of 0.2 s is lost at the start
+    second = (1.0 - first * 0.2) / 1.6
+    wanted = {0.1: first / 2, 0.3: first, 1.0: first, 1.2: (first + second) / 2, 2.0: second, 2.8: second / 2, 3.5: 0.0}
+    assert speed == pytest.approx(wanted, abs=1e-6)
+    assert JointPath("ramps", [0.0, 1.0], [0.0, 1.0]).at(0.25) == 0.25  # without a ramp it is a line
+
+
+FAST = {"a": Bounds(-2.0, 2.0, 100.0)}
+
+
+@pytest.mark.parametrize("law", LAWS)
+@drawn
+@given(found=ways, top=st.floats(0.5, 8.0))
+@pytest.mark.slow
+def test_no_plan_is_faster_than_its_joints_and_none_is_shortened(law, found, top):
+    bounds = {"a": Bounds(-2.0, 2.0, top)}
+    made = plan(
+        joint_move(*(joint_key(angle, time) for time, angle in found), interpolation=law),
+        "1",
+        {"a": 0.0},
+        bounds,
+        ease=0.0,
+    )
+    goals = np.array([made.at(time)["a"] for time in np.arange(0.0, made.duration + 0.01, 0.01)])
+    assert np.abs(np.diff(goals)).max(initial=0.0) / 0.01 <= top * (1 + 1e-5)
+    assert made.duration >= made.asked - 1e-9
+    assert goals[-1] == pytest.approx(found[-1][1], abs=1e-9)
+    if made.slowest is None:
+        assert made.duration == pytest.approx(made.asked)
+
+
+def test_pages_follow_with_their_rates_and_repeats_and_the_ends_are_known():
+    pages = {
+        "1": Page(keys=(joint_key(0.5, 1.0),), interpolation="linear", next="2"),
+        "2": Page(
+            keys=(joint_key(0.0, 1.0, 0.5), joint_key(1.0, 0.5)), interpolation="linear", rate=2.0, repeat=2, next="1"
+        ),
+    }
+    made = plan(Move(pages=pages), "1", {"a": 0.0}, FAST)
+    assert [(end.page, pytest.approx(end.time)) for end in made.rounds] == [("1", 1.0), ("2", 2.0), ("2", 3.0)]
+    assert made.loop == "1"
+    assert made.page_at(1.5).page == "2"
+
+
+def test_a_joint_that_a_pose_does_not_name_goes_on_to_the_next_that_does():
+    pages = {
+        "1": Page(
+            interpolation="linear",
+            keys=(
+                Key(positions={"a": 0.0, "b": 0.0}, time=1.0),
+                joint_key(1.0, 1.0),
+                Key(positions={"b": 1.0}, time=1.0),
+            ),
+        )
+    }
+    made = plan(Move(pages=pages), "1", {"a": 0.0, "b": 0.0}, FAST | {"b": FAST["a"]})
+    assert made.at(2.0) == pytest.approx({"a": 1.0, "b": 0.5})
+
+
+def test_a_pose_out_of_limits_is_refused_with_the_worst_joint_named_and_the_others_listed():
+    far = (Key(positions={"a": -2.1, "b": 2.2}, time=1.0), Key(positions={"a": 2.5, "b": 0.0}, time=1.0))
+    said = r"page 1, pose 2: a at 2.50 rad, 28.6° beyond its limits -2.00..2.00; too far are also b"
+    with pytest.raises(UsageError, match=said):
+        check(joint_move(*far), ["1"], FAST | {"b": FAST["a"]})
+
+
+def test_a_count_out_of_limits_is_forgiven_and_played_at_the_limit():
+    nearly = joint_move(joint_key(2.005, 1.0))
+    assert check(nearly, ["1"], FAST) == []
+    assert plan(nearly, "1", {"a": 0.0}, FAST).at(1.0) == {"a": 2.0}
+
+
+def test_pages_that_cannot_come_up_are_not_looked_at():
+    pages = {"1": Page(keys=(joint_key(0.0, 1.0),), exit="3"), "2": Page(keys=(joint_key(9.0, 1.0),)), "3": Page()}
+    assert reachable(Move(pages=pages), "1") == ["1", "3"]
+    check(Move(pages=pages), ["1", "3"], FAST)
+    with pytest.raises(UsageError, match="no poses"):
+        check(Move(pages=pages), ["3"], FAST)

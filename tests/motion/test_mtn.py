@@ -9,21 +9,10 @@ from hypothesis import strategies as st
 
 from axbridge import Move, MoveError, RecordingError, UsageError
 from axbridge.config.rig import Rig
+from axbridge.motion import mtn
 from axbridge.motion.files import load_move, motion_text, parse_motion, save_move
 from axbridge.motion.moves import Key, Page, tracks
-from axbridge.motion.mtn import (
-    MtnFile,
-    MtnPage,
-    MtnStep,
-    checksum,
-    in_sevens,
-    joints_of,
-    load_mtn,
-    move_of,
-    mtn_of,
-    parse_mtn,
-    save_mtn,
-)
+from axbridge.motion.mtn import MtnFile, MtnPage, MtnStep, in_sevens, joints_of, move_of, mtn_of, parse_mtn
 from tests.support.page_set import EVERYTHING, page_set
 
 BIOLOID = Rig.load("bioloid")
@@ -43,23 +32,26 @@ def test_a_set_with_everything_is_written_byte_by_byte_as_it_was(tmp_path):
         assert (b"motor_type" in data) == (version == "1.01")
         assert file.data() == data
     (tmp_path / "a.mtn").write_bytes(data)
-    save_mtn(load_mtn(tmp_path / "a.mtn"), tmp_path / "b.mtn")
+    mtn.save_mtn(mtn.load_mtn(tmp_path / "a.mtn"), tmp_path / "b.mtn")
     assert (tmp_path / "b.mtn").read_bytes() == data
 
 
-steps = st.builds(
-    MtnStep,
-    st.lists(st.integers(0, 1023), min_size=26, max_size=26).map(tuple),
-    st.integers(0, 9999).map(lambda ms: Decimal(ms) / 1000),
-    st.integers(0, 9999).map(lambda ms: Decimal(ms) / 1000),
-)
+def long_page(count, **more):
+    steps = tuple(MtnStep((500 + n,) * 26, Decimal(0), Decimal(1)) for n in range(count))
+    return MtnPage(steps=steps, **more)
+
+
+def whole(*pages):
+    return MtnFile(pages=(*pages, *(MtnPage(),) * (255 - len(pages))))
+
+
+seconds = st.integers(0, 9999).map(lambda ms: Decimal(ms) / 1000)
+steps = st.builds(MtnStep, st.tuples(*[st.integers(0, 1023)] * 26), seconds, seconds)
 pages = st.builds(
     MtnPage,
     st.text(st.characters(blacklist_categories=["Cs", "Cc"]), max_size=8),
-    st.lists(st.integers(0, 7), min_size=26, max_size=26).map(tuple),
-    st.integers(0, 255),
-    st.integers(0, 255),
-    st.integers(1, 255),
+    st.tuples(*[st.integers(0, 7)] * 26),
+    *(st.integers(0, 255), st.integers(0, 255), st.integers(1, 255)),
     st.integers(1, 500).map(lambda tenths: Decimal(tenths) / 10),
     st.integers(0, 255),
     st.lists(steps, max_size=7).map(tuple),
@@ -70,10 +62,9 @@ pages = st.builds(
 @given(st.lists(pages, max_size=3))
 @pytest.mark.slow
 def test_any_set_survives_being_written_and_read(found):
-    file = MtnFile(pages=(*found, *(MtnPage(),) * (255 - len(found))))
+    file = whole(*found)
     again = parse_mtn(file.data())
-    assert again.warnings == ()
-    assert again == file
+    assert (again, again.warnings) == (file, ())
 
 
 GOOD = page_set(*EVERYTHING)
@@ -129,21 +120,11 @@ def test_what_cannot_be_understood_is_refused_with_its_line(old, new, said):
 
 
 def test_what_the_format_forbids_is_not_written():
-    eight = MtnPage(steps=(MtnStep((512,) * 26, Decimal(0), Decimal(1)),) * 8)
     with pytest.raises(MoveError, match="page 1: 8 steps, and 7 are the most"):
-        MtnFile(pages=(eight, *(MtnPage(),) * 254)).data()
+        whole(long_page(8)).data()
     for wrong in (MtnPage(name="a\nb"), MtnPage(repeat=0), MtnPage(next=256)):
         with pytest.raises(MoveError, match="page 1: "):
-            MtnFile(pages=(wrong, *(MtnPage(),) * 254)).data()
-
-
-def long_page(count, **more):
-    steps = tuple(MtnStep((500 + n,) * 26, Decimal(0), Decimal(1)) for n in range(count))
-    return MtnPage(steps=steps, **more)
-
-
-def whole(*pages):
-    return MtnFile(pages=(*pages, *(MtnPage(),) * (255 - len(pages))))
+            whole(wrong).data()
 
 
 def poses(file, number, link):
@@ -190,7 +171,7 @@ def test_a_page_that_needs_more_pages_than_are_free_is_refused():
 
 
 def test_the_checksum_is_the_inverted_sum():
-    assert checksum(b"\x01\x02\xff") == (0xFFFF - 0x102).to_bytes(2, "big")
+    assert mtn.checksum(b"\x01\x02\xff") == (0xFFFF - 0x102).to_bytes(2, "big")
 
 
 # ---- as moves
@@ -239,8 +220,7 @@ def posed(*joints):
 
 
 def test_many_samples_become_few_steps_on_linked_pages_within_a_count():
-    angles = [0.8 * n / 200 if n < 200 else 0.8 * (400 - n) / 200 for n in range(401)]
-    file, notes = mtn_of(samples(*angles), ARM)
+    file, notes = mtn_of(samples(*(0.8 * min(n, 400 - n) / 200 for n in range(401))), ARM)
     assert "401 samples became 4 steps" in notes[0]
     assert file.pages[0].steps[0].play == 1
     assert any("would be a jump" in note for note in notes)
@@ -262,10 +242,7 @@ def test_many_samples_become_few_steps_on_linked_pages_within_a_count():
     [
         (Move(pages={"1": posed("tail")}), "joint 'tail' has no id"),
         (samples(0.0, 4.0), "a at 4.00 rad is beyond its servo"),
-        (
-            Move(pages={name: posed(*joints) for name, joints in (("1", "ab"), ("2", "b"))}),
-            "page '2' does not say where a",
-        ),
+        (Move(pages={"1": posed("a", "b"), "2": posed("b")}), "page '2' does not say where a"),
         (samples(*(n % 2 for n in range(1800)), way=1.0, interpolation="cubic"), "1800 steps: too many"),
     ],
 )
@@ -285,9 +262,8 @@ def test_pages_get_numbers_and_joints_their_own_counts():
 
 def test_joints_of_two_buses_may_share_an_id_but_not_in_a_page_set(tmp_path):
     servos = [{"name": name, "joint": name, "id": 1, "bus": name} for name in ("left", "right")]
-    rig = Rig.model_validate(
-        {"name": "pair", "bus": [{"name": "left"}, {"name": "right", "port": "b"}], "servo": servos}
-    )
+    buses = [{"name": "left"}, {"name": "right", "port": "b"}]
+    rig = Rig.model_validate({"name": "pair", "bus": buses, "servo": servos})
     move = Move(pages={"1": Page(keys=(Key(positions={"left": 0.1, "right": 0.2}, time=1.0),))})
     assert save_move(move, tmp_path / "a.json", rig) == []
     assert load_move(tmp_path / "a.json", rig) == (move, [])

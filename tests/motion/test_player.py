@@ -13,6 +13,7 @@ from axbridge.motion.moves import Key, Page
 from axbridge.motion.player import play
 from axbridge.rotations import roll_pitch_yaw
 from tests.support.page_set import WALK_READY, page, page_set, step
+from tests.support.waiting import run
 
 pytestmark = pytest.mark.slow
 
@@ -34,20 +35,26 @@ def robot():
         yield robot
 
 
-class Goals:
+@pytest.fixture
+def goals(robot):
     """What the servos were asked for, step by step."""
+    rows = []
+    robot.observe(lambda report, states: rows.append([servo.target_position for servo in robot.values()]))
+    return rows
 
-    def __init__(self, robot):
-        self.rows = []
-        robot.observe(lambda report, states: self.rows.append([servo.target_position for servo in robot.values()]))
 
-    def steps(self):
-        return np.abs(np.diff(np.array(self.rows), axis=0)) / 0.02  # rad/s
+def speeds(goals):
+    return np.abs(np.diff(np.array(goals), axis=0)) / 0.02  # rad/s
+
+
+def peaks(goals, least):
+    """How often pan was at its highest, and that at least so high."""
+    pan = np.array(goals)[:, 0]
+    return np.count_nonzero((pan[1:-1] > least) & (pan[1:-1] >= pan[2:]) & (pan[1:-1] > pan[:-2]))
 
 
 @pytest.mark.parametrize("law", ["linear", "cubic", "minimum-jerk"])
-def test_a_move_is_played_pose_by_pose(robot, law):
-    goals = Goals(robot)
+def test_a_move_is_played_pose_by_pose(robot, goals, law):
     page = NOD.pages["1"].model_copy(update={"interpolation": law})
     played = play(robot, Move(pages={"1": page}))
     assert played.seconds == pytest.approx(1.3, abs=0.05)
@@ -57,30 +64,28 @@ def test_a_move_is_played_pose_by_pose(robot, law):
     assert robot.positions == pytest.approx([0.0, 0.0], abs=0.02)
     assert robot["pan"].torque_enabled
     for pose in ([0.8, 0.2], [-0.4, -0.2]):
-        assert np.abs(np.array(goals.rows) - pose).max(axis=1).min() < 0.01
+        assert np.abs(np.array(goals) - pose).max(axis=1).min() < 0.01
 
 
-def test_no_step_is_faster_than_the_joints_limits_and_that_is_said(robot):
-    goals = Goals(robot)
-    with pytest.warns(
-        ControlWarning, match=r"takes .* s instead of .* s: pan would have to turn at 18.8 rad/s, and may"
-    ) as said:
+def test_no_step_is_faster_than_the_joints_limits_and_that_is_said(robot, goals):
+    words = r"takes .* s instead of .* s: pan would have to turn at 18.8 rad/s, and may"
+    with pytest.warns(ControlWarning, match=words) as said:
         played = play(robot, move(key(1.0, 0.5), key(-1.0, 0.2, tilt=0.1), key(1.0, 2.0, tilt=0.0)))
     assert {one.filename for one in said} == {__file__}
-    assert goals.steps().max() <= robot["pan"].max_velocity * (1 + 1e-6)
+    assert speeds(goals).max() <= robot["pan"].max_velocity * (1 + 1e-6)
     assert played.asked == pytest.approx(2.2)
     assert played.seconds == pytest.approx(2.2 - 0.2 + 2 * 1.875 / robot["pan"].max_velocity, abs=0.05)
-    goals.rows.clear()
+    goals.clear()
     play(robot, move(key(1.0, 0.5), key(-1.0, 0.2), key(1.0, 2.0), speed={"pan": 3.0}), note=lambda _: None)
-    assert 2.9 < goals.steps().max() <= 3.0 + 1e-6  # the move's own limit
+    assert 2.9 < speeds(goals).max() <= 3.0 + 1e-6  # the move's own limit
 
 
-def test_it_eases_from_where_the_robot_is_without_a_jump(robot):
+def test_it_eases_from_where_the_robot_is_without_a_jump(robot, goals):
     robot.goto({"pan": -1.5}, 1.0)
-    goals = Goals(robot)
+    goals.clear()
     play(robot, move(key(1.5, 0.0), key(1.4, 0.5)))
-    assert goals.steps()[1:].max() <= 1.5 + 1e-6
-    assert abs(goals.rows[0][0] + 1.5) < 0.05
+    assert speeds(goals)[1:].max() <= 1.5 + 1e-6
+    assert abs(goals[0][0] + 1.5) < 0.05
 
 
 def test_a_loaded_joint_does_not_sink_when_a_move_begins():
@@ -120,11 +125,11 @@ def test_what_cannot_be_played_is_refused_before_anything_moves(robot, made, opt
     assert not robot["pan"].torque_enabled
 
 
-def test_a_pose_a_few_counts_beyond_a_limit_is_played_at_the_limit_and_said_once(robot):
-    goals, said = Goals(robot), []
+def test_a_pose_a_few_counts_beyond_a_limit_is_played_at_the_limit_and_said_once(robot, goals):
+    said = []
     play(robot, move(key(2.04, 0.5), key(2.03, 0.5), key(0.0, 1.0, tilt=0.0)), note=said.append)
     assert said == ["page 1, pose 1: pan at 2.04 rad, 2.3° beyond its limits -2.00..2.00: it stops at the limit"]
-    assert np.array(goals.rows)[:, 0].max() == pytest.approx(2.0)
+    assert np.array(goals)[:, 0].max() == pytest.approx(2.0)
 
 
 def test_slopes_and_torque_limits_act_while_their_page_is_played(robot):
@@ -150,43 +155,38 @@ ROUND = Move(
 )
 
 
-def test_a_stop_plays_the_page_to_its_end_and_then_its_exit(robot):
-    goals = Goals(robot)
+def test_a_stop_plays_the_page_to_its_end_and_then_its_exit(robot, goals):
     asked = []
 
     def stop():
         if robot.time > 3.0:
-            asked.append(len(goals.rows))
+            asked.append(len(goals))
         return bool(asked)
 
     played = play(robot, ROUND, stop=stop)
     assert (played.stopped, played.exit) == (True, "9")
     assert robot["pan"].position == pytest.approx(-0.5, abs=0.02)
-    after = np.array(goals.rows)[asked[0] :, 0]
+    after = np.array(goals)[asked[0] :, 0]
     assert after.max() >= 0.4 - 1e-9  # the round under way ended at its last pose
     assert robot.time < 3.0 + 0.6 + 0.5 + 0.6
 
 
-def test_an_exit_page_leads_to_its_own_exit_page_and_each_is_played_once(robot):
+def test_an_exit_page_leads_to_its_own_exit_page_and_each_is_played_once(robot, goals):
     """ROBOTIS' walks have a step's second half as the exit of its first: without it, the robot ends on one foot."""
     pages = {
         "1": Page(keys=(key(0.4, 0.3), key(0.0, 0.3)), next="1", exit="2"),
         "2": Page(keys=(key(0.8, 0.3), key(0.0, 0.3)), repeat=2, next="1", exit="3"),
         "3": Page(keys=(key(-0.5, 0.5),), next="1", exit="2"),
     }
-    goals = Goals(robot)
     played = play(robot, Move(pages=pages), stop=lambda: robot.time > 2.0)
     assert (played.stopped, played.exit) == (True, "3")
     assert robot["pan"].position == pytest.approx(-0.5, abs=0.02)
-    pan = np.array(goals.rows)[:, 0]
-    assert np.count_nonzero((pan[1:-1] > 0.75) & (pan[1:-1] >= pan[2:]) & (pan[1:-1] > pan[:-2])) == 1
+    assert peaks(goals, 0.75) == 1
 
 
-def test_a_loop_starts_again_until_a_stop_which_without_an_exit_acts_at_once(robot):
-    goals = Goals(robot)
+def test_a_loop_starts_again_until_a_stop_which_without_an_exit_acts_at_once(robot, goals):
     played = play(robot, NOD, loop=True, stop=lambda: robot.time > 6.0)
-    pan = np.array(goals.rows)[:, 0]
-    assert np.count_nonzero((pan[1:-1] > 0.79) & (pan[1:-1] >= pan[2:]) & (pan[1:-1] > pan[:-2])) >= 3
+    assert peaks(goals, 0.79) >= 3
     assert (played.stopped, played.exit) == (True, None)
     assert robot.time == pytest.approx(6.02, abs=0.03)
     assert robot["pan"].torque_enabled
@@ -204,12 +204,7 @@ def test_a_servo_that_is_lost_ends_the_move(robot):
 
 
 def test_a_closed_robot_ends_the_move(robot):
-    def stop():
-        if robot.time > 1.0:
-            robot.close()
-        return False
-
-    assert play(robot, NOD, loop=True, stop=stop).stopped
+    assert play(robot, NOD, loop=True, stop=lambda: robot.time > 1.0 and robot.close()).stopped
 
 
 @pytest.mark.parametrize("model", ["ax12", "lima2009"])
@@ -222,10 +217,7 @@ def test_robotis_walk_ready_stands_and_leans_as_it_does_on_the_real_robot(tmp_pa
     found, _ = load_move(tmp_path / "ready.mtn", rig)
     with axbridge.open(rig) as robot:
         play(robot, found)
-        heights = [robot.simulation.base[0][2]]
-        while robot.time < 6.0:
-            robot.step()
-            heights.append(robot.simulation.base[0][2])
+        heights = run(robot, 5.0, lambda: robot.simulation.base[0][2])
         _, turned = robot.simulation.base
     roll, pitch, _ = np.degrees(roll_pitch_yaw(turned))
     assert max(heights) - min(heights) < 2e-3  # m: it neither sinks nor falls
@@ -237,8 +229,7 @@ def test_a_limp_simulated_bioloid_stands_while_only_its_arm_moves():
     raise_arm = Page(keys=(Key(positions={"left_shoulder_swing": 1.0}, time=0.5),))
     with axbridge.open("bioloid") as robot:
         play(robot, Move(pages={"1": raise_arm}))
-        while robot.time < 5.0:
-            robot.step()
+        run(robot, 4.5)
         assert robot.simulation.base[0][2] > 0.26
         assert robot["left_shoulder_swing"].position == pytest.approx(1.0, abs=0.1)
 
@@ -252,11 +243,8 @@ def test_a_move_that_comes_along_goes_down_and_stands_again(name, lowest):
     heights = []
     with axbridge.open(rig) as robot:
         robot.observe(lambda _report, _states: heights.append(robot.simulation.base[0][2]))
-        axbridge.play(
-            robot, axbridge.Move.load(shipped("examples") / f"{name}.json")
-        )  # a warning would be an error here
-        for _ in range(25):
-            robot.step()
+        axbridge.play(robot, Move.load(shipped("examples") / f"{name}.json"))  # a warning would be an error here
+        run(robot, 0.5)
         (_, _, height), turned = robot.simulation.base
     assert min(heights) < lowest
     assert height > 0.25

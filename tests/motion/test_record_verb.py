@@ -20,18 +20,21 @@ from tests.support.warm import serving, start
 pytestmark = pytest.mark.slow
 
 
+SINE = ["record", "sine", "--rig", "bioloid", "--angle", "30", "--period", "1", "--duration", "2"]
+
+
 def test_the_rigs_step_is_the_default_tick_and_the_motion_takes_the_time_asked_for(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    arguments = ["record", "sine", "--rig", "bioloid", "--angle", "30", "--period", "1", "--duration", "2"]
-    assert app.run([*arguments, "--out", "deep/down/sine.mcap"]) == app.DONE
+    arguments = [*SINE, "--out", "deep/down/sine.mcap"]
+    assert app.run(arguments) == app.DONE
     found = open_recording("deep/down/sine.mcap")
     (track,) = found.values()
     assert found.metadata["tick_ms"] == 20.0
     assert np.median(np.diff(track.time)) == pytest.approx(0.020, abs=1e-4)
     assert track.time[-1] == pytest.approx(2.0, abs=0.03)
-    assert app.run([*arguments, "--out", "deep/down/sine.mcap"]) == app.MISUSE
+    assert app.run(arguments) == app.MISUSE
     capsys.readouterr()
-    assert app.run([*arguments, "--out", "deep/down/sine.mcap", "--force", "--json"]) == app.DONE
+    assert app.run([*arguments, "--force", "--json"]) == app.DONE
     done = json.loads(capsys.readouterr().out)
     (one,) = done["recordings"]
     assert (done["format"], one["path"], one["experiment"]) == ("axbridge-record-1", "deep/down/sine.mcap", "sine")
@@ -40,16 +43,15 @@ def test_the_rigs_step_is_the_default_tick_and_the_motion_takes_the_time_asked_f
 
 def test_a_tick_that_is_nearly_kept_is_recorded_as_it_was_and_told(tmp_path, capsys):
     path = tmp_path / "sine.mcap"
-    arguments = ["record", "sine", "--rig", "bioloid", "--angle", "30", "--period", "1", "--duration", "2"]
-    assert app.run([*arguments, "--tick", "16ms", "--out", str(path)]) == app.DONE
+    assert app.run([*SINE, "--tick", "16ms", "--out", str(path)]) == app.DONE
     assert "steps were late" in capsys.readouterr().err
     found = open_recording(path)
     (track,) = found.values()
     assert np.median(np.diff(track.time)) == pytest.approx(0.019, abs=1e-3)  # what the bus takes
     assert track.time[-1] == pytest.approx(2.0, abs=0.04)
-    period = found.cycles["time"]
-    assert np.abs(period[-1] - track.time[-1]) < 0.02  # one clock
-    assert found.events[-1].time == pytest.approx(period[-1])
+    end = found.cycles["time"][-1]
+    assert np.abs(end - track.time[-1]) < 0.02  # one clock
+    assert found.events[-1].time == pytest.approx(end)
     crossings = track.time[1:][(track.command[:-1] < 0) & (track.command[1:] >= 0)]
     assert np.diff(crossings) == pytest.approx(1.0, abs=0.03)  # no slow motion
 
@@ -66,14 +68,12 @@ def test_an_experiment_that_is_ended_leaves_a_limp_joint_and_says_what_is_kept(t
         process.send_signal(number)
         _, said = process.communicate(timeout=30)
         with axbridge.open("bench_arm", backend="real", port=port) as robot:
-            servo = robot["shoulder"]
-            limits = servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")  # no wheel is left behind
-            assert (limits, servo.read("torque_enable")) == ((0, 1023), 0), said
+            held = map(robot["shoulder"].read, ("cw_angle_limit", "ccw_angle_limit", "torque_enable"))
+            assert list(held) == [0, 1023, 0], said  # no wheel is left behind
     assert process.returncode == status
     assert said.splitlines()[-1].startswith(f"stopped: motors are off; {path} is whole and holds ")
     found = open_recording(path)
-    assert found.complete
-    assert found.events[-1].name == "aborted"
+    assert (found.complete, found.events[-1].name) == (True, "aborted")
     assert len(found["shoulder"]) > 10
 
 
@@ -92,8 +92,7 @@ def test_a_recording_names_the_git_revision_of_its_rig(tmp_path):
     git("commit", "-q", "-m", "rig")
     clean = revision_of(rig)
     assert clean["dirty"] is False
-    with rig.open("a") as file:
-        file.write("# heavier\n")
+    rig.write_text(rig.read_text() + "# heavier\n")
     path = tmp_path / "step.mcap"
     assert app.run(["record", "stall", "--rig", str(rig), "--duration", "0.1", "--out", str(path)]) == app.DONE
     facts = open_recording(path).metadata

@@ -10,14 +10,15 @@ from axbridge import UnknownServo, UsageError
 from axbridge.motion.player import play
 from axbridge.motion.teaching import Taking, soft, teach, worked_up
 from tests.support.hand import BACK, HIGH, LEFT, UP, lead, led
+from tests.support.waiting import run
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def hand():
-    with led("pan_tilt") as (port, tell):
-        yield port, tell
+    with led("pan_tilt") as port_and_tell:
+        yield port_and_tell
 
 
 @pytest.fixture
@@ -74,8 +75,7 @@ def test_a_limp_arm_falls_and_one_with_stiffness_is_carried_or_gives_way():
         with axbridge.open("bench_arm") as robot:
             assert robot["shoulder"].goto(1.2, 1.0)
             with soft(robot, stiffness=stiffness):
-                for _ in range(100):
-                    robot.step()
+                run(robot, 2.0)
             far[stiffness] = abs(robot["shoulder"].position - 1.2)
             assert robot["shoulder"].available_torque == robot["shoulder"].max_torque
     assert far[0.0] > 1.0
@@ -87,14 +87,9 @@ def test_smoothing_takes_the_counts_steps_away_and_keeps_the_ends(robot):
     count = math.radians(300 / 1023)
     clock = np.arange(0.0, 2.0, 0.02)
     true = 0.3 * np.sin(2 * clock)
-    taken = {
-        "pan": list(zip(clock.tolist(), (np.round(true / count) * count).tolist(), strict=True)),
-        "tilt": [
-            (time + 0.007, 0.3 * math.sin(2 * time + 0.014)) for time in clock if not 0.5 < time < 0.6
-        ],  # some lost
-    }
-    rough = worked_up(robot, taken, 0.0)
-    even = worked_up(robot, taken, 0.06)
+    pan = list(zip(clock.tolist(), (np.round(true / count) * count).tolist(), strict=True))
+    tilt = [(time + 0.007, 0.3 * math.sin(2 * time + 0.014)) for time in clock if not 0.5 < time < 0.6]  # some lost
+    rough, even = (worked_up(robot, {"pan": pan, "tilt": tilt}, smooth) for smooth in (0.0, 0.06))
 
     def jerk(taught):
         return np.abs(np.diff([key.positions["pan"] for key in taught.move.pages["1"].keys], n=2)).max()

@@ -19,15 +19,10 @@ from tests.support.warm import serving
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(
-    ("model", "engine"),
-    [
-        ("ax12", "bullet"),
-        ("lima2009", "mujoco"),
-        pytest.param("ax12", "mujoco", marks=pytest.mark.ci),
-        pytest.param("lima2009", "bullet", marks=pytest.mark.ci),
-    ],
-)
+MORE = [pytest.param(*other, marks=pytest.mark.ci) for other in (("ax12", "mujoco"), ("lima2009", "bullet"))]
+
+
+@pytest.mark.parametrize(("model", "engine"), [("ax12", "bullet"), ("lima2009", "mujoco"), *MORE])
 def test_a_bioloid_walks_ahead_without_falling(model, engine):
     with axbridge.open("bioloid", engine=engine, model=model) as robot:
         outcome = walk(robot, Gait(steps=8))
@@ -43,18 +38,14 @@ def test_a_bioloid_walks_ahead_without_falling(model, engine):
 
 def test_a_robot_is_let_go_on_its_feet_and_what_its_motors_draw_is_metered():
     """Not 12 mm above the floor, from where it rocked; and no sum of samples, which said a tenth less."""
-    heights, metered = [], []
+    seen = []
     with axbridge.open("bioloid", engine="mujoco") as robot:
-
-        def progress(part, share):
-            if part == "stand":
-                heights.append(robot.simulation.base[0][2])
-            if (part, share) in {("walk", 0.0), ("end", 0.0)}:
-                metered.append(robot.simulation.energy())
-
-        outcome = walk(robot, Gait(steps=1), progress=progress)
+        sim = robot.simulation
+        outcome = walk(robot, Gait(steps=1), progress=lambda *at: seen.append((at, sim.base[0][2], sim.energy())))
+    heights = [height for (part, _), height, _ in seen if part == "stand"]
     assert max(heights) - min(heights) < 3e-3
-    assert outcome.energy == pytest.approx(metered[1] - metered[0], abs=1e-9)
+    begun, ended = (energy for at, _, energy in seen if at in {("walk", 0.0), ("end", 0.0)})
+    assert outcome.energy == pytest.approx(ended - begun, abs=1e-9)
 
 
 @pytest.mark.ci
@@ -94,8 +85,7 @@ def test_the_command_records_every_servo_and_the_way_of_the_base(tmp_path, capsy
     samples = (track.time > walking.start) & (track.time < walking.end)
     assert abs(track.command - track.position)[samples].max() < 0.25  # rad: the joint follows
     cycles = recording.cycles
-    way = cycles["base_x"]
-    assert way[-1] - way[0] == pytest.approx(told["distance"], abs=0.03)
+    assert cycles["base_x"][-1] - cycles["base_x"][0] == pytest.approx(told["distance"], abs=0.03)
     under = (cycles["time"] > walking.start) & (cycles["time"] < walking.end)
     apart = np.hypot(*(cycles[f"zmp_{axis}"] - cycles[f"planned_zmp_{axis}"] for axis in "xy"))[under]
     assert np.nanmedian(apart) < 0.02  # m, from where the gait wants the zero-moment point
@@ -156,6 +146,6 @@ def test_a_walk_runs_on_the_bus_and_does_not_pretend_to_know_where_it_led(monkey
         outcome = walk(robot, Gait(steps=1, period=0.8, step_height=0.005))
         assert robot["left_knee"].torque_enabled
         assert robot.simulation is None
-    assert (outcome.distance, outcome.speed, outcome.fell) == (None, None, None)
-    assert outcome.seconds == pytest.approx(2.6)
+    found = outcome.distance, outcome.speed, outcome.fell, outcome.seconds
+    assert found == (None, None, None, pytest.approx(2.6))
     assert outcome.energy > 0

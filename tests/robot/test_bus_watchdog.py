@@ -19,7 +19,7 @@ warnings.simplefilter("ignore")
 robot = axbridge.open("koch", backend="real", port=sys.argv[1])
 roll, pan, elbow, gripper = (robot[name] for name in ("wrist_roll", "shoulder_pan", "elbow_flex", "gripper"))
 """
-DRIVE = """
+RUN = """
 roll.set_position(-2.5)
 gripper.set_position(0.0)
 while roll.position != roll.position or roll.position > -2.4:
@@ -30,16 +30,11 @@ pan.set_velocity(0.5)
 pan.set_position(2.0)
 gripper.set_duty(0.2)
 elbow.set_torque(0.05)
-"""
-RUN = (
-    DRIVE
-    + """
 print(robot._connection._safety._guard.pid, flush=True)
 while True:
     robot.step(20)
     print(roll.position, pan.position, flush=True)
 """
-)
 SLOW = """
 roll.set_position(0.5)
 for _ in range(3):

@@ -127,8 +127,7 @@ def test_a_robot_survives_an_unplugged_adapter(line, caplog):
         assert not robot.last_step.errors
         assert {"port back", "returned", "without power"} <= seen
         assert "every port is back" in caplog.text
-        robot.step(20)
-        robot.step(20)
+        run(robot, 0.04)
         assert line.powered == [1]
     assert line.powered == []
 

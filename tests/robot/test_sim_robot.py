@@ -1,4 +1,4 @@
-"""A robot on the simulator: the paper's figures, time, limits, whole poses, and that torque comes on without a jump."""
+"""A robot on the simulator: the paper's figures, time, limits, whole poses, torque without a jump, a pace to keep."""
 
 import math
 
@@ -7,6 +7,7 @@ import pytest
 
 import axbridge
 from axbridge import ControlWarning, UnknownServo, UnsupportedOperation, UsageError
+from axbridge.robot.backend import _PacedClock
 from tests.support.waiting import run
 
 NO_LOAD = 9.6 / (0.006810 * 254)  # rad/s at the paper's supply: U / (Ks N)
@@ -48,9 +49,9 @@ def step_to_quarter_turn(time_step_ms):
 def test_the_step_ends_where_the_paper_says_takes_as_long_and_depends_on_no_physics_step():
     coarse, fast_coarse = step_to_quarter_turn(1000 / 240)
     fine, fast_fine = step_to_quarter_turn(1.0)
-    final = list(coarse.values())[-1]
-    assert final == pytest.approx(89.29, abs=0.3)  # one count is 0.293 degrees
-    assert final == pytest.approx(list(fine.values())[-1], abs=0.1)
+    ends = [list(curve.values())[-1] for curve in (coarse, fine)]
+    assert ends[0] == pytest.approx(89.29, abs=0.3)  # one count is 0.293 degrees
+    assert ends[0] == pytest.approx(ends[1], abs=0.1)
     rise = next(t for t, p in coarse.items() if p > 0.9 * 89.29) - next(t for t, p in coarse.items() if p > 0.1 * 89.29)
     assert rise == pytest.approx(0.24, abs=0.01)
     assert max(fast_coarse, fast_fine) <= NO_LOAD + ONE_COUNT
@@ -240,3 +241,79 @@ def test_a_repr_says_what_a_thing_is(pair):
     assert repr(pair["pan"]) == "<Servo 'pan' at 0.000 rad, limp>"
     pair.close()
     assert repr(pair).endswith("closed>")
+
+
+# ---- simulated time that keeps to the wall's falls behind where it cannot keep up, and comes back at once
+
+
+class Wall:
+    """Time that passes when somebody sleeps, or simulates."""
+
+    def __init__(self):
+        self.time = 0.0
+
+    def now(self):
+        return self.time
+
+    def sleep_until(self, due):
+        self.time = max(self.time, due)
+
+
+class World(Wall):
+    """A simulation that takes `cost` s of the wall's time a simulated second."""
+
+    def __init__(self, wall, cost):
+        super().__init__()
+        self.wall, self.cost = wall, cost
+
+    def sleep_until(self, due):
+        passed = max(0.0, due - self.time)
+        self.time += passed
+        self.wall.time += passed * self.cost
+
+
+def paced(cost):
+    wall = Wall()
+    world = World(wall, cost)
+    return wall, world, _PacedClock(world, wall)
+
+
+def steps(clock, count):
+    start = clock.now()
+    for step in range(1, count + 1):
+        clock.now()
+        clock.sleep_until(start + step * 0.02)
+        clock.now()
+
+
+@pytest.mark.parametrize("cost", [1.5, 2.5, 20])
+def test_a_slow_simulation_goes_on_at_its_own_pace_and_says_so(cost, caplog):
+    wall, world, clock = paced(cost)
+    steps(clock, 200)
+    first = wall.time
+    steps(clock, 200)
+    assert wall.time - first == pytest.approx(first, rel=0.05)  # no step is longer than the ones before
+    assert world.time == pytest.approx(8.0, rel=0.5)
+    assert clock.behind == pytest.approx(wall.time - world.time, abs=0.2)
+    assert f"simulation runs at {1 / cost:.2g} × real time" in caplog.text
+
+
+def test_a_fast_simulation_keeps_to_the_wall(caplog):
+    wall, _world, clock = paced(0.1)
+    steps(clock, 100)
+    wall.time += 0.07  # the controller thinks
+    assert clock.now() == pytest.approx(wall.time, abs=0.01)
+    assert clock.behind == 0
+    assert not caplog.text
+
+
+def test_what_a_frozen_process_missed_is_not_made_up_for(caplog):
+    wall, world, clock = paced(0.1)
+    steps(clock, 10)
+    before, asleep = world.time, wall.time
+    wall.time += 5.0
+    assert clock.now() - before == pytest.approx(0.1)
+    assert wall.time - asleep < 5.05
+    assert clock.behind == pytest.approx(4.9, abs=0.01)
+    assert "held up for 5.0 s" in caplog.text
+    assert "real time" not in caplog.text

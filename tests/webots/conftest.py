@@ -1,19 +1,8 @@
-"""A bench of ideal joints, as Webots has them, and the `controller` package on a rig."""
+"""The `controller` package on a rig."""
 
 import pytest
 
 from axbridge.webots import install, uninstall
-from tests.support.ideal_world import Bench
-
-
-@pytest.fixture
-def bench(tmp_path):
-    """A `Bench` whose robots are closed after the test."""
-    made = Bench(tmp_path)
-    yield made
-    for robot in made.opened:
-        robot.close()
-    uninstall()
 
 
 @pytest.fixture

@@ -6,12 +6,22 @@ import statistics
 import pytest
 
 from axbridge import ControlWarning
-from tests.support.ideal_world import INERTIA, H, positions
+from axbridge.webots import uninstall
+from tests.support.ideal_world import INERTIA, Bench, H, positions
 
 pytestmark = pytest.mark.slow
 
 GRAVITY = 9.81
-PENDULUM = 0.14  # kg·m² about the axis: 1 kg at 0.2 m
+
+
+@pytest.fixture
+def bench(tmp_path):
+    """A `Bench` whose robots are closed after the test."""
+    made = Bench(tmp_path)
+    yield made
+    for robot in made.opened:
+        robot.close()
+    uninstall()
 
 
 def clip(value, most):
