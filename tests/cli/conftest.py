@@ -5,5 +5,4 @@ import pytest
 
 @pytest.fixture
 def on_line(said, line):
-    """Types a verb for the test's line."""
     return lambda *words, code=0: said(*words, "--port", line.port, code=code)

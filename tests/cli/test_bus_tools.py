@@ -340,7 +340,6 @@ def goals(line):
 
 @pytest.fixture(scope="module")
 def arm():
-    """A served head whose shafts turn without load."""
     with led("pan_tilt") as served:
         yield served
 

@@ -29,7 +29,6 @@ def wizard_of(rig, port, *options):
 
 
 def lead(wizard, tell, row, way=0.6, ends=(-1.0, 0.8), zero=0.0):
-    """What a person does with one joint."""
     for words, angles in (("  1 turn it", [way]), ("  2 bring it to 0", [zero]), ("  3 lead it", ends)):
         wizard.until(words)
         for angle in angles:

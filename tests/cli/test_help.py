@@ -115,7 +115,6 @@ def test_ctrl_c_says_in_a_line_what_became_of_motors_and_files():
 
 
 def heard_until(terminal, words):
-    """What a terminal shows until it has shown these words."""
     said = ""
     while words not in said:
         said += os.read(terminal, 4096).decode()

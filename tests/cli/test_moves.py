@@ -136,7 +136,6 @@ def test_a_second_ctrl_c_or_sigterm_does_not_wait_and_says_that_nothing_was_reco
 
 
 def begin_teaching(port, *options):
-    """Teach, with a key pressed for the beginning."""
     teacher = Typist("teach", "--port", port, *options)
     for _ in range(2):
         teacher.process.stderr.readline()
@@ -232,9 +231,6 @@ def test_on_a_terminal_single_keys_take_poses_and_the_arm_holds_until_one_more(h
     keys = Move.load(path).pages["1"].keys
     assert [key.time for key in keys] == [1.0, 1.0]
     assert set(keys[0].positions) == {"pan", "tilt"}
-
-
-# ---- move
 
 
 def test_convert_keeps_a_page_set_and_makes_its_checksum_right_and_info_lists_its_pages(tmp_path, said):

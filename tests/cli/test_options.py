@@ -50,7 +50,6 @@ def test_who_simulates_lets_the_engine_be_chosen():
 
 @pytest.fixture
 def folder(tmp_path, said):
-    """A folder with a recording, and files that nobody should lose."""
     said("record", "step", "--rig", "bench_arm", "--angle", "5", "--duration", "0.1", "--out", "step.mcap")
     for name in ("mine.toml", "mine.html", "mine.png", "demo/report.html", "walk/report.png"):
         Path(name).parent.mkdir(exist_ok=True)
@@ -86,9 +85,6 @@ def test_a_file_that_is_there_is_refused_before_any_work_begins(command, there, 
 def test_a_file_that_is_there_is_replaced_where_that_is_asked_for(folder, said):
     said("compare", "step.mcap", "--out", "mine.html", "--force")
     assert "<html" in Path("mine.html").read_text()
-
-
-# ---- `--model`: another servo model in the whole robot
 
 
 SCRIPT = """

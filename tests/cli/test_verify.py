@@ -83,7 +83,6 @@ class Person(Typist):
 
 
 def kept(folder):
-    """What came of each step, as it is kept."""
     return json.loads((folder / "verify.json").read_text())["steps"]
 
 
@@ -91,9 +90,6 @@ def findings(folder):
     """What is wrong, by the machine's own fault left out: (servo's id, kind, problem, fix)."""
     found = [one for step in kept(folder).values() for one in step["findings"]]
     return [(one["id"], one["kind"], one["problem"], one["fix"]) for one in found if one["kind"] not in LATE]
-
-
-# ---- robots that are what their rigs say
 
 
 AX = {"torque_limit": 1023, "alarm_led": 36}
@@ -153,9 +149,6 @@ def test_a_right_robot_comes_through_and_page_and_text_say_what_was_seen(tmp_pat
             assert recording.complete
             assert part in [segment.name for segment in recording.segments]
     assert (out / "walk.mcap").exists() == walks
-
-
-# ---- robots that are wrong on purpose
 
 
 BIOLOID = {servo.name: servo for servo in Rig.load("bioloid").servos}
@@ -221,9 +214,6 @@ def test_a_line_that_loses_three_per_cent_is_found(tmp_path):
     (lost,) = (one["problem"] for one in kept(out)["line"]["findings"] if one["kind"] == "loss")
     share = float(re.search(r"\((\d+\.\d)%\), of \d+ of \d+ servos", lost)[1])
     assert 1 < share < 15  # a packet may get lost on either way, and the machine may be late
-
-
-# ---- at the keys
 
 
 @pytest.fixture(scope="module")

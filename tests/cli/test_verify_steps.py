@@ -84,9 +84,6 @@ def test_a_control_period_that_is_not_kept_and_a_joint_that_does_not_follow_in_t
     assert found.subject == "left_knee (id 14)"
 
 
-# ---- motors and torque limits, on a line with behaviour
-
-
 @pytest.fixture
 def line():
     with PtyLine((1, 2)) as line:
@@ -150,9 +147,6 @@ def test_a_rig_that_parks_or_holds_is_limp_at_the_end_of_its_first_hour():
     assert (safety.on_exit, safety.stale_command_ms) == ("limp", 200)
 
 
-# ---- one servo's step and slow sine beside its model, in simulated time
-
-
 def moved(rig, real, path):
     """What is found when the servo of `real` does what verify lets that of `rig` do, held in the air."""
     servo = steps.suited(rig)
@@ -180,9 +174,6 @@ def test_a_servo_with_a_weak_motor_is_not_its_model(tmp_path):
     assert found.kind == "model"
     assert "RMS away from what its model lima2009 does; 2.5° are within its word" in found.problem
     assert f"axbridge identify {tmp_path / 'motion.mcap'} --rig" in found.fix
-
-
-# ---- promises, page and text
 
 
 def test_a_finding_breaks_its_promise_and_what_cannot_be_judged_is_neither_seen_nor_broken():

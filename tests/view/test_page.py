@@ -49,7 +49,6 @@ def arm():
 
 @pytest.fixture
 def real(tmp_path):
-    """One servo on a line, a robot on it, and its page."""
     with (
         PtyLine((1,)) as line,
         axbridge.open(write_comb(tmp_path, 1), backend="real", port=line.port) as robot,
@@ -66,7 +65,6 @@ def page(arm):
 
 @pytest.fixture
 def client(page):
-    """One of somebody's own."""
     with page_client(page) as client:
         yield client
 
@@ -84,9 +82,6 @@ def finish(robot, job):
         robot.step()
         assert count < 500
     robot.step()
-
-
-# ---- the desk
 
 
 def test_a_newer_request_on_a_topic_takes_the_place_of_the_older_one_waiting_or_under_way():
@@ -123,9 +118,6 @@ def test_what_is_to_be_off_goes_off_whoever_does_not_answer_or_is_switched_on_be
         assert [line.tables[id_][24] for id_ in (1, 2, 3)] == [1, 1, 0]
         assert "servo 1 did not answer" in told[0]
         line.deaf = set()
-
-
-# ---- actions
 
 
 def test_a_way_ends_at_the_goal_within_the_limits_and_a_hand_on_the_slider_ends_it(arm):
@@ -172,9 +164,6 @@ def test_what_protects_a_servo_less_than_its_factory_thought_good_is_asked_about
     for register, harmless, doubtful in zip(limits, (70, 140, 60, 36), (71, 141, 59, 4), strict=True):
         assert not doubt("shoulder", register, harmless)
         assert f"{register} {doubtful} protects the servo less" in doubt("shoulder", register, doubtful)
-
-
-# ---- a client of somebody's own
 
 
 def test_nothing_that_a_client_sends_turns_a_real_servo_into_a_wheel(real):
@@ -291,9 +280,6 @@ def test_the_page_says_once_that_all_motors_are_off_and_no_more_when_one_is_on_a
     step_until(arm, lambda: told() == ("1 of 1 motors are on", ""))
 
 
-# ---- all off
-
-
 def test_the_button_works_although_the_program_makes_no_step_and_is_told_again_to_who_did_not_hear_it(real):
     line, robot, page = real
     robot["s1"].torque_on()
@@ -310,9 +296,6 @@ def test_the_button_works_although_the_program_makes_no_step_and_is_told_again_t
     assert page.state == "s1 did not confirm to be off: cut the servo supply."
     line.deaf = set()
     step_until(robot, lambda: line.tables[1][24] == 0)
-
-
-# ---- who may come in
 
 
 def refused(request):
@@ -428,9 +411,6 @@ def test_the_page_goes_with_the_robot_and_the_robot_goes_on_without_the_page(pag
         urlopen(page.url, timeout=5)
 
 
-# ---- what it keeps
-
-
 def test_buttons_save_the_pose_of_now_go_back_to_it_and_record_meanwhile(arm, page, client, tmp_path):
     servo = arm["shoulder"]
     servo.set_position(0.5)
@@ -479,9 +459,6 @@ def test_what_happened_stays_on_the_list_with_its_times_however_often_something_
         ("tilt: missing", 2.0, 299.0, 298),
         ("pan: blocked", 1.0, 299.0, 1),
     ]
-
-
-# ---- what is seen
 
 
 def test_a_servo_that_has_shut_itself_down_stays_red_when_it_was_away_for_a_moment(real):
@@ -538,8 +515,6 @@ def test_a_page_that_is_opened_gets_what_was_before_and_a_frame_only_where_somet
         step_until(arm, lambda: client.hear() or time.monotonic() > begun + 2.0)
         assert 2 <= len(client.frames) - before <= 8  # of 50 that could come
 
-
-# ---- a closed lid
 
 WATCHED = """
 import sys, axbridge

@@ -118,7 +118,6 @@ def press_on(tab, element, share=0.5):
 
 
 def slide(tab, servo, share):
-    """Press a servo's slider at this share of its length."""
     press_on(tab, f"document.querySelector('tr[data-servo={servo}] td.track input')", share)
 
 
@@ -153,7 +152,6 @@ def test_the_page_asks_no_other_host_moves_the_served_servo_and_says_when_its_pr
 
 
 def thumb(tab):
-    """A finger on the button of a phone."""
     tab.call("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=True)
     box = tab.wait_for("document.getElementById('off').getBoundingClientRect().toJSON()")
     assert box["bottom"] == 800  # where the thumb is
@@ -436,7 +434,6 @@ def test_eighteen_servos_at_50_steps_a_second_are_shown_while_both_cores_are_bus
 
 @pytest.fixture(scope="module")
 def replay(desk):
-    """A recording of the bench arm, and the page of it."""
     with (
         axbridge.open("bench_arm") as robot,
         axbridge.Recorder(desk / "swing.mcap", describe(robot.rig, backend="sim")) as recorder,

@@ -33,7 +33,6 @@ def recording(tmp_path):
 
 
 def told(page):
-    """What a page is told of its recordings."""
     return json.loads(re.search(r'<script type="application/json" id="robot">(.*?)</script>', page, re.DOTALL)[1])
 
 
