@@ -326,12 +326,8 @@ def test_no_plan_is_faster_than_its_joints_and_none_is_shortened(law, found, top
 
 
 def test_pages_follow_with_their_rates_and_repeats_and_the_ends_are_known():
-    pages = {
-        "1": Page(keys=(joint_key(0.5, 1.0),), interpolation="linear", next="2"),
-        "2": Page(
-            keys=(joint_key(0.0, 1.0, 0.5), joint_key(1.0, 0.5)), interpolation="linear", rate=2.0, repeat=2, next="1"
-        ),
-    }
+    first, second = (joint_key(0.5, 1.0),), (joint_key(0.0, 1.0, 0.5), joint_key(1.0, 0.5))
+    pages = {"1": Page(keys=first, next="2"), "2": Page(keys=second, rate=2.0, repeat=2, next="1")}
     made = plan(Move(pages=pages), "1", {"a": 0.0}, FAST)
     assert [(end.page, pytest.approx(end.time)) for end in made.rounds] == [("1", 1.0), ("2", 2.0), ("2", 3.0)]
     assert made.loop == "1"
@@ -339,17 +335,8 @@ def test_pages_follow_with_their_rates_and_repeats_and_the_ends_are_known():
 
 
 def test_a_joint_that_a_pose_does_not_name_goes_on_to_the_next_that_does():
-    pages = {
-        "1": Page(
-            interpolation="linear",
-            keys=(
-                Key(positions={"a": 0.0, "b": 0.0}, time=1.0),
-                joint_key(1.0, 1.0),
-                Key(positions={"b": 1.0}, time=1.0),
-            ),
-        )
-    }
-    made = plan(Move(pages=pages), "1", {"a": 0.0, "b": 0.0}, FAST | {"b": FAST["a"]})
+    first, last = Key(positions={"a": 0.0, "b": 0.0}, time=1.0), Key(positions={"b": 1.0}, time=1.0)
+    made = plan(joint_move(first, joint_key(1.0, 1.0), last), "1", {"a": 0.0, "b": 0.0}, FAST | {"b": FAST["a"]})
     assert made.at(2.0) == pytest.approx({"a": 1.0, "b": 0.5})
 
 

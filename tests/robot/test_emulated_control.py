@@ -26,7 +26,6 @@ WHEEL = """<robot name="wheel">
   <link name="disc"><inertial><mass value="1"/><inertia ixx="0.05" iyy="0.05" izz="0.05" ixy="0" ixz="0" iyz="0"/></inertial></link>
   <joint name="axle" type="continuous"><parent link="base"/><child link="disc"/><axis xyz="0 0 1"/></joint>
 </robot>"""
-BUS_AND_WORLD = '[[bus]]\nsupply_voltage = 12.0\n[world]\nurdf = "wheel.urdf"\n'
 PROFILE = FirmwareProfile.load("ax-12a")
 SERVO = SteadyServo.of(pack(ServoModel.load("ax12", PROFILE), PROFILE.units.position))
 END = math.radians(150)
@@ -42,7 +41,8 @@ def wheel_rig(tmp_path):
         path = tmp_path / "wheel.toml"
         servo = {"name": "axle", "joint": "axle", "id": 1, **keys}
         lines = "\n".join(f"{key} = {value!r}".replace("'", '"') for key, value in servo.items())
-        path.write_text(f'name = "wheel"\n{BUS_AND_WORLD}[[servo]]\n{lines}')
+        world = '[[bus]]\nsupply_voltage = 12.0\n[world]\nurdf = "wheel.urdf"\n'
+        path.write_text(f'name = "wheel"\n{world}[[servo]]\n{lines}')
         return path
 
     return write

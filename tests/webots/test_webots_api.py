@@ -184,8 +184,7 @@ def test_what_absent_devices_return_has_the_type_that_webots_gives(controller):
 
 
 def test_stars_subclasses_split_steps_and_old_names(controller):
-    names = {}
-    exec("from controller import *", names)
+    exec("from controller import *", names := {})
     assert names["Robot"] is controller.Robot
     from controller import pen
     from controller.device import Device
@@ -195,10 +194,7 @@ def test_stars_subclasses_split_steps_and_old_names(controller):
     assert issubclass(controller.Motor, Device)
     assert pen.Pen is controller.Pen
 
-    class Mine(controller.Supervisor):
-        pass
-
-    robot = Mine()
+    robot = type("Mine", (controller.Supervisor,), {})()
     assert (robot.stepBegin(32), robot.stepEnd(), robot.step(), robot.step(0)) == (0, 0, 0, 0)
     assert robot.getTime() == 0.064
     assert robot.getFromDef("ARM") is None
@@ -292,11 +288,7 @@ def motion(controller, tmp_path, capsys):
     file.write_text("#WEBOTS_MOTION,V1.0,shoulder,no\n00:00:000,A,0,1\n00:00:100,B,0.4,1\n00:00:200,C,0,1\n")
 
     def played(steps):
-        targets = []
-        for _ in range(steps):
-            robot.step(50)
-            targets.append(round(motor.getTargetPosition(), 9))
-        return targets
+        return [round(motor.getTargetPosition(), 9) for _ in range(steps) if robot.step(50) == 0]
 
     wave = controller.Motion(str(file))
     assert 'motor "no" not found' in capsys.readouterr().err
