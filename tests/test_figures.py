@@ -77,13 +77,12 @@ def test_the_simulator_follows_the_real_servo_to_the_floor_of_its_stamps(tools, 
 def test_the_table_of_real_steps_is_what_the_simulator_does(tools):
     tool = tools[1]
     page = (ROOT / "docs" / "how-real.md").read_text()
-    rows = {
-        line.split("|")[1].strip(): line.split("|")[2:-1] for line in page.splitlines() if line.startswith("| AX12A")
-    }
+    cells = [[cell.strip() for cell in line.split("|")] for line in page.splitlines() if line.startswith("| AX12A")]
+    rows = {name: cells for _, name, *cells, _ in cells}
     assert list(rows) == [*tool.FREE, *tool.LOADED]
     step = tool.real(tool.LOADED[1])
     path = tool.simulated("ax12", step.inertia)
-    written = [float(cell.strip().rstrip("°")) for cell in rows[step.name]]
+    written = [float(cell.rstrip("°")) for cell in rows[step.name]]
     assert written[0] == pytest.approx(tool.swing(step.counts, step.rest)[0], abs=0.06)
     assert written[1] == pytest.approx(tool.swing(path[1], path[1][-1])[0], abs=0.35)  # a count of noise
     assert written[7] == pytest.approx(tool.shift(step.stamps, step.counts, *path)[1], abs=0.05)

@@ -28,24 +28,20 @@ def address():
         return f"127.0.0.1:{free.getsockname()[1]}"
 
 
-def test_a_killed_worker_costs_time_alone(tmp_path):
+def test_a_killed_worker_costs_time_alone_and_a_task_that_kills_every_worker_is_given_up(tmp_path):
     jobs = [str(tmp_path / f"{number}") for number in range(3)]
     with workers(most=2) as pool:
         assert dict(pool.results(kill_once, jobs)) == dict.fromkeys(range(3), "done")
         assert list(pool(mark, jobs)) == jobs  # in their order, by processes that came after the killed ones
-
-
-def test_a_task_that_kills_every_worker_is_given_up():
     with pytest.raises(AxBridgeError, match="ended 4 times"):
         list(results(kill_always, ["x"]))
 
 
 def test_workers_end_with_the_program_that_is_killed(tmp_path):
-    marks = [tmp_path / name for name in "ab"]
+    marks, script = [tmp_path / name for name in "ab"], tmp_path / "work.py"
     work = f"list(results(last, {[str(mark) for mark in marks]}))"
-    code = f"from axbridge.pool import results\nfrom tests.support.killed_once import last\nif __name__ == '__main__':\n    {work}\n"
-    script = tmp_path / "work.py"
-    script.write_text(code)
+    imports = "from axbridge.pool import results\nfrom tests.support.killed_once import last"
+    script.write_text(f"{imports}\nif __name__ == '__main__':\n    {work}\n")
     with subprocess.Popen([sys.executable, script], env=OURS) as program:
         until(lambda: all(mark.exists() and mark.read_text() for mark in marks))
         workers_ = [int(mark.read_text()) for mark in marks]

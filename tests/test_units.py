@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ def test_a_reversed_servo_counts_down():
     assert mounted.goal(math.pi / 2) == 205
     assert mounted.speed(0x400 | 100) > 0 > mounted.speed(100)
     assert mounted.load(0x400 | 1023) == 1.0
+    assert np.degrees(mounted.range) == pytest.approx([-149.85, 150.15], abs=0.01)
 
 
 @given(counts=st.integers(0, 1023), zero=st.integers(0, 1023), direction=st.sampled_from([1, -1]))
@@ -36,12 +38,6 @@ def test_signed_magnitude_round_trip_where_clockwise_zero_is_zero_and_high_bits_
 def test_a_tiny_speed_limit_never_becomes_full_speed():
     assert Calibration(AX, 512, 1).speed_limit(1e-9) == 1
     assert Calibration(MX, 2048, 1).speed_limit(1e9) == 1023
-
-
-def test_the_range_is_that_of_the_register():
-    low, high = Calibration(AX, 512, -1).range
-    assert math.degrees(low) == pytest.approx(-149.85, abs=0.01)
-    assert math.degrees(high) == pytest.approx(150.15, abs=0.01)
 
 
 def test_an_x_servo_has_a_list_of_rates():

@@ -11,6 +11,8 @@ from urllib.request import Request, urlopen
 
 from websockets.sync.client import connect
 
+from tests.support.waiting import until
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 _QUIET = (
     "--headless", "--no-sandbox", "--disable-quic", "--no-first-run", "--disable-component-update",
@@ -84,17 +86,15 @@ class Tab:
 
     def wait_for(self, script, seconds=20):
         """Wait until a JavaScript expression is truthy; its value."""
-        until = time.monotonic() + seconds
+        end = time.monotonic() + seconds
         while not (value := self.run(script)):
-            assert time.monotonic() < until, f"not true in {seconds} s: {script}"
+            assert time.monotonic() < end, f"not true in {seconds} s: {script}"
             time.sleep(0.05)
         return value
 
     def settle(self, seconds=40):
         """Wait until it draws fluently: at first it compiles its shaders, which takes seconds without a graphics card."""
-        until = time.monotonic() + seconds
-        while self.run(_SLOWEST) > 400:
-            assert time.monotonic() < until, "it draws too slowly"
+        until(lambda: self.run(_SLOWEST) <= 400, seconds)
 
     def box(self, selector, text=None):
         """Where an element is, when it is there."""
@@ -116,12 +116,9 @@ class Tab:
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=code, windowsVirtualKeyCode=number)
 
-    def picture(self, path=None):
+    def picture(self):
         """A screenshot, PNG bytes."""
-        data = base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
-        if path is not None:
-            path.write_bytes(data)
-        return data
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
 
 @contextmanager
@@ -132,27 +129,17 @@ def browsing(folder, width=1500, height=950, *, graphics=True):
         [CHROMIUM, *_QUIET, *(_DRAWN if graphics else _BLIND), f"--window-size={width},{height}", f"--user-data-dir={profile}", "about:blank"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    sockets, tabs = ExitStack(), []
+    sockets = ExitStack()
     try:
-        until = time.monotonic() + 30
-        while not (profile / "DevToolsActivePort").is_file() or not (profile / "DevToolsActivePort").read_text():
-            assert process.poll() is None, "the browser has ended"
-            assert time.monotonic() < until, "the browser does not start"
-            time.sleep(0.05)
-        port = (profile / "DevToolsActivePort").read_text().split()[0]
+        said = profile / "DevToolsActivePort"
+        port = until(lambda: said.is_file() and said.read_text(), 30).split()[0]
 
         def opened(url):
-            known = json.load(urlopen(f"http://127.0.0.1:{port}/json/list", timeout=10))
-            if tabs:
-                with urlopen(
-                    Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT"), timeout=10
-                ) as answer:
-                    target = json.load(answer)
-            else:
-                target = next(one for one in known if one["type"] == "page")
+            asked = Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT")
+            with urlopen(asked, timeout=10) as answer:
+                target = json.load(answer)
             settings = {"max_size": None, "proxy": None, "close_timeout": 1, "ping_interval": None}
-            tabs.append(Tab(sockets.enter_context(connect(target["webSocketDebuggerUrl"], **settings))))
-            tab = tabs[-1]
+            tab = Tab(sockets.enter_context(connect(target["webSocketDebuggerUrl"], **settings)))
             tab.call("Page.navigate", url=url)
             return tab
 

@@ -35,6 +35,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import PortError
 from axbridge.robot import connection as robot_connection
 from tests.support.hand import led
+from tests.support.waiting import until
 from tests.support.warm import Warm
 
 SWING = 0.03  # rad
@@ -113,19 +114,15 @@ class Line:
         return registers[name].decode(bus.read(servo.id, registers[name].address, registers[name].size).data)
 
     def opened(self):
-        until = time.monotonic() + LONGEST
-        while True:
-            try:
-                bus = SerialBus(self.port)
-            except PortError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.002)
-            else:
-                bus.latency = 1.0  # s: a busy machine may stop virtual servos for a while
-                for servo in self.loaded.servos:
-                    bus.speak(servo.id, PROTOCOLS[self.loaded.profile_of(servo).protocol])
-                return bus
+        def begun():
+            with suppress(PortError):
+                return SerialBus(self.port)
+
+        bus = until(begun, LONGEST)
+        bus.latency = 1.0  # s: a busy machine may stop virtual servos for a while
+        for servo in self.loaded.servos:
+            bus.speak(servo.id, PROTOCOLS[self.loaded.profile_of(servo).protocol])
+        return bus
 
     def wrong(self, policy):
         """The servos that are not as the policy leaves them."""
@@ -235,8 +232,8 @@ def program(line, way, how, step_ms, given):
                 return process.wait(LONGEST), ""  # whoever serves its children may keep the pipes
             if how == "SIGSTOP":
                 process.send_signal(signal.SIGCONT)
-                until = time.monotonic() + 0.5
-                while time.monotonic() < until:
+                since = time.monotonic()
+                while time.monotonic() < since + 0.5:
                     woken |= any(line.powered())
                 process.terminate()
             elif how in HANGS:

@@ -51,9 +51,7 @@ class HandledBank:
         self._bank = bank
         self.directions = directions
         shared = np.frombuffer(mmap.mmap(-1, 3 * len(directions) * 8), dtype=np.float64).reshape(3, len(directions))
-        self.goals, self.left, self.known = (
-            shared  # rad, by row, NaN: free; how far there is still to go to those known
-        )
+        self.goals, self.left, self.known = shared  # rad; NaN: free; how far it is still to those known
         self.goals[:] = self.known[:] = np.nan
 
     def __getattr__(self, name):
