@@ -13,8 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="nee
 
 DARK_BLUE, LIGHTER = "#0072b2", "#3c9fe0"
 INKED = "plot.ctx.getImageData(0, 0, plot.ctx.canvas.width, plot.ctx.canvas.height).data.some(part => part > 0)"
-# of all plots of the first figure
-PLOTS = "[...drawn.values()][0]"
+PLOTS = "[...drawn.values()][0]"  # of the first figure
 
 
 @pytest.fixture(scope="module")

@@ -126,16 +126,13 @@ def test_walks_without_a_rig_have_knees(tmp_path):
     write_html(following(walks[0]), tmp_path / "alone.html", walks=alone)
 
 
-def test_a_robot_whose_body_is_not_to_be_had_is_compared_by_its_joints(walked):
+def test_walks_without_a_body_are_compared_by_joints_and_without_mujoco_but_for_how_they_stood(walked, monkeypatch):
     torn = replace(walked, metadata={**walked.metadata, "urdf": "<robot"})
     sides = sides_of(compare(torn, torn))
     assert sides[0].zmp is None
     assert len(knees(*sides)) == 2
     other = replace(walked, metadata={"experiment": "step"})  # nor does it say which robot it is of
     assert (sides_of(compare(walked, other)), standing_robot(other)) == ([], None)
-
-
-def test_without_mujoco_walks_are_compared_but_for_how_they_stood(walked, monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
     sides = sides_of(compare(walked, walked))
     assert (sides[0].footing, sides[0].zmp.measured, len(knees(*sides))) == (None, True, 2)
@@ -267,15 +264,11 @@ def joules(found, begin, end):
     return float(found.watt[within].sum() * 1e-3)
 
 
-def test_what_a_walk_drew_is_found(walked):
+def test_what_a_walk_drew_is_found_and_mostly_what_a_light_arm_draws_between_its_samples(walked, swung):
     part = stride(walked)
     true = next(event for event in walked.events if event.name == "walked").data["energy"]
     assert joules(drawn(walked), part.start, part.end) == pytest.approx(true, rel=0.08)
-
-
-def test_what_a_light_arm_draws_between_its_samples_is_mostly_found(swung):
-    """It has come to its goal by the time it is asked: the samples say that it draws next to nothing."""
-    recording, true = swung
+    recording, true = swung  # it has come to its goal by the time it is asked: the samples say that it draws nothing
     assert np.nanmean(recording["shoulder"].between(0.5, 1.5).power) * 1.0 < 0.2 * true
     assert joules(drawn(recording), 0.5, 1.5) == pytest.approx(true, rel=0.3)
 

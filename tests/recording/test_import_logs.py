@@ -83,16 +83,6 @@ def test_poppy_walks_are_joined_and_their_parts_named(tmp_path):
         import_log(log, walk=7)
 
 
-def test_a_unit_may_be_a_factor_that_turns_or_scales(tmp_path):
-    log = tmp_path / "log.csv"
-    log.write_text("t,a:1,pos\n0,2,3\n20,,5\n")
-    track = import_log(log, columns=parse_columns(["time=t:0.00099", "position=pos:-0.5", "command=a:1:deg"]))["servo"]
-    np.testing.assert_allclose(track.time, [0, 0.0198])
-    np.testing.assert_allclose(track.position, [-1.5, -2.5])
-    np.testing.assert_allclose(track.command, [np.radians(2), math.nan])
-    assert parse_columns(["time=t", "position=p:0"])["position"].header == "p:0"  # no factor: part of the name
-
-
 def test_a_star_in_a_header_is_the_name_of_each_servo_of_a_wide_table(tmp_path):
     log = tmp_path / "wide.csv"
     log.write_text("t,hip_pos,hip_goal,knee_pos,knee_goal\n0,0,10,5,20\n10,1,10,6,20\n")
@@ -230,7 +220,7 @@ def test_what_is_trimmed_keeps_the_part_under_way(log):
         trimmed(read(log), 7, 9)
 
 
-def test_angles_in_counts_of_the_register(tmp_path):
+def test_a_unit_may_be_counts_of_the_register_or_a_factor_that_turns_or_scales(tmp_path):
     log = tmp_path / "log.csv"
     log.write_text("t,angle,goal\n0,512,512\n20,853,1023\n")
     track = import_log(log, columns=parse_columns(["time=t:ms", *COLUMNS[1:]], "counts"), servo="knee")["knee"]
@@ -239,6 +229,12 @@ def test_angles_in_counts_of_the_register(tmp_path):
     track = import_log(log, columns=mixed, servo="knee")["knee"]
     np.testing.assert_allclose(np.degrees(track.position[1]), (853 - 2048) * 360 / 4096)
     np.testing.assert_allclose(np.degrees(track.command), [512, 1023])
+    log.write_text("t,a:1,pos\n0,2,3\n20,,5\n")
+    track = import_log(log, columns=parse_columns(["time=t:0.00099", "position=pos:-0.5", "command=a:1:deg"]))["servo"]
+    np.testing.assert_allclose(track.time, [0, 0.0198])
+    np.testing.assert_allclose(track.position, [-1.5, -2.5])
+    np.testing.assert_allclose(track.command, [np.radians(2), math.nan])
+    assert parse_columns(["time=t", "position=p:0"])["position"].header == "p:0"  # no factor: part of the name
 
 
 @pytest.mark.parametrize(

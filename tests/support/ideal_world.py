@@ -1,7 +1,5 @@
 """Small worlds with ideal joints, written for each test: one link on a fixed base, or several beside each other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import axbridge
