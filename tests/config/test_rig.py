@@ -63,7 +63,7 @@ def test_every_shipped_rig_loads_with_its_profiles_and_models(name):
         (("id = 2", 'id = 2\nbus = "left"'), "servo.b.bus", "is on bus 'left', but the rig has main"),
         (("id = 2", 'id = "2"'), "servo.b.id", "integer, not '2'"),
         (("id = 2", "id = true"), "servo.b.id", "integer, not True"),
-        (("id = 2", "id = 2\nposition = 2\nmin_stop = -1\nmax_stop = 1"), "servo.b.position", "outside the stops -1.."),
+        (("id = 2", "id = 2\nposition = 2\nmin_stop = -1\nmax_stop = 1"), "servo.b.position", "outside the stops -1"),
         (("id = 2", "id = 2\nmin_stop = 1\nmax_stop = 1"), "servo.b.max_stop", "both stops are at 1"),
         (
             ("id = 2", "id = 2\nmin_stop = -1\nmax_stop = 1\nmin_position = 2\nmax_position = 3"),

@@ -154,7 +154,7 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
         ((*PENDULUM, "ax12", "log.mcap", "--method", "grid", "--out", "x.toml"), "the grid is the paper's"),
         ((*PENDULUM, "lima2009", "log.mcap", "--out", "x.toml", "--json"), "no fall among the segments"),
         ((*FIT, "log.mcap", "--executor", "slurm://x", "--out", "x.toml", "--json"), "no executor"),
-        ((*PENDULUM, "ax12", "log.mcap", "--out", "x.toml"), "the loop of ax12 is that of an AX-12, which an xl330-m288 d"),
+        ((*PENDULUM, "ax12", "log.mcap", "--out", "x.toml"), "the loop of ax12 is that of an AX-12, which an xl330"),
         ((*COMPARE, "log.mcap", "--holdout", "text.mcap", "--out", "x.toml"), "no MCAP recording"),
         ((*COMPARE, "empty.mcap", "log.mcap", "--out", "x.toml"), "empty.mcap: holds no samples"),
         ((*COMPARE, "log.mcap", "knee.mcap", "--out", "x.toml"), "knee.mcap: is of servo knee, the rig's is "),
