@@ -52,7 +52,7 @@ _ONCE = "axbridge-once-"  # a folder of this process alone
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T", bound=tuple[Any, ...])
-Telling = Callable[[int, int], None]  # kernels compiled, and kernels in all; 0, 0 when it is over
+Report = Callable[[int, int], None]  # kernels compiled, and kernels in all; 0, 0 when it is over
 
 
 class _Kernel:
@@ -107,7 +107,7 @@ def plain(kernel: F) -> F:
 def as_tuple(named: T) -> T:
     """A named tuple as a plain one, for a kernel that runs often, which makes a named one of it again.
 
-    From Python, numba takes 1 to 5 µs longer to tell what is in a named one.
+    From Python, numba takes 1 to 5 µs longer to report what is in a named one.
     """
     return tuple(named)  # type: ignore[return-value]
 
@@ -131,14 +131,14 @@ def kernels() -> tuple[int, int]:
 
 
 @contextmanager
-def telling(tell: Telling) -> Iterator[None]:
-    """Call `tell` while kernels are compiled in this block, instead of writing a line to the terminal."""
-    before = _tell[0]
-    _tell[0] = tell
+def reporting(report: Report) -> Iterator[None]:
+    """Call `report` while kernels are compiled in this block, instead of writing a line to the terminal."""
+    before = _report[0]
+    _report[0] = report
     try:
         yield
     finally:
-        _tell[0] = before
+        _report[0] = before
 
 
 def compiling(done: int, total: int) -> str:
@@ -151,7 +151,7 @@ def _on_terminal(done: int, total: int) -> None:
         print(f"\r\x1b[K{compiling(done, total) if total else ''}", end="", file=sys.stderr, flush=True)
 
 
-_tell: list[Telling] = [_on_terminal]
+_report: list[Report] = [_on_terminal]
 
 
 # -- numba ------------------------------------------------------------------------------------------------------------
@@ -177,14 +177,14 @@ def _numba() -> Any:
         def on_start(self, event: Any) -> None:
             if hasattr(event.data["dispatcher"], "kernel"):
                 self.depth += 1
-                _tell[0](*kernels())
+                _report[0](*kernels())
 
         def on_end(self, event: Any) -> None:
             kernel = getattr(event.data["dispatcher"], "kernel", None)
             if kernel is not None:
                 self.depth -= 1
                 kernel.done = True
-                _tell[0](*(kernels() if self.depth else (0, 0)))
+                _report[0](*(kernels() if self.depth else (0, 0)))
 
     event.register("numba:compile", Compiling())
     return numba

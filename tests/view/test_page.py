@@ -219,7 +219,7 @@ def test_a_client_that_names_what_is_not_there_stops_neither_page_nor_robot(arm,
     client.ask("limit_speed", share=math.nan)
     step_until(arm, lambda: "no servo 'nobody'" in (said := str(page.events.latest())) and "there is no pose" in said)
     step_until(arm, lambda: "there is no move '../../elsewhere.json' in the folder" in str(page.events.latest()))
-    page.tell("still there")
+    page.report("still there")
     step_until(arm, lambda: "still there" in client.text)
 
 

@@ -45,7 +45,7 @@ def diagnose(
     """Examine an open bus; nothing is moved and nothing is written to a servo."""
     where = f" --port {bus.port_name}"
     facts: dict[str, Any] = {"port": bus.port_name, "baud": bus.baud}
-    findings = look_at_adapter(bus, facts)
+    findings = check_adapter(bus, facts)
     progress("looking for servos")
     found = scan(bus)
     facts["servos"] = [vars(servo) for servo in found]
@@ -69,7 +69,7 @@ def diagnose(
     for servo in known:
         findings += inspect(bus, servo, where)
         if servo.id in ids:
-            findings += look_at_condition(bus, servo)
+            findings += check_condition(bus, servo)
     if strangers := sorted({servo.id for servo in found} - {servo.id for servo in known}):
         subject, fix = f"ids {', '.join(map(str, strangers))}", "add them to the rig, or unplug them"
         findings.append(Finding(subject, "answer, but are not in the rig", fix, False, "extra"))
@@ -79,13 +79,13 @@ def diagnose(
     if ids:
         facts["latency_ms"] = 1e3 * measure_latency(bus, ids)
         progress(f"reading {packets} packets")
-        findings += look_at_loss(bus, {servo.id: name_of(servo) for servo in known if servo.id in ids}, packets, facts)
+        findings += check_loss(bus, {servo.id: name_of(servo) for servo in known if servo.id in ids}, packets, facts)
         progress("measuring the rate")
-        findings += look_at_rate(bus, ids, facts)
+        findings += check_rate(bus, ids, facts)
     return Diagnosis(facts, findings)
 
 
-def look_at_adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
+def check_adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
     """Kind of adapter, latency timer, echo; what is found out goes into `facts`, here and in the functions below."""
     adapter = bus.port.adapter
     facts |= {
@@ -139,7 +139,7 @@ def mixed_firmware(bus: SerialBus, servos: Sequence[Expected]) -> Iterator[Findi
             yield Finding(f"{model} servos", f"have several firmwares, {listed}", fix, False, "firmware")
 
 
-def look_at_condition(bus: SerialBus, servo: Expected) -> Iterator[Finding]:
+def check_condition(bus: SerialBus, servo: Expected) -> Iterator[Finding]:
     """Supply, temperature, and what its error byte tells; the alarms that are a register `inspect` has named."""
     protocol, names, label, id_ = servo.protocol, servo.protocol.names, name_of(servo), servo.id
     where = f" --port {bus.port_name}"
@@ -180,7 +180,7 @@ def _register(bus: SerialBus, servo: Expected, name: str) -> int:
     return read_register(bus, servo.id, servo.profile.register(name))
 
 
-def look_at_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts: dict[str, Any]) -> list[Finding]:
+def check_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts: dict[str, Any]) -> list[Finding]:
     """Ask the servos in turn for what they always say, and count the answers that are missing or wrong."""
     ids = list(servos)
     lost: dict[int, int] = {}
@@ -220,7 +220,7 @@ def look_at_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts:
     ]
 
 
-def look_at_rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> list[Finding]:
+def check_rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> list[Finding]:
     """Rate of full exchanges: reads as measured, the goals' packet by its length (nothing may move here)."""
     cycle = Cycle(bus, [CycleServo(str(id_), id_, protocol=bus.protocol(id_)) for id_ in ids])
     protocols = [bus.protocol(id_) for id_ in ids]

@@ -102,7 +102,7 @@ def _calibrated(hand: Hand[Mounting], rig: Rig, queue: list[str]) -> dict[str, M
             if found == BACK:
                 continue
             if not isinstance(found, str):
-                queue.extend(_told(rig, servo, found, queue))
+                queue.extend(_report(rig, servo, found, queue))
             return found
 
     return hand.each(queue, one)
@@ -147,7 +147,7 @@ def _meant(robot: Robot, servo: ServoConfig, taken: Mapping[str, str]) -> tuple[
     return "", f"one of {', '.join(left)} {but}" if left else f"but no servo is left {but}"
 
 
-def _told(rig: Rig, servo: ServoConfig, found: Mounting, queue: list[str]) -> list[str]:
+def _report(rig: Rig, servo: ServoConfig, found: Mounting, queue: list[str]) -> list[str]:
     """Say what was found; returns the joint that the rig gave this servo to, if it is not asked for anyway."""
     other = "" if found.id == servo.id else f" (the rig says {servo.id})"
     print(f"  {servo.name} is servo {found.id}{other}, zero {found.zero}, direction {found.direction}", flush=True)

@@ -60,13 +60,13 @@ def doctor(
         for report in reports:
             for line in in_words(report.facts):
                 print(wrapped(line))
-            tell(report.findings)
+            report_findings(report.findings)
         if not wrong:
             typer.secho("nothing to repair", fg="green")
     return FAILED_CHECK if wrong else DONE
 
 
-def tell(findings: Iterable[Finding], indent: str = "") -> None:
+def report_findings(findings: Iterable[Finding], indent: str = "") -> None:
     """What is wrong, and the command that repairs it."""
     for who, problem, fix in grouped(findings):
         typer.secho(wrapped(f"! {who}: {problem}", indent), fg="red", bold=True)  # a pipe gets no colour

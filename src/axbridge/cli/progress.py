@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from axbridge.file_reading import printable
-from axbridge.jit import compiling, telling
+from axbridge.jit import compiling, reporting
 
 _EVERY = 10.0  # s
 
@@ -26,7 +26,7 @@ class Show(Protocol):
 def progress(what: str, *, quiet: bool = False, steadily: bool = False) -> Iterator[Show]:
     """Say on stderr while the block runs what is under way, how much of it is done, and since when."""
     if quiet or sys.stderr is None or not sys.stderr.isatty():
-        with telling(lambda _done, _total: None):
+        with reporting(lambda _done, _total: None):
             if quiet or sys.stderr is None:
                 yield lambda _what, _share=None: None
             else:
@@ -50,10 +50,10 @@ def progress(what: str, *, quiet: bool = False, steadily: bool = False) -> Itera
                 line.reset(task)
             line.update(task, description=printable(what), share="" if share is None else f" {share:.0%}")
 
-        def tell(done: int, total: int) -> None:
+        def report(done: int, total: int) -> None:
             line.update(task, kernels=f": {compiling(done, total)}" if total else "")
 
-        with telling(tell):
+        with reporting(report):
             yield show
 
 

@@ -25,7 +25,7 @@ from axbridge.cli import options as opt
 from axbridge.cli import verify_steps as steps
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.by_hand import AGAIN, BACK, KEYS, QUIT, SKIP, YES, Ended, Hand, ask, pressed
-from axbridge.cli.doctor import tell
+from axbridge.cli.doctor import report_findings
 from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.off import broadcast_off, buses_of
 from axbridge.cli.progress import Show, progress
@@ -147,7 +147,7 @@ class _Run:
         before = self.outcomes.get(name)
         if before is not None and before.state == "done":
             print(f"  done on {before.when}:")
-            _tell(before)
+            _report(before)
             if self._ask(f"  {AGAIN} does it again, any other key keeps it") != AGAIN:
                 return False
         try:
@@ -165,7 +165,7 @@ class _Run:
         except AxBridgeError as error:
             found = StepOutcome(lines=[*str(error).splitlines(), "it was not finished"], state="failed")
         self._keep(name, found)
-        _tell(found)
+        _report(found)
         if found.state == "done" and not found.findings:
             print("  nothing to repair", flush=True)
             return False
@@ -272,10 +272,10 @@ def _turned(hand: Hand[JointTurn], name: str, count: str) -> JointTurn | str:
                 return JointTurn(name, moved, -1 if struck == _OTHER_WAY else 1, "nudge")
 
 
-def _tell(outcome: StepOutcome) -> None:
+def _report(outcome: StepOutcome) -> None:
     for line in outcome.lines:
         print(f"  {line}")
-    tell(outcome.findings, "  ")
+    report_findings(outcome.findings, "  ")
 
 
 # ---- kept for the next run, judged by the promises of the docs, and shown as page and text

@@ -38,7 +38,7 @@ class Parameter(toml_tables.TomlTable):
 
     @model_validator(mode="before")
     @classmethod
-    def _take_number(cls, data: Any) -> Any:
+    def _accept_number(cls, data: Any) -> Any:
         return data if isinstance(data, Mapping) else {"value": data}
 
     @model_validator(mode="after")

@@ -55,7 +55,7 @@ class TomlTable(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _take_arrays(cls, data: Any) -> Any:
+    def _accept_arrays(cls, data: Any) -> Any:
         table = _frozen(data)
         known = [field.alias or name for name, field in cls.model_fields.items()]
         for key, value in table.items() if isinstance(table, dict) else ():

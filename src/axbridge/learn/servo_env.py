@@ -117,7 +117,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         if self._backend == "sim":
             self._build()
         else:
-            self._lead_back()
+            self._return_to_start()
         robot = self._opened()
         self._stepped = time.monotonic()
         self.begin(robot)
@@ -184,7 +184,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
             hold_up(simulation, (count + 1) / steps)
             robot.step(self._step_ms)
 
-    def _lead_back(self) -> None:
+    def _return_to_start(self) -> None:
         if self.robot is None:
             self.robot = open_robot(self.rig, self._backend, port=self._port)
         with warnings.catch_warnings():

@@ -305,7 +305,7 @@ class Walk:
         height = float(posed(body.tree, body.standing[None]).centre[0, 2]) - floor
         centre, zmp = followed(reference, height, _GRID)
         stepping = _stepping(body, feet, centre, ankles["left"][2] + gait.lower)
-        goals: FloatArray = stepping.positions + gait.made_up * _leads(rig, body, stepping, feet, gait, -floor)
+        goals: FloatArray = stepping.positions + gait.made_up * _feed_forward(rig, body, stepping, feet, gait, -floor)
         columns = [column for side in SIDES for column in body.columns(side)]
         names = tuple(body.tree.names[column] for column in columns)
         return cls(gait, body.legs, names, tuple(plan), time, feet, centre, zmp, goals[:, columns])
@@ -435,7 +435,7 @@ def _stepping(body: _Biped, feet: Mapping[str, FloatArray], centre: FloatArray, 
     return _Stepping(positions, torso, turned)
 
 
-def _leads(
+def _feed_forward(
     rig: Rig, body: _Biped, way: _Stepping, feet: Mapping[str, FloatArray], gait: Gait, high: float
 ) -> FloatArray:
     """How far ahead of the legs' joints the goals of their servos have to be, rad, (n, joints)."""

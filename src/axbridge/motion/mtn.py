@@ -109,7 +109,7 @@ def parse_mtn(data: bytes, path: str | Path = "motion") -> MtnFile:
     reader = _Reader(path, warnings)
     text = body.removeprefix(_BOM).decode("utf-8", "surrogateescape")
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
-        reader.take(number, line.rstrip("\r"))
+        reader.read_line(number, line.rstrip("\r"))
     return reader.file()
 
 
@@ -174,7 +174,7 @@ class _Reader:
         self._steps: list[MtnStep] = []  # its
         self._commas = False  # numbers as a German or Spanish Windows writes them
 
-    def take(self, number: int, line: str) -> None:
+    def read_line(self, number: int, line: str) -> None:
         self._line = number
         key, _, value = line.partition("=")
         if line == "page_begin":

@@ -44,11 +44,11 @@ RegisterRow = tuple[int, str, int, str, str]  # address, name, counts, in units,
 _END: Job = iter(())  # what a job gives that has come to its end
 
 
-class Desk:
-    """Requests in their order; a newer one on a topic replaces the older. `tell` gets what goes wrong, in words."""
+class Requests:
+    """Requests in their order; a newer one on a topic replaces the older. `report` gets what goes wrong, in words."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
         self._lock = threading.Lock()
         self._waiting: deque[tuple[str | None, Request]] = deque()
         self._jobs: dict[str | None, Job] = {}
@@ -93,10 +93,10 @@ class Desk:
             try:
                 outcome = request()
             except AxBridgeError as error:
-                self._tell(str(error))
+                self._report(str(error))
                 outcome = _END
         for warning in said:
-            self._tell(str(warning.message))
+            self._report(str(warning.message))
         return outcome  # type: ignore[return-value]
 
 

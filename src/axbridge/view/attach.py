@@ -55,7 +55,7 @@ def attach(
     page = LivePage(robot, port, host)
     try:
         commands = Commands(page)
-        page.begin(commands.hear, lambda: _news(page, commands))
+        page.begin(commands.receive, lambda: _news(page, commands))
     except BaseException:
         page.close()
         raise
@@ -149,7 +149,7 @@ class Commands:
         self._page, self._robot = page, page.robot
         self.poses = PoseFile(Path(f"{page.robot.name}.poses.json"))
         self.doubt: tuple[str, str, int] | None = None  # servo, register and value that somebody must confirm
-        act, ask = page.actions, page.desk.ask
+        act, ask = page.actions, page.requests.ask
         self._known: dict[str, Callable[..., object]] = {  # parameters are called as the values of a request
             "release": page.release,
             # no later request takes the place of this one: what is to be off goes off
@@ -169,7 +169,7 @@ class Commands:
             "record_end": page.stop_recording,
         }
 
-    def hear(self, text: str) -> None:
+    def receive(self, text: str) -> None:
         """Do what a message asks for; what is refused is told on the page. ValueError: it makes no sense."""
         message = json.loads(text)
         if not isinstance(message, dict) or not isinstance(what := message.pop("ask", None), str):
@@ -180,7 +180,7 @@ class Commands:
         try:
             do(**message)
         except AxBridgeError as error:
-            self._page.tell(str(error))
+            self._page.report(str(error))
 
     def _way(self, pose: str, seconds: float, mirror: bool) -> None:
         start = {servo.name: servo.position for servo in self._robot.rig.servos}
@@ -189,14 +189,14 @@ class Commands:
             raise AxBridgeError(f"there is no pose {pose!r}")
         goal = mirrored(poses[pose], signs(self._robot.rig)) if mirror else poses[pose]
         duration = _within(_DURATIONS, seconds, "goto takes, s")
-        self._page.desk.ask("way", lambda: self._page.actions.way(goal, duration))
+        self._page.requests.ask("way", lambda: self._page.actions.way(goal, duration))
 
     def _save(self, name: str) -> None:
         picture = self._page.picture
         if picture is None:
             raise AxBridgeError("no step was made yet: there is no pose")
         self.poses.save(name, {servo: state.position for servo, state in picture.states.items()})
-        self._page.tell(f"saved {name.strip()} in {self.poses.path}")
+        self._page.report(f"saved {name.strip()} in {self.poses.path}")
 
     def _play(self, file: str, pace: float) -> None:
         pace = _within(_PACES, pace, "pace")
@@ -204,12 +204,12 @@ class Commands:
             raise UsageError(f"there is no move {file!r} in the folder where this page was started")
         move, notes = load_move(file, self._robot.rig)
         for note in notes:
-            self._page.tell(note)
+            self._page.report(note)
         self._page.play(file, move, pace)
 
     def _registers(self, servo: str) -> None:
         known = self._robot[servo]  # an error names those that there are
-        self._page.desk.ask(
+        self._page.requests.ask(
             "registers", lambda: self._page.actions.registers(known.name, lambda rows: self._show(servo, rows))
         )
 
@@ -227,10 +227,10 @@ class Commands:
         self.doubt = None
 
         def write() -> Any:
-            self._page.tell(self._page.actions.write(*asked))
+            self._page.report(self._page.actions.write(*asked))
             return self._page.actions.registers(servo, lambda rows: self._show(servo, rows))
 
-        self._page.desk.ask("registers", write)
+        self._page.requests.ask("registers", write)
 
     def _record(self, name: str) -> None:
         file = Path(name.strip()).name  # in the folder where one started, and nowhere else

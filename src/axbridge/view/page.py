@@ -35,7 +35,7 @@ from axbridge.robot.twin.residuals import REMEDIES
 from axbridge.rotations import LinkPose
 from axbridge.sim.engine import Contact
 from axbridge.state import BusEvent, StepReport, StepTable
-from axbridge.view.actions import Actions, Desk, end_of_range
+from axbridge.view.actions import Actions, Requests, end_of_range
 from axbridge.view.description import described, page
 from axbridge.view.web_server import WebServer
 
@@ -121,7 +121,7 @@ class LivePage:
         self.robot = robot
         self.said = "", 0, 0.0  # the last answer to a request, how many there were, and when it was given (monotonic)
         self.events = Events()
-        self.desk = Desk(self.tell)
+        self.requests = Requests(self.report)
         self.actions = Actions(robot)
         self.owned = False  # whether this page runs the loop, so that it can play moves
         self.recording: Path | None = None
@@ -178,7 +178,7 @@ class LivePage:
         guessed = sorted({model.name for model in used if model.prediction == PredictionParams()})
         if guessed and self.robot.backend == "twin":
             models = ", ".join(guessed)
-            self.tell(f"the ghost's servos are of model {models}, which nobody has fitted to these: identify them")
+            self.report(f"the ghost's servos are of model {models}, which nobody has fitted to these: identify them")
         self._leave = self.robot.observe(self._step, closed=self.close)
         self._thread = threading.Thread(target=self._draw, name="axbridge page", daemon=True)
         self._thread.start()
@@ -187,7 +187,7 @@ class LivePage:
 
     def _step(self, report: StepReport, states: StepTable) -> None:
         """The observer. It must be quick, and must not fail: an error here would end the user's program."""
-        self.desk.serve()
+        self.requests.serve()
         self._steps += 1
         self._late += report.late > 0
         self._asked += report.requested
@@ -200,7 +200,7 @@ class LivePage:
         self._due = max(self._due + _EVERY, now)
         if now >= self._line_due:
             self._line_due = now + 1.0
-            self._line = self._look_at_line(now)
+            self._line = self._poll_line(now)
         robot, simulation = self.robot, self.robot.simulation
         on = {name: servo.torque_enabled for name, servo in robot.items()}
         self._left_off &= robot.stopped or not any(on.values())
@@ -245,7 +245,7 @@ class LivePage:
             found |= {name: ", ".join(words)} if words else {}
         return found
 
-    def _look_at_line(self, now: float) -> tuple[float, dict[str, tuple[int, int, int]]]:
+    def _poll_line(self, now: float) -> tuple[float, dict[str, tuple[int, int, int]]]:
         """Time of a cycle, ms, and packets lost, damaged and late by servo."""
         steps, since = self._counted
         self._counted = self._steps, now
@@ -264,7 +264,7 @@ class LivePage:
 
     # ---- what people ask for; from any thread
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Show a message on every page."""
         text = text.replace("\n", "; ")
         self.said = text, self.said[1] + 1, monotonic()
@@ -273,7 +273,7 @@ class LivePage:
 
     def all_off(self, why: str = _OFF) -> None:
         """Switch every motor off, and keep them off until `release`; whether the program steps or not."""
-        self.desk.clear()
+        self.requests.clear()
         self._stop_move = True
         done = threading.Event()
 
@@ -285,7 +285,7 @@ class LivePage:
                 self._fresh.set()
             done.set()
 
-        self.desk.ask("all off", stop)
+        self.requests.ask("all off", stop)
         served = done.wait(_UNHURRIED if self.robot.mode else _SIMULATED)
         if not served and self.robot.mode:  # nobody steps, or slowly
             stop()
@@ -317,7 +317,7 @@ class LivePage:
 
     def release(self) -> None:
         """Let motors be switched on again; they stay off until somebody does."""
-        self.desk.ask("all off", self.robot.resume)
+        self.requests.ask("all off", self.robot.resume)
 
     def play(self, name: str, move: Move, pace: float) -> None:
         """Have a move played, where this page owns the loop."""
@@ -359,11 +359,11 @@ class LivePage:
             self._log = RobotRecorder(self.robot, recorder, failed=self._lose_recording), recorder
             self.recording = path
 
-        self.desk.ask("record", begin)
+        self.requests.ask("record", begin)
 
     def stop_recording(self) -> None:
         """End the recording."""
-        self.desk.ask("record", self._end_recording)
+        self.requests.ask("record", self._end_recording)
 
     def _end_recording(self) -> None:
         """The file is compressed by a thread of its own."""
@@ -374,15 +374,15 @@ class LivePage:
 
     def _lose_recording(self, error: RecordingError) -> None:
         """The disk is full, or gone: that ends the recording, and not the program that steps the robot."""
-        self.tell(str(error))
+        self.report(str(error))
         self._end_recording()
 
     def _keep(self, recorder: Recorder) -> None:
         try:
             recorder.close()
-            self.tell(f"recorded {recorder.path}")
+            self.report(f"recorded {recorder.path}")
         except AxBridgeError as error:
-            self.tell(str(error))
+            self.report(str(error))
         self.recording = None
 
     # ---- the loop, where no program of the user's has one
@@ -402,7 +402,7 @@ class LivePage:
                     if robot.step() == -1:
                         return
                 except RigError as error:  # its servos report what cannot be: the motors are off again
-                    self.tell(str(error))
+                    self.report(str(error))
                 continue
             try:
                 if self._rise:
@@ -411,12 +411,12 @@ class LivePage:
                 if wanted is not None:
                     name, move, pace = wanted
                     self.playing = name
-                    played = play(robot, move, pace=pace, stop=lambda: self._stop_move, note=self.tell)
-                    self.tell(f"{'stopped' if played.stopped else 'played'} {name}: {played.seconds:.1f} s")
+                    played = play(robot, move, pace=pace, stop=lambda: self._stop_move, note=self.report)
+                    self.report(f"{'stopped' if played.stopped else 'played'} {name}: {played.seconds:.1f} s")
             except RobotStopped:
                 pass  # by the button; that has said so
             except AxBridgeError as error:
-                self.tell(str(error))
+                self.report(str(error))
             finally:
                 self.playing = None
             self.actions.limit_speed(self.actions.share)  # moves have speeds of their own

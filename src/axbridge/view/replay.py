@@ -36,7 +36,7 @@ def replay_page(rig: Rig, recordings: Sequence[Recording], labels: Sequence[str]
     columns = (len(_COLUMNS) + (len(recordings) - 1) * len(_BESIDE)) * len(names)
     most = max(200, int(_ROOM / _BYTES / (columns + _MORE * len(recordings))))
     told = [
-        _told(one, names, label or one.path.name, most, _BESIDE if number else _COLUMNS)
+        _described(one, names, label or one.path.name, most, _BESIDE if number else _COLUMNS)
         for number, (one, label) in enumerate(zip(recordings, labels or [""] * len(recordings), strict=True))
     ]
     notes = [f"{one.path.name} {one.flaw}" for one in recordings if one.flaw]
@@ -50,7 +50,9 @@ def replay_page(rig: Rig, recordings: Sequence[Recording], labels: Sequence[str]
     return page(f"{' beside '.join(one['label'] for one in told)} – axbridge", description, live=False)
 
 
-def _told(recording: Recording, names: Sequence[str], label: str, most: int, columns: dict[str, str]) -> dict[str, Any]:
+def _described(
+    recording: Recording, names: Sequence[str], label: str, most: int, columns: dict[str, str]
+) -> dict[str, Any]:
     """One recording: samples of each servo, as they were measured, on the times of the servo that has most."""
     start = recording.start
     tracks = {name: recording[name] for name in names if name in recording}

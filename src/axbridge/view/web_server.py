@@ -153,11 +153,11 @@ class WebServer:
             what = f"the page was sent what makes no sense ({type(error).__name__})"
             self._robot.events.note(self._robot.robot.time, what)
 
-    def _hear(self, message: object) -> None:
+    def _receive(self, message: object) -> None:
         if self._robot is None or not isinstance(message, str):
             raise ValueError(message)
         try:
-            self._robot.hear(message)
+            self._robot.receive(message)
         except RecursionError as error:  # brackets in brackets in brackets
             raise ValueError from error
 
@@ -166,18 +166,18 @@ class WebServer:
             page.set()
 
     async def _talk(self, connection: Any) -> None:
-        telling = asyncio.ensure_future(self._tell(connection))
+        sending = asyncio.ensure_future(self._send(connection))
         try:
             async for message in connection:
                 try:
-                    await self._loop.run_in_executor(self._hearing, self._hear, message)
+                    await self._loop.run_in_executor(self._hearing, self._receive, message)
                 except ValueError as error:
                     self._nonsense(error)
         finally:
             self._pages.pop(connection, None)
-            telling.cancel()
+            sending.cancel()
 
-    async def _tell(self, connection: Any) -> None:
+    async def _send(self, connection: Any) -> None:
         from websockets.exceptions import ConnectionClosed
 
         fresh = self._pages[connection] = asyncio.Event()

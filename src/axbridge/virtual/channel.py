@@ -59,7 +59,7 @@ class Listener:
     """
 
     def __init__(self, end: int) -> None:
-        self.news, self._tell = os.pipe()  # readable when there are arrivals
+        self.news, self._waker = os.pipe()  # readable when there are arrivals
         self._end = end
         self._found: deque[Arrival] = deque()
         self._over = False
@@ -80,7 +80,7 @@ class Listener:
         os.set_blocking(other, True)
         self._thread.join()
         os.close(self.news)
-        os.close(self._tell)
+        os.close(self._waker)
 
     def _listen(self) -> None:
         wake_on_time()
@@ -94,7 +94,7 @@ class Listener:
             if self._over:
                 return
             self._found.append(Arrival(data, now, baud(self._end) or None))
-            os.write(self._tell, b"!")
+            os.write(self._waker, b"!")
 
 
 def _settings(descriptor: int) -> tuple[Any, ...] | None:

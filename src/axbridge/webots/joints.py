@@ -58,7 +58,7 @@ class _JointDevice(Device):
             say(f"Error: {type(self).__name__}: invalid device tag.")
         return self._servo
 
-    def _tell(self, command: str, *values: float, **how: bool) -> None:
+    def _command(self, command: str, *values: float, **how: bool) -> None:
         servo = self._native
         if servo is None:
             return
@@ -134,28 +134,28 @@ class Motor(_JointDevice):
 
     def setPosition(self, position: float) -> None:
         """Target position, rad or m; ±inf = velocity control."""
-        self._tell("set_position", position, clip=True)
+        self._command("set_position", position, clip=True)
 
     def getTargetPosition(self) -> float:
         return float(self._ask("requested", (0.0, 0.0))[0])
 
     def setVelocity(self, velocity: float) -> None:
-        self._tell("set_velocity", velocity)
+        self._command("set_velocity", velocity)
 
     def getVelocity(self) -> float:
         return float(self._ask("requested", (0.0, 0.0))[1])
 
     def setAcceleration(self, acceleration: float) -> None:
-        self._tell("set_acceleration", acceleration)
+        self._command("set_acceleration", acceleration)
 
     def setAvailableTorque(self, torque: float) -> None:
-        self._tell("set_available_torque", torque)
+        self._command("set_available_torque", torque)
 
     def setTorque(self, torque: float) -> None:
-        self._tell("set_torque", torque)
+        self._command("set_torque", torque)
 
     def setControlPID(self, p: float, i: float, d: float) -> None:
-        self._tell("set_control_pid", p, i, d)
+        self._command("set_control_pid", p, i, d)
 
     def enableTorqueFeedback(self, samplingPeriod: int) -> None:
         self._sample_every("torque", int(samplingPeriod))
@@ -220,7 +220,7 @@ class Brake(_JointDevice):
     """Damping added to a joint at run time."""
 
     def setDampingConstant(self, dampingConstant: float) -> None:
-        self._tell("set_damping_constant", dampingConstant)
+        self._command("set_damping_constant", dampingConstant)
 
     def getMotor(self) -> Any:
         return self._other("motor")

@@ -49,7 +49,7 @@ class Exits:
         # Processes that were taken over, and whose signals, and parents, are watched: a forked child is another one.
         self._process = self._watching = self._orphaned = -1
 
-    def take(self) -> None:
+    def install(self) -> None:
         """Take over the interpreter's end, in the main thread signals, and where there are lines what threads see."""
         if self._process != os.getpid():
             self._process = os.getpid()
@@ -67,7 +67,7 @@ class Exits:
         if threads and self._watching != os.getpid() and _watch_signals(self._notice):
             self._watching = os.getpid()
 
-    def give_back(self) -> None:
+    def uninstall(self) -> None:
         """Let the process end as it did before."""
         self._process = -1
         atexit.unregister(self._leave)

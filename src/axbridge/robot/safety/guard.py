@@ -66,7 +66,7 @@ class Line:
         with contextlib.suppress(OSError):
             os.write(port, data)
 
-    def hear(self, port: Any, patience: float, answers: tuple[bytes, ...] = ()) -> bool:
+    def wait_for(self, port: Any, patience: float, answers: tuple[bytes, ...] = ()) -> bool:
         """Whether one of these answers comes within `patience` seconds."""
         end = time.monotonic() + patience
         heard = b""
@@ -161,18 +161,18 @@ def confirm(servos: list[Guarded], line: Line = _LINE) -> list[Guarded]:
     until = time.monotonic() + _LONGEST
     patience = _PATIENCE
     for port in dict.fromkeys(servo.port for servo in servos):
-        line.hear(port, _QUIET)
+        line.wait_for(port, _QUIET)
     left = servos
     while left and time.monotonic() < until:
         left = [servo for servo in left if time.monotonic() > until or not _holds(servo, line, patience)]
         for servo in left:
             line.send(servo.port, servo.write)
-            line.hear(servo.port, _GAP)  # its acknowledgement
+            line.wait_for(servo.port, _GAP)  # its acknowledgement
         patience *= 2
     for servo in servos:
         if servo.last and servo not in left:
             line.send(servo.port, servo.last)
-            line.hear(servo.port, _GAP)
+            line.wait_for(servo.port, _GAP)
     return left
 
 
@@ -180,7 +180,7 @@ def _give_back(servo: Guarded, line: Line) -> None:
     """Write what the dead controller has borrowed of a servo's EEPROM; its torque is off."""
     for _ in range(_TRIES):
         line.send(servo.port, servo.write)
-        line.hear(servo.port, _BURNT)
+        line.wait_for(servo.port, _BURNT)
         if _holds(servo, line, _BURNT):
             break
 
@@ -188,7 +188,7 @@ def _give_back(servo: Guarded, line: Line) -> None:
 def _holds(servo: Guarded, line: Line, patience: float) -> bool:
     """Whether the servo says that it has what it should."""
     line.send(servo.port, servo.question)
-    return line.hear(servo.port, patience, servo.answers)
+    return line.wait_for(servo.port, patience, servo.answers)
 
 
 def watch(silence: float, servos: list[Guarded]) -> int:

@@ -76,14 +76,14 @@ class Nets:
             self.ending = threading.RLock()
         self._nets.append(net)
         self.unconfirmed.clear()
-        self._exits.take()
+        self._exits.install()
 
     def remove(self, net: Safety) -> None:
         """With the last one, give everything back."""
         if net in self._nets:
             self._nets.remove(net)
         if not self._nets:
-            self._exits.give_back()
+            self._exits.uninstall()
 
     def leave_for_good(self) -> None:
         """The program ends: apply every policy, and keep the lines from then on.

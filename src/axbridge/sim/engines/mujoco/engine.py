@@ -125,7 +125,7 @@ class MujocoEngine:
             gather(index, step, arrays)
             if not self._weighed:
                 self._weigh(drives.motor[ARMATURE])
-            _tell(step, arrays, drives.motor[LIMIT] / step, self._memory)
+            _apply_drives(step, arrays, drives.motor[LIMIT] / step, self._memory)
             friction = self._step()
             positions, speeds = self.state()
             if len(drives.playing):
@@ -191,7 +191,7 @@ class MujocoEngine:
     def _step(self) -> FloatArray:
         """One step with what acts; torques of dry friction in it, (n,), N·m."""
         data = self.data
-        self._solve(self._tell_ideal() if self._ideal else self._still)
+        self._solve(self._apply_ideal() if self._ideal else self._still)
         mujoco.mj_Euler(self.model, data)
         self._time += self.time_step
         spent = np.empty(len(self._driven))
@@ -253,7 +253,7 @@ class MujocoEngine:
         worst = np.argmax(~np.isfinite(torque)) if not np.isfinite(torque).all() else np.argmax(speeds)
         return self._names[int(worst)] if self._names else self._tree.links[0]
 
-    def _tell_ideal(self) -> FloatArray:
+    def _apply_ideal(self) -> FloatArray:
         """Springs, dampers and motors of the ideal joints; the speeds that the motors are to hold."""
         h, dof = self.time_step, self._ideal_dof
         position, speed = self._q[self._ideal_qpos], self._v[dof]
@@ -319,7 +319,7 @@ class _Window:
 
 
 class _Memory(NamedTuple):
-    """Where a robot's joints are in MuJoCo's arrays, and these arrays, which `_tell` changes from `armature` on."""
+    """Where a robot's joints are in MuJoCo's arrays, and these arrays, which `_apply_drives` changes."""
 
     dof: IntArray  # degree of freedom of each driven joint, (n,)
     joint: IntArray  # MuJoCo's number of it, (n,)
@@ -344,7 +344,7 @@ class _ConstraintRows(NamedTuple):
 
 
 @jit
-def _tell(step: float, drives: Drives, friction: FloatArray, memory: _Memory) -> None:
+def _apply_drives(step: float, drives: Drives, friction: FloatArray, memory: _Memory) -> None:
     """Write what acts on the driven joints in a step (s): W·D into the armature; `friction` is the most of it, N·m."""
     known, there = Drives(*drives), _Memory(*memory)
     motor = known.motor
