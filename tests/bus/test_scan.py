@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from axbridge.bus.diagnose import look_at_loss
+from axbridge.bus.diagnose import check_loss
 from axbridge.bus.scan import FoundServo, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import Instruction
@@ -88,7 +88,7 @@ class Every:
 def test_what_a_line_loses_is_said_of_the_line_or_of_the_servo_that_loses_it(n, ids, found):
     facts = {}
     with PtyLine(tuple(SERVOS), mishap=Every(n, ids)) as line, SerialBus(line.port) as bus:
-        findings = look_at_loss(bus, SERVOS, 120, facts)
+        findings = check_loss(bus, SERVOS, 120, facts)
     assert [one.id for one in findings] == [id_ for id_, _ in found]
     assert all(one.problem.startswith(words) for one, (_, words) in zip(findings, found, strict=True))
     assert (facts["wrong"], facts["loss"][3] > 0) == (0, True)
@@ -103,5 +103,5 @@ def test_an_intact_answer_that_says_something_else_than_before_is_fatal():
             return "ok"
 
         line.mishap = change
-        (found,) = look_at_loss(bus, SERVOS, 40, {})
+        (found,) = check_loss(bus, SERVOS, 40, {})
     assert (found.kind, found.fatal) == ("wrong", True)

@@ -520,7 +520,7 @@ WATCHED = """
 import sys, axbridge
 with axbridge.open(sys.argv[1], backend="real", port=sys.argv[2]) as robot:
     page = robot.view(port=0, open=False)
-    page.desk.ask("test", lambda: robot["s1"].set_position(0.2))  # in the first step: before that nobody feeds the watch
+    page.requests.ask("test", lambda: robot["s1"].set_position(0.2))  # in the first step: before that nobody feeds the watch
     page.run()
 """
 

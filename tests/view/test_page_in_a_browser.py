@@ -93,7 +93,7 @@ def tab(comb, shared_tab):
     line, robot, page = comb
     shared_tab.call("Page.bringToFront")
     page.release()
-    page.desk.ask(None, lambda: page.actions.torque(list(robot), on=False))
+    page.requests.ask(None, lambda: page.actions.torque(list(robot), on=False))
     wait_until(lambda: not robot.stopped and not any(table[24] for table in line.tables.values()))
     shared_tab.wait_for(f"{TEXT}.includes('all motors are limp') || {TEXT}.includes('all motors are off')")
     return shared_tab
@@ -103,7 +103,7 @@ def switch_on(line, page):
     """Switch every motor on from the page; again where a busy machine has lost a packet."""
 
     def are_on():
-        page.desk.ask("test", lambda: page.actions.torque(list(page.robot), on=True))
+        page.requests.ask("test", lambda: page.actions.torque(list(page.robot), on=True))
         time.sleep(0.2)
         return all(servo.torque_enabled for servo in page.robot.values())
 
@@ -180,7 +180,7 @@ def test_all_off_switches_every_motor_off_within_50_ms(comb, tab, press):
         assert robot.stopped
         tab.click("#release")
         wait_until(lambda: not robot.stopped)
-        return off[0] - page.desk.cleared_at
+        return off[0] - page.requests.cleared_at
 
     assert any(seconds() < 0.05 for _ in range(5))  # the others: this computer was busy
 
@@ -244,14 +244,14 @@ def test_a_number_is_typed_in_peace_while_the_joint_moves_and_sent_on_enter_or_o
     _, robot, page = comb
     servo, field = robot["s1"], "document.querySelector('aside input[inputmode=decimal]')"
     tab.click("tr[data-servo=s1] td:nth-child(2)")
-    page.desk.ask("test", lambda: page.actions.move("s1", 0.0))
+    page.requests.ask("test", lambda: page.actions.move("s1", 0.0))
     tab.wait_for(f"Number({field}.value) === 0")
     for text, leave, wanted, told in (
         ("-40", lambda: tab.key("Enter", "Enter", 13), -40, ""),
         ("12,5", lambda: tab.key("Tab", "Tab", 9), 12.5, ""),
         ("4e1", lambda: tab.key("Enter", "Enter", 13), None, "is no number"),
     ):
-        page.desk.ask("way", lambda: page.actions.way({"s1": 1.4}, 8.0))
+        page.requests.ask("way", lambda: page.actions.way({"s1": 1.4}, 8.0))
         tab.run(f"{field}.focus(), {field}.select()")
         targets = []
         for letter in text:
@@ -415,7 +415,7 @@ def test_eighteen_servos_at_50_steps_a_second_are_shown_while_both_cores_are_bus
             before = robot.time
             wait_until(lambda: robot.time > before + 3.0, 60)
             tab.wait_for(f"axbridge.source.times.at(-1) > {before + 2.0}", 30)
-            page.desk.ask(None, lambda: page.actions.torque(list(robot), on=True))
+            page.requests.ask(None, lambda: page.actions.torque(list(robot), on=True))
             wait_until(lambda: all(servo.torque_enabled for servo in robot.values()))
             tab.key(" ", "Space", 32)
             wait_until(lambda: robot.stopped, 3)
