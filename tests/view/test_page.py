@@ -24,7 +24,7 @@ from axbridge import AxBridgeError, RobotStopped, UsageError
 from axbridge.errors import ErrorFlag
 from axbridge.motion.files import load_move
 from axbridge.motion.moves import Key, Move, Page
-from axbridge.view.actions import Actions, Desk
+from axbridge.view.actions import Actions, Requests
 from axbridge.view.attach import PoseFile, mirrored
 from axbridge.view.page import Events, frame
 from tests.support.page_client import page_client
@@ -86,7 +86,7 @@ def finish(robot, job):
 
 def test_a_newer_request_on_a_topic_takes_the_place_of_the_older_one_waiting_or_under_way():
     done = []
-    desk = Desk(done.append)
+    desk = Requests(done.append)
 
     def job():
         while True:
@@ -110,7 +110,7 @@ def test_what_is_to_be_off_goes_off_whoever_does_not_answer_or_is_switched_on_be
         for servo in robot.values():
             servo.torque_on()
         actions, told = Actions(robot), []
-        desk = Desk(told.append)
+        desk = Requests(told.append)
         line.deaf = {1}
         desk.ask(None, lambda: actions.torque(list(robot), on=False))
         desk.ask(None, lambda: actions.torque(["s2"], on=True))
