@@ -146,7 +146,7 @@ class LivePage:
         self._had_clients = False
         self._leave: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
-        self.hear: Callable[[str], object] = float  # does what a page asks for; nothing makes sense yet
+        self.receive: Callable[[str], object] = float  # does what a page asks for; nothing makes sense yet
         self._news: Callable[[], str] = str
         self._frames: deque[bytes] = deque(maxlen=round(_PAST / _EVERY))
         title = f"{robot.name} – axbridge"
@@ -171,9 +171,9 @@ class LivePage:
             "recording": f"{robot.name}-{datetime.now().astimezone():%Y-%m-%d-%H%M}.mcap",
         }
 
-    def begin(self, hear: Callable[[str], None], words: Callable[[], str]) -> None:
-        """Watch the robot from now on; `hear` does what pages ask for, `words` is what they say."""
-        self.hear, self._news = hear, words
+    def begin(self, receive: Callable[[str], None], words: Callable[[], str]) -> None:
+        """Watch the robot from now on; `receive` does what pages ask for, `words` is what they say."""
+        self.receive, self._news = receive, words
         used = [self.robot.rig.model_of(servo) for servo in self.robot.rig.dynamixels]
         guessed = sorted({model.name for model in used if model.prediction == PredictionParams()})
         if guessed and self.robot.backend == "twin":
