@@ -20,7 +20,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.fit.intervals import allowing, held_in, uncertainty
 from axbridge.fit.least_squares import left_alone, polish
-from axbridge.fit.prepare import base_model, with_noise
+from axbridge.fit.prepare import base_model, resting_noise
 from axbridge.fit.unknowns import space_of
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import walk
@@ -95,7 +95,8 @@ def fitted(recordings, truth_rig, rig, servo):
     """Values, intervals and the truth of a servo."""
     carried, alone = joints_of_robot(recordings, rig, [servo.name])
     runs = runs_of(carried, alone)
-    base = with_noise(base_model(alone, "ax12"), runs)
+    base = base_model(alone, "ax12")
+    base = base.model_copy(update={"sensor": base.sensor.model_copy(update={"position_noise": resting_noise(runs)})})
     space = space_of("ax12", None, packed(base, alone))
     point = polish(space, runs, space.point(space.base), rounds=20)
     sure = uncertainty(space, runs, point)
