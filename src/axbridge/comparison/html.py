@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.comparison.comparison import Comparison, lacks, shift_text
-from axbridge.comparison.page import POINTS, fewer, figure_html, numbers, table_html, write_page
+from axbridge.comparison.page import POINTS, Panel, fewer, figure_html, numbers, table_html, write_page
 from axbridge.comparison.tables import (
     acts_table,
     beside_table,
@@ -68,21 +68,25 @@ def write_html(
     if walks:
         parts += [*walk_parts(walks), "<h2>All joints, worst first</h2>"]
     whole = [(one.start, one.start + 1.0) for one in seconds]
-    pairs = list(enumerate(comparison.pairs))
-    drawn = [panels_of(comparison, pair, beside=beside, everything=index < DETAILED) for index, pair in pairs]
-    points = min(POINTS, max(_FEWEST, round(_ROOM / _BYTES / sum(map(numbers, drawn)))))
-    for (index, pair), panels in zip(pairs, drawn, strict=True):
+
+    def panels_at(index: int) -> list[Panel]:
+        """Made when they are drawn, because those of an hour are large."""
+        return panels_of(comparison, comparison.pairs[index], beside=beside, everything=index < DETAILED)
+
+    columns = sum(numbers(panels_at(index)) for index in range(len(comparison.pairs)))
+    points = min(POINTS, max(_FEWEST, round(_ROOM / _BYTES / columns)))
+    for index, pair in enumerate(comparison.pairs):
         progress(f"drawing {pair.name}", index / len(comparison.pairs))
         if len(comparison.pairs) > 1:
             parts.append(f"<h2>{escape(pair.name)}</h2>")
-        parts.append(figure_html(fewer(panels, points, whole), names[pair.name]))
+        parts.append(figure_html(fewer(panels_at(index), points, whole), names[pair.name]))
         if beside is not None:
             parts.append(table_html(acts_table((comparison, beside))))
             continue
         if index == 0:
             parts.append(table_html(deviation_table(comparison)))
             parts.append(f'<p class="lead">{escape(_alignment(comparison))}</p>')
-            if len(drawn) > DETAILED:
+            if len(comparison.pairs) > DETAILED:
                 parts.append(f'<p class="lead">Torque, power and load are drawn for the {DETAILED} worst servos.</p>')
         parts += [table_html(table) for table in response_tables(comparison, pair)]
     if (table := beside_table(errors_beside(*judged), *judged)) is not None:

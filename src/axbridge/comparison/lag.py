@@ -54,8 +54,12 @@ def baseline(track: Track, lag: Lag) -> tuple[Deviation, Deviation]:
 
 def lags(recording: Recording) -> dict[str, Lag]:
     """Delay and lag of each joint of a recording whose goals move by 2° or more."""
-    tracks = {name: _known(track) for name, track in recording.items()}
-    moving = {name: [track] for name, track in tracks.items() if len(track) > 20 and np.ptp(track.command) > _STILL}
+    moving = {}
+    for name, track in recording.items():
+        known = _known(track)
+        if len(known) > 20 and np.ptp(known.command) > _STILL:
+            begin = np.arange(np.searchsorted(known.time, known.time[0] + _ENOUGH))
+            moving[name] = [known.rows(begin)]  # a copy: an hour of all joints is much to keep
     if not moving:
         raise RecordingError(recording.path, "has no goal that moves by 2° or more", "give a recording of a motion")
     return _best(moving)
