@@ -196,25 +196,8 @@ def test_every_key_is_explained():
             assert field.get("description"), key
 
 
-BASE = """
-name = "arm"
-[[bus]]
-supply_voltage = 9.6
-[world]
-urdf = "arm.urdf"
-[[servo]]
-name = "a"
-joint = "a"
-id = 1
-max_velocity = 2.0
-[[servo]]
-name = "b"
-joint = "b"
-id = 2
-profile = "mine.toml"
-model = "ident.toml"
-params = { motor = { armature = 0.5 } }
-"""
+BASE = GOOD.replace("[world]", "[[bus]]\nsupply_voltage = 9.6\n[world]").replace("id = 1", "id = 1\nmax_velocity = 2.0")
+BASE += 'profile = "mine.toml"\nmodel = "ident.toml"\nparams = { motor = { armature = 0.5 } }\n'
 
 
 @pytest.fixture

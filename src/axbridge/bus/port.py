@@ -133,7 +133,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
             self.ser = None
 
     def _slowly(self, use: Callable[[Any], _T]) -> _T:
-        """Let pyserial do what needs a descriptor elsewhere."""
+        """Let pyserial write or read, where the port has no descriptor."""
         if self.ser is None:
             raise PortError(self.port_name, "the port is closed")
         try:

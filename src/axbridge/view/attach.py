@@ -143,7 +143,7 @@ def _number(value: float) -> float | None:
 
 
 class Commands:
-    """What pages may ask for: each a request for the desk; none touches the robot itself."""
+    """What pages may ask for; each is done in a later step, and none touches the robot itself."""
 
     def __init__(self, page: LivePage) -> None:
         self._page, self._robot = page, page.robot
