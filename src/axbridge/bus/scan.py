@@ -47,13 +47,12 @@ def scan(bus: SerialBus, ids: Iterable[int] = range(254), *, first: bool = True)
     if not first:
         return second
     there: set[int] = set()
-    unclear: set[int] = set()  # something else came: two servos may share the id, which is asked once more
+    unclear: set[int] = set()  # something else came in the last sweep: two servos may share the id
     for id_ in wanted:  # each may be there in Protocol 1.0, too
         bus.speak(id_, FIRST)
-    for _ in range(_PASSES):
-        answered, garbled = _sweep(bus, [id_ for id_ in wanted if id_ not in there])
+    for _ in range(_PASSES):  # in the first one, a late answer may follow another's ping
+        answered, unclear = _sweep(bus, [id_ for id_ in wanted if id_ not in there])
         there |= answered
-        unclear |= garbled
     there |= {id_ for id_ in unclear - there if answers_ping(bus, id_, damaged=True)}
     found = [*(_identify(bus, id_) for id_ in sorted(there)), *second]
     for one in second:
