@@ -138,6 +138,9 @@ def test_an_overload_is_named_and_recover_ends_it(robot, servo, family):
     assert not servo.errors
     assert (robot.causes, robot.withheld) == ({}, frozenset())
     assert servo.position == pytest.approx(-0.3, abs=0.06)
+    robot.stop()
+    servo.recover()
+    assert servo.read("torque_enable") == 0
 
 
 @pytest.mark.parametrize("family", FEETECH, indirect=True)

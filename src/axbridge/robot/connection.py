@@ -188,11 +188,11 @@ class Connection:
         """Switch every motor on a bus off now; returns the servos that did not confirm, by name."""
         return {} if self._safety is None else self._safety.limp()
 
-    def recover(self, name: str) -> None:
-        """Let this servo's motor move again after it was shut down; see `Cycle.recover`."""
+    def recover(self, name: str, *, on: bool) -> None:
+        """Let this servo's motor move again after it was shut down, where it is to be on; see `Cycle.recover`."""
         drive = self.drives[name]
         if isinstance(drive, DynamixelDrive):
-            drive.wake()
+            drive.wake(on=on)
             self._cycle_of(name).recover(name)
 
     def cap(self, name: str, share: float | None) -> None:

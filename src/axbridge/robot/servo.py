@@ -216,7 +216,7 @@ class Servo:
         ideal joint, which never shuts down.
         """
         self._joint.connection.refuse_closed()
-        self._joint.connection.recover(self.name)
+        self._joint.connection.recover(self.name, on=self._joint.setpoints.enabled)
 
     def read(self, register: str) -> int:
         """Read a register by name, in counts.

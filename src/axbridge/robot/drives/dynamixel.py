@@ -141,8 +141,8 @@ class DynamixelDrive:
         """Whether it has switched itself off: then its Torque Limit is 0, and not because the rig wants it so."""
         return self.read("torque_limit") == 0 and "torque_limit" not in self.config.registers
 
-    def wake(self) -> None:
-        """Do what a cycle cannot do to let a servo move again that has shut itself down."""
+    def wake(self, *, on: bool) -> None:
+        """Do what a cycle cannot do to let a servo move again that has shut itself down, if it is to be `on`."""
 
     def fill_ram(self) -> None:
         """Write what the rig wants in RAM: a servo forgets it without power."""

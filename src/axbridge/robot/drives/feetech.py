@@ -37,10 +37,10 @@ class FeetechDrive(DynamixelDrive):
         """Whether it gives no torque, or a little, for what Unloading Condition names."""
         return self.read("status") & self.read("shutdown") != 0
 
-    def wake(self) -> None:
+    def wake(self, *, on: bool) -> None:
         """Switch its torque, which ends an overload, and give it back if it should have it."""
         self.write("torque_enable", 0)
-        if self.powered:
+        if on:
             self.power(on=True)
 
     def power(self, *, on: bool) -> float:
