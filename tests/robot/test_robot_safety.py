@@ -183,6 +183,22 @@ def test_after_ctrl_c_that_was_caught_other_threads_may_not_move_the_robot_until
     assert line.powered == []
 
 
+def test_after_ctrl_c_that_was_caught_the_main_thread_goes_on_with_several_lines():
+    x = "xl430-w250"
+    servos = [
+        {"name": f"{bus}{id_}", "joint": f"{bus}{id_}", "bus": bus, "id": id_, "profile": x}
+        for bus in "ab"
+        for id_ in (1, 2)
+    ]
+    with PtyLine({1: x, 2: x}) as one, PtyLine({1: x, 2: x}) as two:
+        buses = [{"name": "a", "port": one.port}, {"name": "b", "port": two.port}]
+        with axbridge.open(Rig.model_validate({"name": "x", "bus": buses, "servo": servos}), backend="real") as robot:
+            robot["b2"].torque_on()
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            until(lambda: robot.step(20) >= 0 and two[2].table["torque_enable"] and not robot.last_step.errors)
+
+
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("end", ["closes it", "gets a signal"])
 def test_a_forked_child_cannot_drive_its_parents_robot_and_leaves_it_and_its_guard_alone(line, end):

@@ -469,9 +469,6 @@ class Cycle:
         """Whether all have answered not long ago, and nothing is out of the ordinary with any of them."""
         return self._calm and now - self._calm_at < _BOOT / 2 and not self.taken
 
-    def _was_quiet(self, track: _Track, now: float) -> bool:
-        return bool(self._quiet(now)[track.row])
-
     def _read(self, fresh: Mask, now: float) -> None:
         calm = self._is_calm(now)
         due = self._all
@@ -528,15 +525,11 @@ class Cycle:
         requests[self._turn] = turn.servo.id, *(turn.protocol.with_torque if due_torque else turn.protocol.with_limit)
         if calm:
             return requests
+        quiet = self._quiet(now)
         for place, track in enumerate(due):
             if track.strange:
                 requests[place] = track.servo.id, *track.protocol.identity
-            elif (
-                track.missing
-                or track.unsure
-                or track.servo.name in self.taken
-                or (track.driven and self._was_quiet(track, now))
-            ):
+            elif track.missing or track.unsure or track.servo.name in self.taken or (track.driven and quiet[track.row]):
                 requests[place] = track.servo.id, *track.protocol.with_torque
         return requests
 

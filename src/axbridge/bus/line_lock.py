@@ -26,7 +26,7 @@ class Turn:
         self.lock = threading.RLock()  # of the thread whose turn it is
         self._free = threading.Condition(self.lock)
         self._calls: list[Callable[[], None]] = []
-        self._only: int | None = None  # the thread that alone may write
+        self.only: int | None = None  # the thread that alone may write
         self._why: str | None = None  # others are refused with these words; None: they wait
         self._holder: int | None = None  # the thread in `held`: it may write, others may not
 
@@ -41,8 +41,8 @@ class Turn:
 
     def reserve(self, thread: int | None, why: str | None = None) -> None:
         """From now on this thread alone may write; None: every thread again."""
-        if why is None or self._only is None or self._why is not None:
-            self._only, self._why = thread, why
+        if why is None or self.only is None or self._why is not None:
+            self.only, self._why = thread, why
 
     @property
     def refused(self) -> bool:
@@ -51,7 +51,7 @@ class Turn:
 
     def wait_to_write(self) -> None:
         """Wait until this thread may write; call it in a transaction, which others can come into meanwhile."""
-        while self._only is not None and not self._may_write():
+        while self.only is not None and not self._may_write():
             if self._why is not None:
                 raise RobotStopped(self._why, "the main thread may go on; others when Robot.resume() is called")
             self._free.wait(_POLL)
@@ -70,7 +70,7 @@ class Turn:
                 self.lock.release()
 
     def _may_write(self) -> bool:
-        return threading.get_ident() in {self._only, self._holder}
+        return threading.get_ident() in {self.only, self._holder}
 
     def __enter__(self) -> None:
         pass

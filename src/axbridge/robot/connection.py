@@ -144,7 +144,8 @@ class Connection:
 
     def receive(self) -> tuple[Rows, npt.NDArray[np.bool_], dict[str, BusError]]:
         """Read every servo: those on buses in the rig's order, which rows are new, and faults by name."""
-        work = self._threads.map if self._threads else map
+        free = all(cycle.bus.turn.only is None for cycle in self.cycles.values())  # else no other thread may write
+        work = self._threads.map if self._threads and free else map
         results = list(work(Cycle.receive, self.cycles.values()))
         faults = {name: fault for result in results for name, fault in result.faults.items()}
         self.events = tuple(event for result in results for event in result.events)
