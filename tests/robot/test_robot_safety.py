@@ -61,6 +61,27 @@ def test_motors_that_were_limped_stay_off_until_the_program_asks_for_them_anew(l
         robot["hip"].set_position(0.2)
         run(robot, 0.06)
         assert line.powered == [1]
+        time.sleep(0.5)
+        robot["hip"].torque_on()  # and no step any more
+        assert line.powered == [1]
+        until(lambda: not line.powered)
+
+
+def test_a_motor_that_is_switched_on_while_another_thread_stops_the_robot_goes_off_again(line):
+    with opened(line) as robot, ThreadPoolExecutor(1) as other:
+
+        def stop_meanwhile(_):
+            if not robot.stopped:
+                other.submit(robot.stop)
+                until(lambda: robot.stopped)
+            return "ok"
+
+        line.mishap = stop_meanwhile
+        with pytest.raises(RobotStopped):
+            robot["hip"].set_position(0.3)
+        run(robot, 0.1)
+        assert line.powered == []
+        assert not robot["hip"].torque_enabled
 
 
 def test_a_servo_that_was_never_heard_is_no_cause_for_alarm(line, capfd):

@@ -116,17 +116,21 @@ class Joint:
 
     def switch_on(self) -> None:
         """Switch the motor on where the joint is; see `Servo.torque_on`."""
-        if self.stopped:
-            raise RobotStopped(
-                f"servo {self.config.name!r} stays off: all motors were switched off by hand",
-                "release it on the page, or call Robot.resume()",
-            )
         setpoints = self.setpoints
-        if not self.dead and not (self.withheld and setpoints.enabled):
-            setpoints.target = self.requested["position"] = self.drive.power(on=True)
-            self.limp = False
-        setpoints.torque = setpoints.duty = None
-        setpoints.enabled = True
+        if not self.stopped:
+            self.connection.feed()
+            if not self.dead and not (self.withheld and setpoints.enabled):
+                setpoints.target = self.requested["position"] = self.drive.power(on=True)
+                self.limp = False
+            setpoints.torque = setpoints.duty = None
+            setpoints.enabled = True
+            self.connection.feed()  # who hangs from now on is limped, also if the net has acted meanwhile
+        if self.stopped:
+            if setpoints.enabled:  # another thread has stopped the robot meanwhile
+                setpoints.enabled = False
+                self.drive.power(on=False)
+            why = f"servo {self.config.name!r} stays off: all motors were switched off by hand"
+            raise RobotStopped(why, "release it on the page, or call Robot.resume()")
 
     def registers(self, lack: str) -> DynamixelDrive:
         """The drive, if it has registers."""
