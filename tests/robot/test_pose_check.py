@@ -106,6 +106,18 @@ def test_what_was_limp_meanwhile_is_looked_at_again(line):
 
 
 @pytest.mark.slow
+def test_a_robot_is_looked_at_again_when_the_backend_is_changed(line):
+    with PtyLine(range(1, 19)) as other, axbridge.open("bioloid", backend="real", port=line.port) as robot:
+        robot.set_positions(list(STANDING.values()))
+        robot.step()
+        stand(other, beyond("right_elbow", 20))
+        robot.switch("real", port=other.port)
+        with pytest.raises(RigError, match="right_elbow stands at"):
+            robot.step()
+        assert other.powered == []
+
+
+@pytest.mark.slow
 def test_the_page_says_so_and_stays(line, tmp_path, monkeypatch):
     pytest.importorskip("websockets")
     monkeypatch.chdir(tmp_path)

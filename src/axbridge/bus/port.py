@@ -153,11 +153,8 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         self.close()
         behind = line_behind(self.port_name)
         if self._behind and not self._behind & behind and Path(self.port_name).exists():
-            raise PortError(
-                self.port_name,
-                "another line has this name now",
-                "open it again if that one is meant, or end the program",
-            )
+            hint = "open it again if that one is meant, or end the program"
+            raise PortError(self.port_name, "another line has this name now", hint)
         fill_streams()  # a guard, a child process, has its own in their place
         try:
             # one program a port: two masters on one line garble each other's replies

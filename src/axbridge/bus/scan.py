@@ -16,7 +16,7 @@ from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import Instruction, Version
-from axbridge.errors import BusError, PortError
+from axbridge.errors import BusTimeout, CorruptPacket, PortError
 
 # 2000000/(n+1) for the values of the baud-rate register in use; hosts at 115200 and 57600 are near enough
 FIRST_BAUDS = (1_000_000, 500_000, 400_000, 250_000, 200_000, 128_000, 117_647, 57_143, 38_400, 19_231, 9_615)
@@ -119,9 +119,7 @@ def _sweep(bus: SerialBus, ids: list[int]) -> tuple[set[int], set[int]]:
 def _identify(bus: SerialBus, id: int) -> FoundServo:
     try:
         data = read_start(bus, id, START)
-    except PortError:
-        raise
-    except BusError:
+    except (BusTimeout, CorruptPacket):
         data = b""
     if data is None or len(data) < START:
         return FoundServo(id, None, None, mute=data is None)

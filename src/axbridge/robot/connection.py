@@ -345,7 +345,7 @@ class Connection:
         for drive in self.on_bus:
             for _ in range(2):
                 try:
-                    drive.restore()
+                    drive.restore(holding=self.rig.safety.on_exit == "hold")
                 except BusError as failure:
                     with contextlib.suppress(OSError):  # print must not be used in a signal handler
                         os.write(_STDERR, f"axbridge: {failure}\n".encode())

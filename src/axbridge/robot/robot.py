@@ -500,7 +500,7 @@ class Robot(Mapping[str, Servo]):
         except BaseException:
             new.close()
             raise
-        old, self._connection = self._connection, new
+        old, self._connection, self._believed = self._connection, new, False
         for name, joint in self._joints.items():
             joint.connection, joint.drive = new, new.drives[name]
             joint.setpoints.gains_set += joint.setpoints.gains_set > 0  # so that the new drive takes them

@@ -211,8 +211,15 @@ class DynamixelDrive:
             self._turns = TurnCounter(self.steady, self.calibration.range, sample("position"))
         return self._turns.update(sample)
 
-    def restore(self) -> None:
-        """Give the servo its own mode back (EEPROM); limp, because a joint would run to an old goal."""
+    def restore(self, *, holding: bool = False) -> None:
+        """Give the servo its own mode back (EEPROM); limp, because a joint would run to an old goal.
+
+        A joint that is `holding` keeps the mode that it is in, and an error says so: it would fall.
+        """
+        if holding and self._own and not self.is_wheel and self.read("torque_enable"):
+            if self._held(self._own) != self._own:
+                raise self._not_restored(BusError("it holds its joint, and would let go of it"))
+            return
         for attempt in range(_RESTORES if self._own else 0):
             try:
                 self.write("torque_enable", 0)
