@@ -277,8 +277,8 @@ class Cycle:
         track, now = self._tracks[name], self.bus.clock.now()
         limits: _Writes = {}
         if torque is None:
-            self._caps.pop(name, None)
-            track.ramp = (now, now + self.soft_start)
+            share = min(self._caps.pop(name, 0) / track.protocol.full_torque, 0.9)  # it bears a load with: no less
+            track.ramp = (now - self.soft_start * share / (1 - share), now + self.soft_start)
         else:
             self._caps[name] = torque
             self._limit(track, torque, limits)
