@@ -214,16 +214,14 @@ class DynamixelDrive:
     def restore(self, *, holding: bool = False) -> None:
         """Give the servo its own mode back (EEPROM); limp, because a joint would run to an old goal.
 
-        A joint that is `holding` keeps the mode that it is in, and an error says so: it would fall.
+        A joint that is `holding` in its own mode goes on.
         """
-        if holding and self._own and not self.is_wheel and self.read("torque_enable"):
-            if self._held(self._own) != self._own:
-                raise self._not_restored(BusError("it holds its joint, and would let go of it"))
-            return
         for attempt in range(_RESTORES if self._own else 0):
             try:
-                self.write("torque_enable", 0)
-                if self._held(self._own) != self._own:
+                changed = self._held(self._own) != self._own
+                if changed or self.is_wheel or not holding:
+                    self.write("torque_enable", 0)
+                if changed:
                     self._change_to(self._own)
             except BusError as failure:
                 if attempt == _RESTORES - 1 or isinstance(failure, PortError):
