@@ -25,7 +25,7 @@ def info(
     """Print what a recording holds: servos, samples, segments, its source, and whether it is whole."""
     with progress("reading", quiet=json):
         found = open_recording(recording)
-        servos = {name: _facts(name, track) for name, track in found.items()}
+        servos = {name: _facts(name, found[name]) for name in found}  # one in memory at a time
     facts: dict[str, Any] = {
         "path": str(recording),
         "complete": found.complete,

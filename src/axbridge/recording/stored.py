@@ -29,6 +29,7 @@ from mcap.summary import Summary
 from mcap.writer import CompressionType, Writer
 
 from axbridge import __version__
+from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError
 from axbridge.file_reading import FORMAT, reading, regular
 from axbridge.files import replacing, writing
@@ -36,7 +37,7 @@ from axbridge.recording import step_format
 from axbridge.recording.provenance import FORMAT_KEY, check_number, checked, checked_event
 from axbridge.recording.recording import Event, Recording, StoredTracks, Track
 from axbridge.recording.sample_quality import LAST
-from axbridge.recording.step_format import CYCLE, CYCLE_FIELDS, CYCLE_ROW, EVENTS, STEP, Table, packed, packed_event
+from axbridge.recording.step_format import CYCLE, CYCLE_FIELDS, CYCLE_ROW, EVENTS, STEP, packed, packed_event
 from axbridge.state import SERVO_COLUMNS, SERVO_ROW
 
 _DAMAGE = (  # what damaged bytes make of the libraries
@@ -84,13 +85,15 @@ def open_recording(path: Path | str) -> Recording:
             Event(after, "clock jumped back", {"servo": servo, "from": before})
             for servo, (before, after) in found.tracks.backwards.items()
         ]
-        cycles = np.concatenate([np.empty(0, CYCLE_ROW), *found.cycles])
-        cycles = cycles[np.abs(cycles["time"]) <= LAST]
-    columns = {name: np.where(np.isfinite(cycles[name]), cycles[name], np.nan) for name in CYCLE_FIELDS}
-    known = {name: column for name, column in columns.items() if not np.isnan(column).all()}
+    known = {name for part in found.cycles for name in part}
+    cycles = {
+        name: np.concatenate([part.get(name, np.full(len(part["time"]), np.nan)) for part in found.cycles])
+        for name in CYCLE_FIELDS
+        if name in known
+    }
     lost = (f"{found.lost} of {found.chunks} parts",) if found.lost else ()
     events.sort(key=lambda event: event.time)
-    return Recording(path, found.tracks, tuple(events), known, metadata, found.whole and not lost, lost)
+    return Recording(path, found.tracks, tuple(events), cycles, metadata, found.whole and not lost, lost)
 
 
 def write_recording(
@@ -231,7 +234,7 @@ class _Found:
     tracks: StoredTracks = field(default_factory=StoredTracks)
     metadata: dict[str, Any] | None = None  # JSON values; None: it holds nothing of ours
     events: list[dict[str, Any]] = field(default_factory=list)  # as they were written
-    cycles: list[Table] = field(default_factory=list)  # (n,), in parts
+    cycles: list[dict[str, FloatArray]] = field(default_factory=list)  # known columns, in parts
     whole: bool = False  # whether its end is there
     chunks: int = 0  # how many it has
     lost: int = 0  # how many of them are damaged, and left out
@@ -272,7 +275,11 @@ def _pass_on(waiting: dict[int, list[bytes]], channels: Mapping[int, _Channel], 
         topic, servos = channels[number]
         try:
             if topic == CYCLE:
-                found.cycles.append(step_format.tables(messages, CYCLE_ROW, 1)[:, 0])
+                rows = step_format.tables(messages, CYCLE_ROW, 1)[:, 0]
+                rows = rows[np.abs(rows["time"]) <= LAST]
+                columns = {name: np.where(np.isfinite(rows[name]), rows[name], np.nan) for name in CYCLE_FIELDS}
+                if len(rows):  # an hour's unknown ones would take thirty times as much
+                    found.cycles.append({name: one for name, one in columns.items() if not np.isnan(one).all()})
             elif topic == EVENTS:
                 found.events += map(step_format.event, messages)
             else:
