@@ -123,10 +123,10 @@ def worst_seconds(comparison: Comparison) -> list[WorstSecond]:
         number = np.floor(motions.time[known]).astype(int)
         first = int(number.min())
         counts, sums = np.bincount(number - first), np.bincount(number - first, squares[known])
-        found += [
-            WorstSecond(pair.name, float(first + k), float(np.sqrt(sums[k] / counts[k])))
-            for k in np.flatnonzero(counts).tolist()
-        ]
+        there = np.flatnonzero(counts)
+        errors = np.sqrt(sums[there] / counts[there])
+        worst = np.argsort(-errors, kind="stable")[:_SECONDS].tolist()
+        found += [WorstSecond(pair.name, float(first + there[k]), float(errors[k])) for k in worst]
     return sorted(found, key=lambda second: -second.rmse)[:_SECONDS]
 
 

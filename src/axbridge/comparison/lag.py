@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.metrics import Deviation, between, deviation
@@ -23,6 +24,7 @@ SAME_GOALS = 1.0  # degrees: a motion whose goals differ by more on average is n
 LONGEST = 0.4  # s: of delay and lag
 
 _STEP = 2e-3  # s: of the simulation
+_AT_ONCE = 1 << 16  # steps: an hour in one piece would take ten times as much memory
 _STILL = math.radians(2.0)  # a goal that moves less tells nothing
 _ENOUGH = 60.0  # s of a motion that delay and lag are found from
 _GRID = 7
@@ -47,7 +49,7 @@ def baselines(recording: Recording) -> dict[str, tuple[Deviation, Deviation]]:
 
 def baseline(track: Track, lag: Lag) -> tuple[Deviation, Deviation]:
     """How far off a perfect servo, and a joint with this delay and lag, are over a track with goals."""
-    known = _known(track)
+    known = track.rows(_known(track))
     late = _Goals(known, ramped=lag.ramped).followed(lag.delay, lag.lag) + lag.offset
     return deviation(known.position, known.command), deviation(known.position, late)
 
@@ -55,11 +57,11 @@ def baseline(track: Track, lag: Lag) -> tuple[Deviation, Deviation]:
 def lags(recording: Recording) -> dict[str, Lag]:
     """Delay and lag of each joint of a recording whose goals move by 2° or more."""
     moving = {}
-    for name, track in recording.items():
-        known = _known(track)
-        if len(known) > 20 and np.ptp(known.command) > _STILL:
-            begin = np.arange(np.searchsorted(known.time, known.time[0] + _ENOUGH))
-            moving[name] = [known.rows(begin)]  # a copy: an hour of all joints is much to keep
+    for name in recording:
+        known = _known(track := recording[name])
+        if len(known) > 20 and np.ptp(track.command[known]) > _STILL:
+            time = track.time[known]  # the rest is not copied: an hour of all joints is much
+            moving[name] = [track.rows(known[: np.searchsorted(time, time[0] + _ENOUGH)])]
     if not moving:
         raise RecordingError(recording.path, "has no goal that moves by 2° or more", "give a recording of a motion")
     return _best(moving)
@@ -67,7 +69,7 @@ def lags(recording: Recording) -> dict[str, Lag]:
 
 def lag_of(tracks: Sequence[Track]) -> Lag | None:
     """The one delay and lag that suit several recordings of a joint; None where they tell it no goals."""
-    known = [one for one in map(_known, tracks) if len(one) > 20]
+    known = [track.rows(rows) for track in tracks if len(rows := _known(track)) > 20]
     return _best({"": known})[""] if known else None
 
 
@@ -104,9 +106,9 @@ def _best(joints: Mapping[str, Sequence[Track]]) -> dict[str, Lag]:
     return found[min(found)]
 
 
-def _known(track: Track) -> Track:
-    """The samples with a position and with a goal in force, while the torque is on."""
-    return track.rows(np.flatnonzero(~np.isnan(track.position) & ~np.isnan(track.command) & track.enabled))
+def _known(track: Track) -> npt.NDArray[np.intp]:
+    """Rows with a position and with a goal in force, while the torque is on."""
+    return np.flatnonzero(~np.isnan(track.position) & ~np.isnan(track.command) & track.enabled)
 
 
 def _fitted(tracks: Sequence[Track], *, ramped: bool) -> tuple[Lag, float]:
@@ -148,16 +150,17 @@ class _Goals:
             ends, ways = np.stack((times, np.maximum(last, times)), axis=1), np.concatenate(([self._start], goals))
             self._goal = np.interp(self._even, ends.ravel(), np.stack((ways[:-1], ways[1:]), axis=1).ravel())
         else:
-            sent_last = np.clip(np.searchsorted(times, self._even, "right") - 1, 0, None)
-            self._goal = np.where(self._even < times[0], self._start, goals[sent_last])
+            self._goal = np.concatenate(([self._start], goals))[np.searchsorted(times, self._even, "right")]
 
     def followed(self, delay: float, lag: float) -> FloatArray:
         """Positions (l,) of a joint that follows with a delay and a lag, s."""
         from scipy.signal import lfilter
 
-        late = np.interp(self._even - delay, self._even, self._goal)
-        if lag > 1e-4:
-            share = 1 - math.exp(-_STEP / lag)
-            late = self._start + lfilter([share], [1.0, share - 1.0], late - self._start)
-        result: FloatArray = np.interp(self._wanted, self._even, late)
+        share = 1 - math.exp(-_STEP / lag) if lag > 1e-4 else 1.0
+        late, before = np.empty_like(self._even), np.zeros(1)
+        for begin in range(0, len(late), _AT_ONCE):
+            part = slice(begin, begin + _AT_ONCE)
+            way = np.interp(self._even[part] - delay, self._even, self._goal) - self._start
+            late[part], before = lfilter([share], [1.0, share - 1.0], way, zi=before)
+        result: FloatArray = self._start + np.interp(self._wanted, self._even, late)
         return result

@@ -153,8 +153,8 @@ def _messages(recording: Recording, types: Mapping[str, Any]) -> Iterator[tuple[
                 stamped = types["geometry_msgs/msg/TransformStamped"](header(time, WORLD), base, transform)
                 yield time, TRANSFORMS, types[_TYPES[TRANSFORMS]]([stamped])
 
-    tracks = {name: track for name, track in recording.items() if name in joints} or dict(recording)
-    groups = sampled_together(tracks)
+    servos = [name for name in recording if name in joints] or list(recording)
+    groups = sampled_together({name: recording[name].time for name in servos})
     parts = [states(JOINTS, ("position", "velocity", "torque"), servos) for servos in groups]
     parts += [*(states(COMMANDS, ("command",), servos) for servos in groups), events()]
     if urdf:

@@ -35,7 +35,7 @@ from axbridge.file_reading import FORMAT, reading, regular
 from axbridge.files import replacing, writing
 from axbridge.recording import step_format
 from axbridge.recording.provenance import FORMAT_KEY, check_number, checked, checked_event
-from axbridge.recording.recording import Event, Recording, StoredTracks, Track
+from axbridge.recording.recording import Event, Recording, StoredTracks
 from axbridge.recording.sample_quality import LAST
 from axbridge.recording.step_format import CYCLE, CYCLE_FIELDS, CYCLE_ROW, EVENTS, STEP, packed, packed_event
 from axbridge.state import SERVO_COLUMNS, SERVO_ROW
@@ -136,7 +136,7 @@ def _messages(recording: Recording) -> Iterator[Message]:
     for cycle in cycles:
         yield Message(CYCLE, packed(cycle), origin + round(cycle["time"] * 1e9))
     tracks = dict(recording.items())
-    for servos in sampled_together(tracks):
+    for servos in sampled_together({name: track.time for name, track in tracks.items()}):
         times = tracks[servos[0]].time
         for first in range(0, len(times), _STEPS):
             some = slice(first, first + _STEPS)
@@ -148,17 +148,17 @@ def _messages(recording: Recording) -> Iterator[Message]:
                 yield Message(STEP, packed(step), origin + round(time * 1e9), servos)
 
 
-def sampled_together(tracks: dict[str, Track]) -> list[tuple[str, ...]]:
-    """Servos that have their samples step by step, each before the next of any other."""
+def sampled_together(times: Mapping[str, FloatArray]) -> list[tuple[str, ...]]:
+    """Servos that have their samples, at these times, step by step, each before the next of any other."""
     groups: defaultdict[int, list[list[str]]] = defaultdict(list)
-    for servo, track in tracks.items():
-        for group in groups[len(track)]:
-            first = tracks[group[0]].time
-            if len(track) and (track.time[:-1] < first[1:]).all() and (first[:-1] < track.time[1:]).all():
+    for servo, time in times.items():
+        for group in groups[len(time)]:
+            first = times[group[0]]
+            if len(time) and (time[:-1] < first[1:]).all() and (first[:-1] < time[1:]).all():
                 group.append(servo)
                 break
         else:
-            groups[len(track)].append([servo])
+            groups[len(time)].append([servo])
     return [tuple(group) for groups_of in groups.values() for group in groups_of]
 
 
