@@ -66,10 +66,8 @@ def check_format(found: object, error: Callable[[str, str], AxBridgeError]) -> N
     if not isinstance(found, int) or isinstance(found, bool) or found < 1:
         raise error(f"{printable(repr(found))[:_LONGEST]} is no number of a format", f"write {FORMAT}, or leave it out")
     if found > FORMAT:
-        raise error(
-            f"is of format {found}, and axbridge {__version__} reads formats up to {FORMAT}",
-            "install a newer axbridge: pip install --upgrade axbridge",
-        )
+        hint = "install a newer axbridge: pip install --upgrade axbridge"
+        raise error(f"is of format {found}, and axbridge {__version__} reads formats up to {FORMAT}", hint)
 
 
 def controls(text: str) -> bool:

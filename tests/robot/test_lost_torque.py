@@ -10,8 +10,9 @@ from axbridge.config.registers import Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning
 from axbridge.virtual.bus import VirtualBus
+from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_comb, write_feetech_comb
-from tests.support.waiting import run
+from tests.support.waiting import run, until
 from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow
@@ -203,6 +204,27 @@ def test_an_x_servo_goes_on_in_its_mode_without_a_jump(mode):
         else:
             run(robot, 2.0)
             assert servo.position == pytest.approx(servo.target_position, abs=0.1)
+
+
+@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
+def test_a_servo_that_has_forgotten_its_turns_does_not_go_round():
+    servo = {"name": "winch", "joint": "a", "id": 1, "profile": "xl430-w250", "zero": 2048}
+    servo |= {"registers": {"operating_mode": 4}, "min_position": -30, "max_position": 30}
+    with PtyLine({1: "xl430-w250"}) as line:
+        line.set(1, operating_mode=4)
+        line.set(1, present_position=8000)
+        rig = Rig.model_validate({"name": "crane", "servo": [servo]})
+        with axbridge.open(rig, backend="real", port=line.port) as robot:
+            robot["winch"].set_position(9.0)
+            robot.step(20)
+            line.power_cycle()
+            until(lambda: robot.step(20) >= 0 and robot.withheld)
+            run(robot, 0.2)
+            assert not line[1].table["torque_enable"]
+            robot["winch"].recover()
+            run(robot, 0.2)
+            assert line[1].table["torque_enable"]
+            assert line[1].table["goal_position"] == pytest.approx(8000 - 4096, abs=3)
 
 
 def drive_into_the_stop(robot):

@@ -160,6 +160,10 @@ def test_a_hot_servo_is_switched_off(line):
             run(robot, 0.2)  # a busy machine may lose some of the answers
         assert line.powered == []
         assert not robot["hip"].torque_enabled
+        robot["hip"].torque_off()
+        robot["hip"].set_position(0.2)
+        run(robot, 0.1)
+        assert line.powered == []
         line.tables[1][43] = 50
         robot["hip"].recover()
         run(robot, 0.2)
@@ -215,6 +219,7 @@ def test_after_ctrl_c_that_was_caught_other_threads_may_not_move_the_robot_until
     assert line.powered == []
 
 
+@pytest.mark.filterwarnings("ignore:.*has no torque:axbridge.errors.ControlWarning")
 def test_after_ctrl_c_that_was_caught_the_main_thread_goes_on_with_several_lines():
     x = "xl430-w250"
     servos = [
@@ -225,10 +230,14 @@ def test_after_ctrl_c_that_was_caught_the_main_thread_goes_on_with_several_lines
     with PtyLine({1: x, 2: x}) as one, PtyLine({1: x, 2: x}) as two:
         buses = [{"name": "a", "port": one.port}, {"name": "b", "port": two.port}]
         with axbridge.open(Rig.model_validate({"name": "x", "bus": buses, "servo": servos}), backend="real") as robot:
-            robot["b2"].torque_on()
+            for name in ("a1", "b2"):
+                robot[name].torque_on()
+            robot._connection.cycles["a"].withhold("a1")  # beyond a limit
+            robot.step(20)
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
             until(lambda: robot.step(20) >= 0 and two[2].table["torque_enable"] and not robot.last_step.errors)
+            assert not one[1].table["torque_enable"]
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

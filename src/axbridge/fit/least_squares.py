@@ -37,10 +37,8 @@ def polish(
     for _ in range(rounds):
         slope = slopes(space, runs, best, step, sizes, robust=True)
         if not slope.any():
-            raise AxBridgeError(
-                "the servo's parameters change nothing in these recordings",
-                "record other motions; if the angle is mirrored, import it with --column position=HEADER:-1",
-            )
+            hint = "record other motions; if the angle is mirrored, import it with --column position=HEADER:-1"
+            raise AxBridgeError("the servo's parameters change nothing in these recordings", hint)
         normal = apart * slope.T @ slope + square * np.diag(pull)
         gradient = apart * slope.T @ error + square * pull * (best - home)
         scale = np.diag(np.maximum(np.diag(normal), 1e-9 * np.trace(normal)))

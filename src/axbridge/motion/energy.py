@@ -111,10 +111,8 @@ def _parts(page: Page) -> list[tuple[Sequence[Key], FloatArray]]:
     last = len(page.keys) - 1
     rests = [0, *(n for n in range(1, last) if page.keys[n].pause), last]
     if (most := max(b - a for a, b in pairwise(rests))) > _POSES:
-        raise UsageError(
-            f"a way through {most} poses without a rest leaves little to choose",
-            f"keep {_POSES} poses at most between two rests",
-        )
+        hint = f"keep {_POSES} poses at most between two rests"
+        raise UsageError(f"a way through {most} poses without a rest leaves little to choose", hint)
     return [(page.keys[a + 1 : b + 1], np.r_[left[a], reached[a + 1 : b + 1]]) for a, b in pairwise(rests)]
 
 
@@ -137,10 +135,8 @@ class _Machine:
         self._body = body = Body.of(rig, positions)
         joints = body.tree.names
         if free := [joint.name for joint in body.tree.joints if joint.linear or joint.name not in positions]:
-            raise UsageError(
-                f"{', '.join(free)}: slides, or swings without a servo",
-                "optimise moves of robots whose joints servos turn",
-            )
+            hint = "optimise moves of robots whose joints servos turn"
+            raise UsageError(f"{', '.join(free)}: slides, or swings without a servo", hint)
         bounds = {}
         for name in page.joints:
             (low, high), stops = servos[name].soft_limits, rig.stops_of(servos[name])

@@ -419,10 +419,8 @@ def _sources(robot: Robot, servo: str | None, options: Options) -> dict[str, Tra
         tracks = {next(iter(robot)): next(iter(recording.values()))}
     else:
         if missing := [name for name in recording if name not in list(robot)]:
-            raise UsageError(
-                f"{recording.path} has servos that this robot lacks: {', '.join(missing)}",
-                "replay on the rig it was recorded on, or one servo of it by --servo",
-            )
+            hint = "replay on the rig it was recorded on, or one servo of it by --servo"
+            raise UsageError(f"{recording.path} has servos that this robot lacks: {', '.join(missing)}", hint)
         tracks = dict(recording.items())
     commanded = {name: track for name, track in tracks.items() if not np.isnan(track.command).all()}
     if not commanded:

@@ -416,10 +416,8 @@ def _steps(name: str, page: Page, every: tuple[str, ...], joints: JointTable) ->
         return [], []
     notes = [f"page {name!r}: {field} is not kept" for field in ("speed", "torque") if getattr(page, field)]
     if missing := [joint for joint in every if joint not in page.joints]:
-        raise UsageError(
-            f"page {name!r} does not say where {', '.join(missing)} should be",
-            "a .mtn page says it for every servo: complete the page, or take the common joints alone",
-        )
+        hint = "a .mtn page says it for every servo: complete the page, or take the common joints alone"
+        raise UsageError(f"page {name!r} does not say where {', '.join(missing)} should be", hint)
     ways = tracks(page)
     arrivals = np.cumsum([key.time + key.pause for key in page.keys]) - [key.pause for key in page.keys]
     counts = np.full((len(page.keys), IDS), float(_CENTRE))

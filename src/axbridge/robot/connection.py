@@ -108,10 +108,8 @@ class Connection:
         if self.closed:
             raise UsageError(f"robot {self.rig.name!r} is closed", "open it again with axbridge.open")
         if os.getpid() != self._owner and self.backend.mode != SIMULATION:
-            raise UsageError(
-                f"robot {self.rig.name!r} belongs to the process that opened it, not to one forked from it",
-                "command it there, or open it here alone",
-            )
+            problem = f"robot {self.rig.name!r} belongs to the process that opened it, not to one forked from it"
+            raise UsageError(problem, "command it there, or open it here alone")
 
     @property
     def refused(self) -> bool:
@@ -189,12 +187,13 @@ class Connection:
         """Switch every motor on a bus off now; returns the servos that did not confirm, by name."""
         return {} if self._safety is None else self._safety.limp()
 
-    def recover(self, name: str, *, on: bool) -> None:
-        """Let this servo's motor move again after it was shut down, where it is to be on; see `Cycle.recover`."""
-        drive = self.drives[name]
+    def recover(self, name: str, *, on: bool) -> float:
+        """Let this servo's motor move again after it was shut down, if it is to be on; see `DynamixelDrive.wake`."""
+        drive, here = self.drives[name], math.nan
         if isinstance(drive, DynamixelDrive):
-            drive.wake(on=on)
+            here = drive.wake(on=on)
             self._cycle_of(name).recover(name)
+        return here
 
     def cap(self, name: str, share: float | None) -> None:
         """Let a servo have at most this share of its torque; None: all that its goals say, again."""

@@ -85,6 +85,11 @@ class Joint:
             self.torque_enabled,
         )
 
+    def is_turns_away(self, position: float) -> bool:
+        """Whether a joint that counts whole turns, which it forgets without power, has its goal in another one."""
+        counts = self.drive.capabilities["extended_position"] == "native"
+        return counts and abs(self.goals.position - position) > math.pi
+
     def sample(self, quantity: str) -> float:
         """The latest sample's value in a column of `SERVO_ROW`."""
         return self.table.column(quantity).item(self.row)
@@ -119,9 +124,11 @@ class Joint:
         setpoints = self.setpoints
         if not self.stopped:
             self.connection.feed()
-            if not self.dead and not (self.withheld and setpoints.enabled):
+            if not self.dead and not self.withheld:
                 setpoints.target = self.requested["position"] = self.drive.power(on=True)
                 self.limp = False
+            elif not setpoints.enabled:  # as it is to be after `recover`
+                setpoints.target = self.requested["position"] = self.sample("position")
             setpoints.torque = setpoints.duty = None
             setpoints.enabled = True
             self.connection.feed()  # who hangs from now on is limped, also if the net has acted meanwhile

@@ -216,10 +216,11 @@ class Robot(Mapping[str, Servo]):
         goals = {
             name: goal
             for name, joint in self._joints.items()
-            if (goal := joint.drive.command(joint.setpoints, joint.sample, period / 1000)) is not None
+            if not joint.withheld  # a change of mode would switch it on
+            and (goal := joint.drive.command(joint.setpoints, joint.sample, period / 1000)) is not None
         }
         if self.mode != SIMULATION:
-            whole = len(goals) == len(self._joints)
+            whole = len(goals) + sum(joint.withheld for joint in self._joints.values()) == len(self._joints)
             if whole and not self._believed:
                 refuse_impossible(self.rig, list(self._joints.values()), self._connection.limp)
             self._believed = whole or (self._believed and bool(goals))
@@ -487,9 +488,8 @@ class Robot(Mapping[str, Servo]):
             AxBridgeError: the new backend cannot be opened, or a servo does not answer; nothing has changed.
         """
         if self.closed or self._opener is None:
-            raise UsageError(
-                "this robot cannot change its backend", "open it with axbridge.open, and before closing it"
-            )
+            hint = "open it with axbridge.open, and before closing it"
+            raise UsageError("this robot cannot change its backend", hint)
         new = Connection(self.rig, self._opener(backend, port), self._seed)
         new.open(self._reach, self._trip)
         try:

@@ -216,7 +216,11 @@ class Servo:
         ideal joint, which never shuts down.
         """
         self._joint.connection.refuse_closed()
-        self._joint.connection.recover(self.name, on=self._joint.setpoints.enabled)
+        here = self._joint.connection.recover(self.name, on=self._joint.setpoints.enabled)
+        self._joint.withheld = False
+        if self._joint.is_turns_away(here):
+            self._joint.setpoints.target = here
+            self._joint.warn(f"it may have forgotten its turns, and stays at {here:g} until its next goal", "position")
 
     def read(self, register: str) -> int:
         """Read a register by name, in counts.

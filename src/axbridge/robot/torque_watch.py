@@ -42,10 +42,16 @@ class TorqueWatch:
         if self._quiet and not (connection.events or connection.torqueless):
             return
         wanted = {name for name, joint in joints.items() if joint.setpoints.enabled and not joint.dead}
+        back = {event.name for event in connection.events if event.kind == "without power"} & wanted
+        for name in back:
+            if joints[name].is_turns_away(joints[name].sample("position")):
+                connection.cycles[joints[name].config.bus].withhold(name)
+                self._why[name] = "it was without power, and may have forgotten its turns"
+        kept = connection.withheld
+        back -= kept
         for name in connection.dark:
             with contextlib.suppress(BusError):  # again in the next step
-                connection.revive(name, on=name in wanted)
-        kept = connection.withheld
+                connection.revive(name, on=name in wanted - kept)
         off = kept | connection.taken
         limp = off | connection.dark
         if self._marked is None:
@@ -56,7 +62,6 @@ class TorqueWatch:
                 joint.limp, joint.withheld = name in limp, name in kept
         self._why |= {event.name: why for event in connection.events if (why := _reason(event))}
         before, self._off = self._off, off & (wanted | self._off)
-        back = {event.name for event in connection.events if event.kind == "without power"} & wanted
         self._without |= dict.fromkeys(back | connection.dark & self._without.keys(), time)
         if back:
             who = "all servos" if len(back) == len(joints) else ", ".join(sorted(back))

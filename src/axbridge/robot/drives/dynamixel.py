@@ -141,8 +141,9 @@ class DynamixelDrive:
         """Whether it has switched itself off: then its Torque Limit is 0, and not because the rig wants it so."""
         return self.read("torque_limit") == 0 and "torque_limit" not in self.config.registers
 
-    def wake(self, *, on: bool) -> None:
-        """Do what a cycle cannot do to let a servo move again that has shut itself down, if it is to be `on`."""
+    def wake(self, *, on: bool) -> float:
+        """Do what a cycle cannot do to let a servo move again that has shut itself down; where it is if switched on."""
+        return self.power(on=True) if on and not self.powered else math.nan
 
     def fill_ram(self) -> None:
         """Write what the rig wants in RAM: a servo forgets it without power."""

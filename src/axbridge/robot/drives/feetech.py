@@ -37,11 +37,10 @@ class FeetechDrive(DynamixelDrive):
         """Whether it gives no torque, or a little, for what Unloading Condition names."""
         return self.read("status") & self.read("shutdown") != 0
 
-    def wake(self, *, on: bool) -> None:
+    def wake(self, *, on: bool) -> float:
         """Switch its torque, which ends an overload, and give it back if it should have it."""
         self.write("torque_enable", 0)
-        if on:
-            self.power(on=True)
+        return self.power(on=True) if on else math.nan
 
     def power(self, *, on: bool) -> float:
         """Switch the motor; on: at rest, and the present position becomes the goal first."""

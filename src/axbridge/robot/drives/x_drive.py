@@ -102,7 +102,7 @@ class XDrive(DynamixelDrive):
         self._mode, self.is_wheel = mode, mode in _STANDS
         return self.calibration.angle(present)
 
-    def wake(self, *, on: bool) -> None:
+    def wake(self, *, on: bool) -> float:
         """Start it again if it shut itself down, and give it its torque back if it should have it."""
         if self.shut_down:
             self.bus.instruct(self.id, Instruction.REBOOT)
@@ -115,8 +115,7 @@ class XDrive(DynamixelDrive):
             errors = apply_registers(self.bus, self.id, self.profile, self.config.registers)
             for error in errors.values():
                 raise error
-        if on:
-            self.power(on=True)
+        return self.power(on=True) if on else math.nan
 
     def cycle_servo(self, low: float, high: float) -> CycleServo:
         """See `DynamixelDrive.cycle_servo`."""
