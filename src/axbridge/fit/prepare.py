@@ -212,10 +212,8 @@ def loaded_with(items: Sequence[str], *groups: Sequence[Recording]) -> tuple[lis
         meant = [path for path in known if path.resolve() == Path(name).resolve()]
         meant = meant or [path for path in known if path.name == name]
         if len(meant) != 1:
-            raise UsageError(
-                f"{name} is {'no' if not meant else 'more than one'} recording of this fit",
-                f"recordings: {', '.join(map(str, known))}",
-            )
+            hint = f"recordings: {', '.join(map(str, known))}"
+            raise UsageError(f"{name} is {'no' if not meant else 'more than one'} recording of this fit", hint)
         loads[meant[0]] = inertia_of(text)
 
     def loaded(one: Recording) -> Recording:

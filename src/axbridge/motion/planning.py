@@ -91,10 +91,8 @@ def check(move: Move, pages: Sequence[str], bounds: Mapping[str, Bounds], beyond
     far = sorted((joint for joint in worst if worst[joint][0] > beyond), key=lambda joint: -worst[joint][0])
     if far:
         also = f"; too far are also {', '.join(far[1:])}" if far[1:] else ""
-        raise UsageError(
-            worst[far[0]][1] + also,
-            "is it a move of another robot? else correct the poses, or the limits in the rig; or leave joints out",
-        )
+        hint = "is it a move of another robot? else correct the poses, or the limits in the rig; or leave joints out"
+        raise UsageError(worst[far[0]][1] + also, hint)
     if not any(move.pages[name].keys for name in pages):
         raise UsageError("the move has no poses", "choose another page")
     return [f"{where}: it stops at the limit" for _, where in worst.values()]

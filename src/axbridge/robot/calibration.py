@@ -97,10 +97,8 @@ def _entry(rig: Rig, bus: BusConfig, found: FoundServo, line: SerialBus) -> dict
     if found.mute:
         raise BusError(f"servo {found.id} answers PING alone", f"`axbridge scan{where}` says what repairs it")
     if found.model is None:
-        raise BusError(
-            f"servo {found.id} answers with damaged packets: two servos with one id, or a bad cable",
-            f"connect them one at a time and give one another id: axbridge servo set-id OLD NEW{where}",
-        )
+        hint = f"connect them one at a time and give one another id: axbridge servo set-id OLD NEW{where}"
+        raise BusError(f"servo {found.id} answers with damaged packets: two servos with one id, or a bad cable", hint)
     own = next((servo for servo in rig.dynamixels if rig.profile_of(servo).model_number == found.model), None)
     profile = profile_for(found.model, found.firmware) if own is None else rig.profile_of(own)
     if own is None and profile is not None and profile.maker == "Feetech":  # 7.4 V and 12 V have one model number

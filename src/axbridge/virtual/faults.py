@@ -180,10 +180,8 @@ def _parse_item(item: str) -> Fault:
     if name not in FAULTS:
         known = [*FAULTS, "none"]
         close = difflib.get_close_matches(name, known, n=1)
-        raise UsageError(
-            f"fault {item!r}: {name!r} is not known",
-            f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(known)}",
-        )
+        hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(known)}"
+        raise UsageError(f"fault {item!r}: {name!r} is not known", hint)
     kind = FAULTS[name]
     pattern, words = kind.grammar()
     found = re.fullmatch(pattern, item[len(name) :])
