@@ -207,6 +207,7 @@ def test_fail_if_fails_on_what_was_not_compared_unless_that_is_allowed(files, ca
     assert app.run([*condition, "--allow-partial"]) == app.DONE
     assert "note: knee: " in capsys.readouterr().err
     assert app.run(["compare", "whole.mcap", other]) == app.DONE
+    assert app.run(["compare", "whole.mcap", other, "--out", "page.pdf"]) == app.MISUSE
     assert app.run(["compare", "whole.mcap", "whole.mcap", "--fail-if", "rmse>2"]) == app.DONE
 
 

@@ -54,6 +54,7 @@ INERTIAL = '<link name="arm"><inertial><mass value="{}"/><inertia/></inertial></
         (LINK.format("arm"), None, "2 links have no parent"),
         ("", ("revolute", ""), "child link 'arm' is not there"),
         (LINK.format("arm"), ("continuous", '<axis xyz="0 0 nan"/>'), "'0 0 nan' should be 3 finite numbers"),
+        (LINK.format("arm"), ("continuous", "<axis/>"), "j: its axis has no length"),
         ("<link", None, "not a readable URDF"),
         (LINK.format("arm"), ("revolute", ""), "j: a revolute joint without <limit>"),
         (LINK.format("arm"), ("prismatic", ""), "a prismatic joint without <limit>"),

@@ -1,6 +1,7 @@
 """Rigs in MuJoCo: the real program reads what was written, and moves as axbridge does."""
 
 import math
+import re
 from importlib import import_module
 from xml.etree import ElementTree as ET
 
@@ -86,6 +87,14 @@ def test_a_model_alone_is_put_on_an_arm_and_nonsense_is_told_what_there_is(tmp_p
     assert run(["export", "mujoco", "bench_arn", "--out", str(tmp_path / "x.xml")]) == 2
     assert "bench_arm" in capsys.readouterr().err
     assert not (tmp_path / "x.xml").exists()
+
+
+def test_moments_of_inertia_that_a_urdf_leaves_out_are_0_there_too(tmp_path):
+    rig = Rig.load("pan_tilt")
+    urdf = tmp_path / "robot.urdf"
+    urdf.write_text(re.sub(r' i(xy|xz|yz)="[^"]*"', "", rig.urdf_text()))
+    (tmp_path / "bare.toml").write_text(f'base = "pan_tilt"\nname = "bare"\n[world]\nurdf = "{urdf}"\n')
+    assert loaded(Rig.load(tmp_path / "bare.toml"))[0].body_mass.sum() == pytest.approx(loaded(rig)[0].body_mass.sum())
 
 
 def test_stops_and_goals_are_those_of_the_rig():

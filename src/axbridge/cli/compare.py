@@ -67,6 +67,8 @@ def compare(
         raise UsageError("both a second recording and something to simulate are given", "give one of them")
     if model and rig is None:
         raise UsageError("--model needs the rig whose servos have it", "add --rig")
+    if any(path.suffix not in {".html", ".png"} for path in out or ()):
+        raise UsageError("a comparison is written as a page or a picture", "name it .html or .png")
     first, *more = model or [""]  # the rig's own
     if len(more) + (beside is not None) > 1:
         raise UsageError("a picture holds three walks at most", "give a second --model, or --beside")

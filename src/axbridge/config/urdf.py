@@ -325,7 +325,7 @@ def _joint(path: Path, element: ET.Element) -> tuple[int, JointFacts | None]:
 
 def _axis(path: Path, element: ET.Element) -> FloatArray:
     found, name = element.find("axis"), element.get("name", "?")
-    axis = _numbers(path, name, found.get("xyz", "1 0 0") if found is not None else "1 0 0", 3)
+    axis = _numbers(path, name, found.get("xyz", "0 0 0") if found is not None else "1 0 0", 3)
     length = float(np.linalg.norm(axis))
     if not length > 0:
         raise RigError(path, name, "its axis has no length", 'write axis xyz="0 0 1"')

@@ -118,6 +118,8 @@ def _read(mujoco: Any, rig: Rig, text: str) -> Any:
     if root.find(".//mesh") is not None:
         settings["meshdir"] = str(rig.urdf_path().resolve().parent)
     ET.SubElement(ET.SubElement(root, "mujoco"), "compiler", settings)
+    for inertia in root.iter("inertia"):  # MuJoCo wants all six
+        inertia.attrib.update({key: inertia.get(key, "0") for key in ("ixy", "ixz", "iyz")})
     try:
         return mujoco.MjSpec.from_string(ET.tostring(root, encoding="unicode"))
     except ValueError as failure:
