@@ -11,6 +11,7 @@ import pytest
 
 import axbridge
 from axbridge.cli import app
+from axbridge.errors import RecordingError
 from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.recording import Event, Track
 from axbridge.view.replay import replay_page
@@ -72,6 +73,18 @@ def test_nothing_that_a_recording_says_can_end_the_script_of_the_page(recording)
     assert not any(text in page for text in texts)
     assert "<title>&lt;b&gt;&amp;" in page
     assert [text for _, text in told(page)["flags"]] == sorted(texts)
+
+
+def test_a_recording_of_another_robot_is_refused_by_name_wherever_it_stands(recording):
+    stranger = replace(recording, tracks={"pan": recording.tracks["shoulder"]}, path=recording.path.with_name("b.mcap"))
+    for both in ([recording, stranger], [stranger, recording]):
+        with pytest.raises(RecordingError, match=r"b\.mcap: holds nothing of rig bench_arm"):
+            replay_page(rig_of(recording), both)
+
+
+def test_one_joint_of_a_robot_can_be_seen(recording):
+    pan = replace(recording, tracks={"pan": recording.tracks["shoulder"]})
+    assert len(told(replay_page(axbridge.Rig.load("pan_tilt"), [pan]))["servos"]) == 1
 
 
 def test_a_robot_without_a_body_or_a_position_is_shown_all_the_same(recording):

@@ -30,9 +30,11 @@ _BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
 def replay_page(rig: Rig, recordings: Sequence[Recording], labels: Sequence[str] = ()) -> str:
     """The page of one recording, or of several from their starts on, others than the first as ghosts."""
     first = recordings[0]
-    names = [servo.name for servo in rig.servos if first.span(servo.name) is not None] if len(first) else []
-    if not names:
-        raise RecordingError(first.path, f"holds nothing of rig {rig.name}", "give the rig it was made with: --rig")
+    names = [servo.name for servo in rig.servos if servo.name in first and len(first[servo.name])]
+    for one in recordings:
+        if not any(len(one[name]) for name in names if name in one):
+            hint = "give the rig it was made with: --rig" if one is first else f"it has none of {', '.join(names)}"
+            raise RecordingError(one.path, f"holds nothing of rig {rig.name}", hint)
     columns = (len(_COLUMNS) + (len(recordings) - 1) * len(_BESIDE)) * len(names)
     most = max(200, int(_ROOM / _BYTES / (columns + _MORE * len(recordings))))
     told = [
