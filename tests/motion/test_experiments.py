@@ -50,6 +50,8 @@ def test_a_robot_that_is_closed_ends_the_experiment(tmp_path):
     found = open_recording(tmp_path / "a.mcap")
     assert found.complete
     assert found.end - found.start == pytest.approx(1.0, abs=0.04)
+    with axbridge.open("bench_arm") as robot, Recorder(tmp_path / "b.mcap", {}) as recorder:
+        assert not conduct("duty", robot, None, recorder, progress=lambda *_: robot.time > 1.0 and robot.close()).whole
 
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS))

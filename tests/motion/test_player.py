@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import axbridge
-from axbridge import BusError, ControlWarning, Move, UsageError
+from axbridge import BusError, ControlWarning, Move, RobotStopped, UsageError
 from axbridge.config.toml_tables import shipped
 from axbridge.motion.files import load_move
 from axbridge.motion.moves import Key, Page
@@ -205,6 +205,27 @@ def test_a_servo_that_is_lost_ends_the_move(robot):
 
 def test_a_closed_robot_ends_the_move(robot):
     assert play(robot, NOD, loop=True, stop=lambda: robot.time > 1.0 and robot.close()).stopped
+
+
+def test_a_joint_that_somebody_switches_off_under_way_stays_off_and_the_others_go_on(robot):
+    assert not play(robot, NOD, stop=lambda: robot.time > 1.0 and robot["tilt"].torque_off()).stopped
+    assert [servo.torque_enabled for servo in robot.values()] == [True, False]
+    assert robot["pan"].position == pytest.approx(0.0, abs=0.02)
+
+
+@pytest.mark.parametrize("stop", [lambda _: True, lambda robot: robot.stop() and False])
+def test_a_move_that_is_stopped_gives_its_torque_back_without_a_jump(stop):
+    with axbridge.open("bench_arm") as robot:
+        weak = move(*(Key(positions={"shoulder": 1.4}, time=1.0),) * 2, torque={"shoulder": 0.08})
+        try:
+            play(robot, weak, stop=lambda: robot.time > 1.0 and stop(robot))
+        except RobotStopped:
+            robot.resume()
+        servo = robot["shoulder"]
+        assert servo.available_torque == servo.max_torque
+        begun = servo.position
+        run(robot, 0.5)
+        assert begun < 0.5 > servo.position
 
 
 @pytest.mark.parametrize("model", ["ax12", "lima2009"])

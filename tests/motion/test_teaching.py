@@ -83,6 +83,13 @@ def test_a_limp_arm_falls_and_one_with_stiffness_is_carried_or_gives_way():
     assert far[0.3] < 0.15
 
 
+def test_a_soft_joint_that_somebody_switches_off_stays_off(robot):
+    with soft(robot, stiffness=0.2):
+        robot["tilt"].torque_off()
+        run(robot, 0.1)
+        assert not robot["tilt"].torque_enabled
+
+
 def test_smoothing_takes_the_counts_steps_away_and_keeps_the_ends(robot):
     count = math.radians(300 / 1023)
     clock = np.arange(0.0, 2.0, 0.02)

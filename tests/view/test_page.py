@@ -20,7 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 import axbridge
-from axbridge import AxBridgeError, RobotStopped, UsageError
+from axbridge import AxBridgeError, ControlWarning, RobotStopped, UsageError
 from axbridge.errors import ErrorFlag
 from axbridge.motion.files import load_move
 from axbridge.motion.moves import Key, Move, Page
@@ -135,6 +135,42 @@ def test_a_way_ends_at_the_goal_within_the_limits_and_a_hand_on_the_slider_ends_
     actions.move("shoulder", 0.3)
     finish(arm, job)
     assert servo.target_position == pytest.approx(0.3)
+
+
+def test_who_was_off_on_its_way_does_not_jump_after_it_and_a_wheel_is_not_turned_by_the_limit_of_speed(arm):
+    actions, servo = Actions(arm), arm["shoulder"]
+    job = actions.way({"shoulder": 1.5}, 1.0)
+    next(job)
+    arm.stop()
+    for _ in range(25):
+        next(job)
+        arm.step()
+    arm.resume()
+    servo.torque_on()
+    next(job)
+    assert abs(servo.target_position) < 0.05
+    with pytest.warns(ControlWarning, match="wheel mode"):
+        servo.set_position(math.inf)
+    servo.set_velocity(0.0)
+    actions.limit_speed(0.5)
+    assert servo.velocity_limit == 0.0
+
+
+def test_a_stop_is_done_before_its_release_and_who_recovers_or_is_recorded_loses_no_other(tmp_path, monkeypatch):
+    done = []
+    with axbridge.open("pan_tilt") as robot, robot.view(port=0, open=False) as page:
+        monkeypatch.setattr(type(robot["pan"]), "recover", lambda servo: done.append(servo.name))
+        monkeypatch.setattr(type(robot), "stop", lambda _robot: done.append("off") or {})
+        monkeypatch.setattr(type(robot), "resume", lambda _robot: done.append("released"))
+        page.all_off()
+        for ask in ({"ask": "release"}, *({"ask": "recover", "servo": name} for name in robot)):
+            page.receive(json.dumps(ask))
+        for name in ("a", "b"):
+            page.record(tmp_path / f"{name}.mcap")
+        robot.step()
+        assert done == ["off", "released", "pan", "tilt"]
+        until(lambda: axbridge.open_recording(tmp_path / "a.mcap").complete)
+        assert page.recording == tmp_path / "b.mcap"
 
 
 def test_nothing_goes_beyond_the_limits_of_the_rig_around_them_or_to_what_is_no_number(arm):

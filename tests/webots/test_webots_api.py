@@ -5,6 +5,7 @@ import os
 import pty
 import select
 import types
+from pathlib import Path
 
 import pytest
 
@@ -260,6 +261,15 @@ def test_a_held_key_stays_held_until_the_terminal_stops_repeating_it(controller,
     assert keys() == []
 
 
+def test_keys_from_a_pipe_that_never_ends_do_not_hold_the_step_up(controller, monkeypatch):
+    robot = controller.Robot()
+    with Path("/dev/zero").open() as endless:
+        monkeypatch.setattr("sys.stdin", endless)
+        robot.keyboard.enable(32)
+        assert robot.step(32) == 0
+        robot.keyboard.disable()
+
+
 def test_the_keyboard_gives_the_keys_of_a_step_under_its_newer_and_older_names_too(controller, strike):
     robot = controller.Robot()
     keyboard = robot.getKeyboard()
@@ -309,6 +319,18 @@ def test_a_motion_plays_once_stops_and_goes_to_a_time(motion):
     assert played(2) == [0, 0.2]
     wave.setTime(180)
     assert wave.getTime() == wave.time == 180
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_motion_leaves_a_motor_alone_until_the_first_row_that_names_it(controller, tmp_path, backwards):
+    robot = controller.Robot()
+    motor = robot.getDevice("shoulder")
+    file = tmp_path / "late.motion"
+    file.write_text("#WEBOTS_MOTION,V1.0,shoulder,no\n00:00:000,A,*,1\n00:00:100,B,0.4,1\n00:00:200,C,*,1\n")
+    wave = controller.Motion(str(file))
+    wave.setReverse(backwards)
+    wave.play()
+    assert [motor.getTargetPosition() for _ in range(4) if robot.step(50) == 0] == [0, 0, 0.4, 0.4]
 
 
 def test_a_motion_loops_and_runs_backwards(motion):

@@ -279,7 +279,7 @@ def _run(
         pass
     finally:
         for driven in run.servos.values():
-            if driven.turning:  # back to joint mode, limp
+            if driven.turning and not robot.closed:  # back to joint mode, limp
                 driven.servo.restore()
                 driven.turning = driven.driven = False
     for driven in run.servos.values() if whole else ():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from axbridge.errors import UsageError, warn
+from axbridge.errors import AxBridgeError, UsageError, warn
 from axbridge.motion.moves import Move, Page
 from axbridge.motion.planning import Bounds, Plan, check, plan, reachable
 from axbridge.robot.robot import Robot
@@ -107,8 +108,8 @@ class _Player:
         self._found: dict[tuple[str, str], int] = {}  # slopes before, by servo and register
         self._slopes: dict[tuple[str, str], int] = {}  # slopes now
         self._torques: dict[str, float] = {}  # torque limits before
-        self._gone = False  # the robot was closed
-        self._said = False
+        self._off: set[str] = set()  # joints that somebody has switched off under way
+        self._gone = self._said = False  # the robot was closed; what takes longer was said
         self._worst = 0.0
 
     def run(self, *, loop: bool) -> Played:
@@ -145,6 +146,10 @@ class _Player:
             self._settle(self._goals)
         except _PlayStopped:
             stopped = True
+        except AxBridgeError:
+            with suppress(AxBridgeError):
+                self._give_back()
+            raise
         if not self._gone:
             self._give_back()
         return Played(robot.time - begun, path.asked - path.eased, error, self._worst, stopped, left)
@@ -215,8 +220,11 @@ class _Player:
     def _command(self, goals: dict[str, float]) -> None:
         self._goals = goals
         for name, goal in goals.items() if not self._robot.closed else ():
-            limit = self._bounds[name]
-            self._robot[name].set_position(min(max(goal, limit.low), limit.high))  # a ramp may go too far
+            servo, limit = self._robot[name], self._bounds[name]
+            if not (servo.torque_enabled or self._robot.stopped):
+                self._off.add(name)  # a goal would switch it on
+            if name not in self._off:
+                servo.set_position(min(max(goal, limit.low), limit.high))  # a ramp may go too far
         self._step()
         self._worst = max(self._worst, self._error(goals))
 
@@ -262,6 +270,9 @@ class _Player:
     def _give_back(self) -> None:
         """Torque limits and slopes as they were."""
         for name, torque in self._torques.items():
-            self._robot[name].set_available_torque(torque)
+            servo = self._robot[name]
+            if servo.torque_enabled and abs(servo.target_position - servo.position) > _FOLLOWS:
+                servo.torque_on()  # it holds where it is: with all its torque it would jump
+            servo.set_available_torque(torque)
         for (name, register), found in self._found.items():
             self._write(name, register, found)

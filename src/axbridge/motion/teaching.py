@@ -57,7 +57,8 @@ def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float =
     goals: dict[str, float] = {}
 
     def follow(_report: StepReport, states: Mapping[str, ServoState]) -> None:
-        for name in names:  # a goal that lags like a load on ice: the joint is carried, but gives way to a hand
+        # a goal that lags like a load on ice: the joint is carried, but gives way to a hand; what is off stays so
+        for name in (one for one in names if robot[one].torque_enabled or robot.stopped):
             here = states[name].position
             goals[name] = _within(robot, name, min(max(goals[name], here - _DRAG), here + _DRAG))
             robot[name].set_position(goals[name])

@@ -147,7 +147,7 @@ class Steering:
         return _bounded(gait.feedback * error, _MOST_TURNED)
 
 
-_RISE = 1.5  # s in which torque rises and the joints reach the first pose
+_RISE = 1.5  # s, at least, in which torque rises and the joints reach the first pose
 _RISING_SPEED = 1.5  # rad/s, at most
 _WEAK = 0.1  # share of the torque to begin with
 _WAIT = {"sim": 0.5}  # s between the first pose and the first step
@@ -290,7 +290,8 @@ class _Walker:
         robot = self._robot
         pose = {config.name: config.position for config in robot.rig.servos if config.name in robot}
         pose |= {self._names[joint]: angle for joint, angle in self._path.angles(0.0).items()}
-        ticks = self._ticks(_RISE)
+        away = max(abs(robot[name].position - angle) for name, angle in pose.items())
+        ticks = self._ticks(max(_RISE, _RISE / 3 + away / _RISING_SPEED))
         for tick in range(ticks):
             share = min(1.0, 1.5 * tick / ticks)  # the last third with all its torque
             for name, angle in pose.items():

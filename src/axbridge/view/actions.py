@@ -148,7 +148,8 @@ class Actions:
         """Limit the speed of all servos to a share, 0..1, of their highest."""
         self._share = max(_checked(share), 0.01)  # 0 would hold still for good
         for servo in self._robot.values():
-            servo.set_velocity(self._share * servo.max_velocity)
+            if not math.isinf(servo.target_position):  # of a wheel it would be no limit but the speed
+                servo.set_velocity(self._share * servo.max_velocity)
 
     def limit_torque(self, names: Iterable[str], share: float) -> None:
         """Limit the torque of some servos to a share, 0..1, of their highest."""
@@ -180,9 +181,10 @@ class Actions:
             share = (robot.time + ahead - begun) / duration
             for name, (start, end) in ways.items():
                 servo = robot[name]
-                if name in self._by_hand or not servo.torque_enabled:
-                    continue
-                servo.set_position(start + (end - start) * minimum_jerk.way(share))
+                if not servo.torque_enabled:
+                    self._by_hand.add(name)  # for good: when it is on again it would jump
+                if name not in self._by_hand:
+                    servo.set_position(start + (end - start) * minimum_jerk.way(share))
             if share >= 1:
                 return
             yield

@@ -162,7 +162,7 @@ class Commands:
             "rise": page.rise,
             "play": self._play,
             "stop_move": page.stop_move,
-            "recover": lambda servo: ask("recover", self._robot[servo].recover),
+            "recover": lambda servo: ask(f"recover {servo}", self._robot[servo].recover),
             "registers": self._registers,
             "write": self._write,
             "record": self._record,
@@ -230,7 +230,7 @@ class Commands:
             self._page.report(self._page.actions.write(*asked))
             return self._page.actions.registers(servo, lambda rows: self._show(servo, rows))
 
-        self._page.requests.ask("registers", write)
+        self._page.requests.ask(f"write {servo} {register}", write)
 
     def _record(self, name: str) -> None:
         file = Path(name.strip()).name  # in the folder where one started, and nowhere else

@@ -317,7 +317,7 @@ class LivePage:
 
     def release(self) -> None:
         """Let motors be switched on again; they stay off until somebody does."""
-        self.requests.ask("all off", self.robot.resume)
+        self.requests.ask(None, self.robot.resume)  # after the stop, not in its place
 
     def play(self, name: str, move: Move, pace: float) -> None:
         """Have a move played, where this page owns the loop."""
@@ -356,14 +356,15 @@ class LivePage:
         recorder = Recorder(path, describe(self.robot.rig, backend=self.robot.backend, experiment="view"))
 
         def begin() -> None:
+            self._end_recording()
             self._log = RobotRecorder(self.robot, recorder, failed=self._lose_recording), recorder
             self.recording = path
 
-        self.requests.ask("record", begin)
+        self.requests.ask(None, begin)
 
     def stop_recording(self) -> None:
         """End the recording."""
-        self.requests.ask("record", self._end_recording)
+        self.requests.ask(None, self._end_recording)
 
     def _end_recording(self) -> None:
         """The file is compressed by a thread of its own."""
@@ -383,7 +384,8 @@ class LivePage:
             self.report(f"recorded {recorder.path}")
         except AxBridgeError as error:
             self.report(str(error))
-        self.recording = None
+        if self.recording == recorder.path:
+            self.recording = None
 
     # ---- the loop, where no program of the user's has one
 

@@ -124,8 +124,8 @@ class _Shared:
         found = b""
         with contextlib.suppress(OSError, ValueError):  # closed, or no file at all
             number = sys.stdin.fileno()
-            while select.select([number], [], [], 0)[0] and (data := os.read(number, 1024)):
-                found += data
+            if select.select([number], [], [], 0)[0]:
+                found = os.read(number, 4096)  # once: a pipe may never be empty
         return found.decode("utf-8", "ignore")
 
     def _raw(self) -> None:
