@@ -274,6 +274,33 @@ def test_a_guard_that_was_killed_is_replaced(line, cycle):
     assert guard.poll() == 0  # it leaves with its controller
 
 
+def test_a_guard_has_the_port_that_was_lost_and_found_within_a_step(tmp_path):
+    with PtyLine(link=tmp_path / "port") as line, SerialBus(line.port) as bus:
+        cycle = Cycle(bus, SERVOS[:1])
+        watched = safety.Safety([cycle])
+        watched.arm()
+        watched.feed()
+        line.unplug()
+        cycle.send({"hip": Goal(600, 0)})
+        line.replug()
+        until(lambda: cycle.receive() and not bus.closed)  # with the descriptor that it had before
+        watched.feed()
+        switch(line, 1)
+        os.close(watched._pipe)  # as when the process is gone
+        assert watched._guard.wait(10) == 0
+        assert not line.powered
+        watched._pipe = os.open(os.devnull, os.O_WRONLY)
+        watched.disarm()
+
+
+def test_a_silent_controller_that_lives_holds_whatever_its_guard_would_do(line, cycle):
+    with safety.Safety([cycle], "hold", stale_command_ms=200) as watched:
+        watched.feed()
+        until(lambda: watched.stale)
+        time.sleep(1)
+        assert line.powered == [1, 2, 3]
+
+
 @pytest.mark.parametrize("policy", ["limp", "park", "hold"])
 def test_when_the_program_ends_no_thread_of_it_reaches_the_line_any_more(line, cycle, policy):
     over = threading.Event()

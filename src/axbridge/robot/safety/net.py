@@ -167,6 +167,7 @@ class Safety:
         self._watchdog: threading.Thread | None = None
         self._guard: subprocess.Popen[bytes] | None = None
         self._guarded: tuple[tuple[int, Cycle], ...] = ()  # the lines that the guard holds, open here or not
+        self._held_open: list[object] = []  # their ports: one that was lost and found may have its old descriptor
         self._pipe = -1
         self._owed: dict[tuple[int, int], tuple[Protocol, int, bytes]] = {}  # what the guard gives back, by port and id
 
@@ -265,6 +266,7 @@ class Safety:
         turn = self._releases
 
         def given_up() -> bool:
+            self._note_life()
             with contextlib.suppress(OSError):  # there is no guard any more
                 self._show_life()  # nobody steps meanwhile
             return self._releases != turn
@@ -338,6 +340,9 @@ class Safety:
                     self._insist()
             if any(cycle.watchdogs.hungry for cycle in self._real):
                 self._feed_watchdogs()
+            if self.policy == "hold" and (self.stale or self._leaving):  # the guard would limp what holds
+                with self._guarding, contextlib.suppress(OSError):
+                    self._show_life()
 
     def _feed_watchdogs(self) -> None:
         """Ask servos for their Bus Watchdog, which feeds it. Where one has expired, this process stood still: trip."""
@@ -388,6 +393,9 @@ class Safety:
         ports = ((getattr(getattr(cycle.bus, "port", None), "fd", None), cycle) for cycle in self.cycles)
         return tuple((fd, cycle) for fd, cycle in ports if fd is not None)
 
+    def _open(self) -> list[object]:
+        return [getattr(getattr(cycle.bus, "port", None), "ser", None) for cycle in self.cycles]
+
     def _names(self) -> tuple[tuple[str, Cycle], ...]:
         """``BAUD:NAME`` of each port that has no descriptor, for the guard that opens them by name."""
         ports = ((getattr(cycle.bus, "port", None), cycle) for cycle in self._real)
@@ -426,9 +434,10 @@ class Safety:
         if lines:
             os.set_blocking(self._pipe, False)
         self._guard, self._guarded, self._owed, self._shown_at = guard, lines, {}, -math.inf
+        self._held_open = self._open()
 
     def _feed_guard(self) -> None:
-        if self._guard is None or self._guarded != self._lines():  # a port was lost and found: it holds the old one
+        if self._guard is None or self._held_open != self._open():  # it holds a port that was lost
             self._end_guard(b"q")
             self._start_guard()
         try:
@@ -466,8 +475,7 @@ class Safety:
                 cycle.expires = self._fed_at + self._silence
 
     def _show_life(self) -> None:
-        self._note_life()
-        self._shown_at = self._fed_at
+        self._shown_at = time.monotonic()
         if self._guard is not None:
             with contextlib.suppress(BlockingIOError):  # the pipe is full of signs of life
                 os.write(self._pipe, b".")
