@@ -205,6 +205,20 @@ def test_torque_on_holds_the_present_position(line, on_line):
     assert line.tables[1][24] == 0
 
 
+def test_off_goes_on_to_the_next_line_when_one_is_gone(line, tmp_path, capsys):
+    lines = f'[[bus]]\nname = "left"\nport = "{tmp_path / "gone"}"\n[[bus]]\nname = "right"\nport = "{line.port}"\n'
+    servos = "".join(
+        f'[[servo]]\nname = "{bus}"\njoint = "{bus}"\nid = 1\nbus = "{bus}"\n' for bus in ("left", "right")
+    )
+    (tmp_path / "two.toml").write_text(f'name = "two"\n{lines}{servos}')
+    line.tables[1][24] = 1
+    assert run(["off", "--rig", str(tmp_path / "two.toml")]) == HARDWARE
+    assert not line.powered
+    out, err = capsys.readouterr()
+    assert "off and confirmed: right" in out
+    assert "gone: no such port" in err
+
+
 def test_monitor_of_a_rig_shows_degrees_of_its_joints(line, on_line, tmp_path):
     line.tables[1][36:38] = (512 + 300).to_bytes(2, "little")
     shown = on_line("monitor", "--rig", write_comb(tmp_path, 2), "--duration", "0.2")

@@ -33,16 +33,23 @@ def off(
     It prints who confirms that. The exit code is 3 if one does not confirm, or none answers. Then cut the supply.
     """
     lines: list[dict[str, Any]] = []
-    words = []
+    words, broken = [], []
     for line in buses_of(port, rig, baud):
-        with line.open() as bus:
-            said, name = _switched_off(bus, line), bus.port_name
+        try:
+            with line.open() as bus:
+                said, name = _switched_off(bus, line), bus.port_name
+        except BusError as error:  # it must not spare the next line
+            broken.append(error)
+            continue
         lines.append({"port": name, **said})
         words.append(f"{name}: off and confirmed: {', '.join(said['off']) or 'nobody'}")
         words += [f"{name}: not confirmed: {', '.join(said['unconfirmed'])}"] if said["unconfirmed"] else []
-    sure = all(one["off"] and not one["unconfirmed"] for one in lines)
+    sure = not broken and all(one["off"] and not one["unconfirmed"] for one in lines)
     words += [] if sure else ["a motor may still have power: cut the servo supply"]
-    report("off-1", {"lines": lines}, words, json=json)
+    if lines:
+        report("off-1", {"lines": lines}, words, json=json)
+    if broken:
+        raise broken[0]
     return DONE if sure else HARDWARE
 
 
