@@ -57,6 +57,11 @@ def test_a_candidate_that_ends_early_is_not_whole():
     found = compare(recording(wave()), recording(holed))
     assert found.pairs[0].coverage.hole == pytest.approx(0.5, abs=0.05)
     assert lacks(found)
+    missing = recording(wave(time=TIME[(TIME <= 3) | (TIME >= 5)], lag=0.05))
+    (pair,) = compare(recording(wave()), missing).pairs
+    assert pair.coverage.hole == pytest.approx(2.0, abs=0.05)
+    assert pair.shift == pytest.approx(0.05, abs=1e-3)
+    assert pair.aligned.worst < 0.05  # no line across
     broken = wave()
     broken.position[7] = math.inf  # no position
     pair = compare(recording(wave()), recording(broken)).pairs[0]

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from axbridge.comparison.lag import baselines
-from axbridge.comparison.metrics import MEASURES, Deviation, parse_condition
+from axbridge.comparison.metrics import HOLE, MEASURES, Deviation, parse_condition
 from axbridge.comparison.recorded_runs import goals_hint
-from axbridge.comparison.side_by_side import HOLE, Pair, Sides, pair_of
+from axbridge.comparison.side_by_side import Pair, Sides, pair_of
 from axbridge.errors import RecordingError, needing
 from axbridge.recording.recording import Recording
 from axbridge.recording.sample_quality import findings

@@ -13,8 +13,10 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
+from axbridge.recording.sample_quality import GAP
 
 SETTLED = math.radians(1.0)  # band around the end value; at least this, or 2 % of the step
+HOLE = 0.25  # s: a longer stretch without samples, and longer than usual, is not bridged
 MOVED = math.radians(1.0)  # a motion has begun when it has come this far (over three counts of an AX-12)
 _HANGING = math.radians(5)  # of an arm that fell: it hangs down
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -67,6 +69,13 @@ def between(time: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
     return np.interp(at, time[known], values[known]) if known.any() else np.full_like(at, np.nan)
 
 
+def holes(time: FloatArray) -> list[tuple[float, float]]:
+    """Begin and end, s, of each stretch between samples that is too long for a line across."""
+    spaces = np.diff(time)
+    long = np.flatnonzero(spaces > max(HOLE, GAP * float(np.median(spaces)))) if len(spaces) else np.empty(0, int)
+    return list(zip(time[long].tolist(), time[long + 1].tolist(), strict=True))
+
+
 def deviation(reference: FloatArray, other: FloatArray) -> Deviation:
     """Errors between two motions (n,) sampled at the same times; samples that either lacks are left out."""
     error = np.degrees(other - reference)
@@ -93,6 +102,8 @@ def best_shift(time: FloatArray, reference: FloatArray, other: FloatArray, limit
     step = 0.002
     shifts = np.arange(-round(limit / step), round(limit / step) + 1) * step
     inner = (time >= time[0] + limit) & (time <= time[-1] - limit)  # the same samples for every shift
+    for begin, end in holes(time[~np.isnan(other)]):
+        inner &= (time < begin - limit) | (time > end + limit)
     if inner.sum() < 3:
         return None
     at, wanted, none = time[inner], reference[inner], np.zeros(inner.sum())
@@ -141,6 +152,8 @@ def frequency_response(
     """Gain and phase between `low` and `high` Hz, from cross spectra (Welch) of a chirp."""
     from scipy.signal import csd, welch
 
+    known = ~np.isnan(command) & ~np.isnan(position)
+    time, command, position = time[known], command[known], position[known]
     if len(time) < 16:
         unknown = np.array([math.nan])
         return FrequencyResponse(unknown, unknown, unknown, math.nan)

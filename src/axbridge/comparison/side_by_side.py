@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.metrics import MEASURES, Deviation, SegmentMotion, best_shift, deviation, moves, resample
+from axbridge.comparison import metrics
+from axbridge.comparison.metrics import HOLE, MEASURES, Deviation, SegmentMotion, deviation
 from axbridge.recording.recording import Recording, Segment, Track
 
 SHARE = 0.98  # of the samples have to be compared ...
-EDGE = 2  # ... but for so many: one at either end
-HOLE = 0.25  # s: nor may a longer stretch be missing
+EDGE = 2  # ... but for so many: one at either end; nor may a stretch longer than `HOLE` be missing
 
 
 @dataclass(frozen=True)
@@ -166,8 +166,8 @@ def pair_of(sides: Sides, names: tuple[str, str], tracks: tuple[Track, Track], l
     plain = deviation(both.reference, both.other)
     aligned: Deviation | None = plain
     shift = None
-    if moves(both.reference):
-        shift = best_shift(both.time, both.reference, both.other, limit)
+    if metrics.moves(both.reference):
+        shift = metrics.best_shift(both.time, both.reference, both.other, limit)
         aligned = None
         if shift is not None:
             aligned = deviation(both.reference, _seen(b.time, b.position, both.other_time + shift))
@@ -218,9 +218,11 @@ def _coverage(a: Track, b: Track, clock: TimeMap, zero: float, found: FloatArray
 
 
 def _seen(time: FloatArray, position: FloatArray, at: FloatArray) -> FloatArray:
-    """Positions at times `at`; NaN next to samples that are not known, instead of a line across the gap."""
-    values = resample(time, position, at)
+    """Positions at times `at`; NaN where samples are missing, or not known, instead of a line across the gap."""
+    values = metrics.resample(time, position, at)
     unknown = np.isnan(position)
+    for begin, end in metrics.holes(time[~unknown]):
+        values[(at > begin + 1e-9) & (at < end - 1e-9)] = np.nan
     if unknown.any() and len(at):
         after = np.clip(np.searchsorted(time, at - 1e-9), 0, len(time) - 1)
         before = np.clip(np.searchsorted(time, at + 1e-9, side="right") - 1, 0, len(time) - 1)

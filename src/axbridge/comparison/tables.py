@@ -11,11 +11,10 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.comparison import Comparison, shift_text
-from axbridge.comparison.metrics import MEASURES, Deviation, best_shift, deviation, resample
+from axbridge.comparison.metrics import MEASURES, Deviation, best_shift, deviation, holes, resample
 from axbridge.comparison.page import Curve, Panel, Table
-from axbridge.comparison.side_by_side import HOLE, ComparedSegment, Pair
+from axbridge.comparison.side_by_side import ComparedSegment, Pair
 from axbridge.recording.recording import Recording, Track
-from axbridge.recording.sample_quality import GAP
 
 AGREES = 0.5  # degrees of RMSE: about two counts of an AX-12
 LATE = 0.005  # s: less than a control cycle is no latency
@@ -118,11 +117,9 @@ def _step(comparison: Comparison, pair: Pair, steps: Sequence[ComparedSegment], 
 def _with_gaps(pair: Pair, parts: Sequence[ComparedSegment]) -> dict[ComparedSegment, float]:
     """Parts into which a stretch without samples reaches, and how long it is, s."""
     both = pair.motions
-    time = both.time[~np.isnan(both.reference) & ~np.isnan(both.other)]
-    spaces = np.diff(time)
-    long = max(HOLE, GAP * float(np.median(spaces))) if len(spaces) else math.inf
-    reach = {part: spaces[(time[1:] > part.start) & (time[:-1] < part.end)].max(initial=0.0) for part in parts}
-    return {part: float(gap) for part, gap in reach.items() if gap > long}
+    gaps = holes(both.time[~np.isnan(both.reference) & ~np.isnan(both.other)])
+    reach = {part: [end - begin for begin, end in gaps if end > part.start and begin < part.end] for part in parts}
+    return {part: max(found) for part, found in reach.items() if found}
 
 
 def _ms(seconds: float) -> str:
