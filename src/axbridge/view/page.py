@@ -490,9 +490,6 @@ class LivePage:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        return f"<Page of {self.robot.name!r} at {self.url}>"
-
 
 def moves() -> list[str]:
     """Files in the folder where the page was started that may be moves."""

@@ -121,12 +121,11 @@ class _Shared:
     @staticmethod
     def _pending() -> str:
         """What waits on standard input; nothing when it has ended."""
-        found = b""
         with contextlib.suppress(OSError, ValueError):  # closed, or no file at all
             number = sys.stdin.fileno()
             if select.select([number], [], [], 0)[0]:
-                found = os.read(number, 4096)  # once: a pipe may never be empty
-        return found.decode("utf-8", "ignore")
+                return os.read(number, 4096).decode("utf-8", "ignore")  # once: a pipe may never be empty
+        return ""
 
     def _raw(self) -> None:
         if self._restore is not None or not sys.stdin or not sys.stdin.isatty():
