@@ -67,12 +67,12 @@ def compare(
         raise UsageError("both a second recording and something to simulate are given", "give one of them")
     if model and rig is None:
         raise UsageError("--model needs the rig whose servos have it", "add --rig")
-    if any(path.suffix not in {".html", ".png"} for path in out or ()):
-        raise UsageError("a comparison is written as a page or a picture", "name it .html or .png")
     first, *more = model or [""]  # the rig's own
     if len(more) + (beside is not None) > 1:
         raise UsageError("a picture holds three walks at most", "give a second --model, or --beside")
     check_new(*(out or ()), force=force, sources=(recording, other, rig, *(model or ()), beside, again))
+    if any(path.suffix not in {".html", ".png"} for path in out or ()):
+        raise UsageError("a comparison is written as a page or a picture", "name it .html or .png")
     with progress("reading", quiet=json) as show:
         reference = open_recording(recording)
         floor = None
