@@ -107,7 +107,7 @@ def plain(kernel: F) -> F:
 def as_tuple(named: T) -> T:
     """A named tuple as a plain one, for a kernel that runs often, which makes a named one of it again.
 
-    From Python, numba takes 1 to 5 µs longer to report what is in a named one.
+    From Python, numba takes 1 to 5 µs longer to find out what is in a named one.
     """
     return tuple(named)  # type: ignore[return-value]
 

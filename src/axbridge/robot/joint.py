@@ -85,7 +85,7 @@ class Joint:
             self.torque_enabled,
         )
 
-    def is_turns_away(self, position: float) -> bool:
+    def has_goal_turns_away(self, position: float) -> bool:
         """Whether a joint that counts whole turns, which it forgets without power, has its goal in another one."""
         counts = self.drive.capabilities["extended_position"] == "native"
         return counts and abs(self.goals.position - position) > math.pi

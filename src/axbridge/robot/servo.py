@@ -218,7 +218,7 @@ class Servo:
         self._joint.connection.refuse_closed()
         here = self._joint.connection.recover(self.name, on=self._joint.setpoints.enabled)
         self._joint.withheld = False
-        if self._joint.is_turns_away(here):
+        if self._joint.has_goal_turns_away(here):
             self._joint.setpoints.target = here
             self._joint.warn(f"it may have forgotten its turns, and stays at {here:g} until its next goal", "position")
 

@@ -40,7 +40,8 @@ class Motion:
         robot = current().robot
         for motor, servo in self._servos.items():
             way, time = self._ways[motor], self._time / 1000
-            if (time < way.times[-1] + 1e-9) if self._reverse else (time > way.times[0] - 1e-9):  # else left alone yet
+            named = time < way.times[-1] + 1e-9 if self._reverse else time > way.times[0] - 1e-9  # by a row so far
+            if named:
                 with spoken(motor):
                     robot[servo].set_position(way.at(time), clip=True)
         if self._time == (0.0 if self._reverse else self._duration) and not self._loop:

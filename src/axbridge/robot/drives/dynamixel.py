@@ -219,10 +219,10 @@ class DynamixelDrive:
         """
         for attempt in range(_RESTORES if self._own else 0):
             try:
-                changed = self._held(self._own) != self._own
-                if changed or self.is_wheel or not holding:
+                if self.is_wheel or not holding:  # first of all
                     self.write("torque_enable", 0)
-                if changed:
+                if self._held(self._own) != self._own:
+                    self.write("torque_enable", 0)
                     self._change_to(self._own)
             except BusError as failure:
                 if attempt == _RESTORES - 1 or isinstance(failure, PortError):

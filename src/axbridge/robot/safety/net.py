@@ -167,7 +167,7 @@ class Safety:
         self._watchdog: threading.Thread | None = None
         self._guard: subprocess.Popen[bytes] | None = None
         self._guarded: tuple[tuple[int, Cycle], ...] = ()  # the lines that the guard holds, open here or not
-        self._held_open: list[object] = []  # their ports: one that was lost and found may have its old descriptor
+        self._guarded_ports: list[object] = []  # their ports: one that was lost and found may have its old descriptor
         self._pipe = -1
         self._owed: dict[tuple[int, int], tuple[Protocol, int, bytes]] = {}  # what the guard gives back, by port and id
 
@@ -393,7 +393,7 @@ class Safety:
         ports = ((getattr(getattr(cycle.bus, "port", None), "fd", None), cycle) for cycle in self.cycles)
         return tuple((fd, cycle) for fd, cycle in ports if fd is not None)
 
-    def _open(self) -> list[object]:
+    def _ports(self) -> list[object]:
         return [getattr(getattr(cycle.bus, "port", None), "ser", None) for cycle in self.cycles]
 
     def _names(self) -> tuple[tuple[str, Cycle], ...]:
@@ -434,10 +434,10 @@ class Safety:
         if lines:
             os.set_blocking(self._pipe, False)
         self._guard, self._guarded, self._owed, self._shown_at = guard, lines, {}, -math.inf
-        self._held_open = self._open()
+        self._guarded_ports = self._ports()
 
     def _feed_guard(self) -> None:
-        if self._guard is None or self._held_open != self._open():  # it holds a port that was lost
+        if self._guard is None or self._guarded_ports != self._ports():  # it holds a port that was lost
             self._end_guard(b"q")
             self._start_guard()
         try:
