@@ -39,8 +39,8 @@ from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import TURNAROUND, percentile, wire_time
 from axbridge.config.registers import Address
-from axbridge.virtual.realtime import Awake, wake_on_time
 from axbridge.virtual.server import serving
+from axbridge.virtual.wake_latency import Awake, wake_on_time
 
 SERVOS = 18
 TURN = 50  # exchanges before it is the other one's turn

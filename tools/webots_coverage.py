@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from axbridge.robot.drives.bus_drive import AX_CAPABILITIES
 from axbridge.robot.drives.drive import EMULATION
-from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES
 from axbridge.robot.drives.ideal import IDEAL_CAPABILITIES
 
 _N, _E, _U = "native", "emulated", "unsupported"
@@ -203,7 +203,7 @@ def supports(row: Row) -> tuple[str, str, str]:
     """The words of a row: on an ideal joint, a simulated and a real AX-12, which take the same path."""
     if isinstance(row.support, tuple):
         return row.support
-    dynamixel = DYNAMIXEL_CAPABILITIES[row.support]
+    dynamixel = AX_CAPABILITIES[row.support]
     return IDEAL_CAPABILITIES[row.support], dynamixel, dynamixel
 
 

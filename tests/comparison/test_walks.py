@@ -14,7 +14,7 @@ import axbridge
 from axbridge.cli import app
 from axbridge.cli import compare as verb  # noqa: F401 - registers it
 from axbridge.comparison.comparison import compare, following
-from axbridge.comparison.current_draw import drawn
+from axbridge.comparison.current_draw import power_draw
 from axbridge.comparison.html import write_html
 from axbridge.comparison.page import table_text
 from axbridge.comparison.recorded_dynamics import footing, joints_of_robot, measured_zmp, standing_robot
@@ -267,10 +267,10 @@ def joules(found, begin, end):
 def test_what_a_walk_drew_is_found_and_mostly_what_a_light_arm_draws_between_its_samples(walked, swung):
     part = stride(walked)
     true = next(event for event in walked.events if event.name == "walked").data["energy"]
-    assert joules(drawn(walked), part.start, part.end) == pytest.approx(true, rel=0.08)
+    assert joules(power_draw(walked), part.start, part.end) == pytest.approx(true, rel=0.08)
     recording, true = swung  # it has come to its goal by the time it is asked: the samples say that it draws nothing
     assert np.nanmean(recording["shoulder"].between(0.5, 1.5).power) * 1.0 < 0.2 * true
-    assert joules(drawn(recording), 0.5, 1.5) == pytest.approx(true, rel=0.3)
+    assert joules(power_draw(recording), 0.5, 1.5) == pytest.approx(true, rel=0.3)
 
 
 def test_a_load_that_no_model_explains_is_followed_on_lines(swung):
@@ -282,18 +282,18 @@ def test_a_load_that_no_model_explains_is_followed_on_lines(swung):
     share = (0.5 - motor["dead_duty"]) / (1 - motor["dead_duty"])
     volts = share * float(np.median(track.voltage))
     watt = volts**2 / (motor["resistance"] + motor["resistance_per_duty"] * share)
-    found = drawn(replace(recording, tracks={"shoulder": odd}))
+    found = power_draw(replace(recording, tracks={"shoulder": odd}))
     assert np.median(found.watt[500:]) == pytest.approx(watt, rel=0.25)
 
 
 def test_without_a_model_the_recorded_power_counts_and_without_that_nothing(swung):
     recording, _ = swung
     bare = replace(recording, metadata={})
-    found, power = drawn(bare), recording["shoulder"].power
+    found, power = power_draw(bare), recording["shoulder"].power
     assert math.isnan(found.age)
     assert found.watt.max() == pytest.approx(np.nanmax(power), rel=0.1)
     track = replace(recording["shoulder"], power=power * np.nan)
-    assert drawn(replace(bare, tracks={"shoulder": track})) is None
+    assert power_draw(replace(bare, tracks={"shoulder": track})) is None
 
 
 # ---- what one servo of a robot carries

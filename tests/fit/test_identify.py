@@ -14,7 +14,7 @@ from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.fit import identify
 from axbridge.fit.html import estimate_table, trace_panels
 from axbridge.fit.identify import beforehand
-from axbridge.fit.intervals import Uncertainty, _possible, allowing, held_in, uncertainty
+from axbridge.fit.intervals import Uncertainty, _tolerable, allowing, constants_of, uncertainty
 from axbridge.fit.least_squares import left_alone, misfits, polish
 from axbridge.fit.lima2009 import ks_line
 from axbridge.fit.pipeline import _missed, beside_others, doubts, hidden
@@ -257,9 +257,9 @@ RESISTANCE = [Param.RESISTANCE, Param.RESISTANCE_PER_DUTY]
 
 def test_what_a_fit_holds_is_named():
     space, runs = ax12_space(), runs_of(ax12_data(ax12_truth())[:1], RIG)
-    held = held_in(space, runs)
+    held = constants_of(space, runs)
     assert [one.name for one in held] == ["resistance", "torque constant", "dead duty", "lag", "supply"]
-    carried = held_in(space, runs._replace(load=np.zeros((len(runs.time), 4))))
+    carried = constants_of(space, runs._replace(load=np.zeros((len(runs.time), 4))))
     assert [one.name for one in carried[5:]] == ["inertia carried", "weight carried"]
 
 
@@ -271,7 +271,7 @@ def test_intervals_allow_for_a_winding_that_is_not_the_models(factor):
     space, runs = ax12_space(), runs_of(ax12_data(truth), RIG)
     point = polish(space, runs, space.point(space.base), rounds=12)
     narrow = uncertainty(space, runs, point)
-    wide, _ = allowing(narrow, space, runs, point, held_in(space, runs))
+    wide, _ = allowing(narrow, space, runs, point, constants_of(space, runs))
     names = [unknown.name for unknown in space.unknowns]
     torque = names.index("motor.efficiency")
     assert not narrow.low[torque] <= truth[Param.EFFICIENCY] <= narrow.high[torque]
@@ -293,15 +293,15 @@ def test_a_constant_that_is_not_the_models_is_wanted(name, factor):
     space, runs = ax12_space(), runs_of(ax12_data(truth), RIG)
     runs = runs._replace(supply=runs.supply / given)
     point = polish(space, runs, space.point(space.base), rounds=12)
-    _, found = allowing(uncertainty(space, runs, point), space, runs, point, held_in(space, runs))
+    _, found = allowing(uncertainty(space, runs, point), space, runs, point, constants_of(space, runs))
     (wanted,) = (one for one in found if one.constant.name == name)
     assert wanted.factor == pytest.approx(factor, abs=0.05)
 
 
 def test_a_constant_that_lowers_the_error_may_be_off_by_all_of_it_though_a_parabola_dips_before():
     """As of a servo with 30 % less resistance: with 30 % more the efficiency would have to be above 1."""
-    assert _possible(np.array([-0.11, 0.0, 2.2])).min() == -1.0
-    assert _possible(np.array([0.5, 0.0, 0.5])).max() < 0.4  # what the data contradict is not allowed for
+    assert _tolerable(np.array([-0.11, 0.0, 2.2])).min() == -1.0
+    assert _tolerable(np.array([0.5, 0.0, 0.5])).max() < 0.4  # what the data contradict is not allowed for
 
 
 def test_a_fall_tells_friction_and_nothing_of_the_loop():

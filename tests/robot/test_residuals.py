@@ -12,7 +12,7 @@ from axbridge.config.model import PredictionParams
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
 from axbridge.robot.backend import open_sim
-from axbridge.robot.twin.residuals import REMEDIES, Allowance, Residuals, allowance
+from axbridge.robot.twin.residuals import REMEDIES, Residuals, Tolerance, tolerance_of
 from axbridge.robot.twin.twin import PassiveTwin
 from axbridge.state import ServoState
 from tests.support.hand import led
@@ -32,7 +32,9 @@ def alarms(real, seconds, model="bench_arm", seed=1):
     found, moving = [], MOVING[model]
     with axbridge.open(real, seed=seed) as robot, axbridge.open(model, seed=2) as twin:
         configs = {name: servo.config for name, servo in twin.items()}
-        residuals = Residuals({name: allowance(twin.rig, one, twin.rig.model_of(one)) for name, one in configs.items()})
+        residuals = Residuals(
+            {name: tolerance_of(twin.rig, one, twin.rig.model_of(one)) for name, one in configs.items()}
+        )
         while robot.time < seconds:
             for one in (robot, twin):
                 for name in moving:
@@ -127,9 +129,9 @@ def test_what_a_model_is_worth_says_how_far_a_servo_may_be_from_it():
     servo, model = rig.servos[0], rig.model_of(rig.servos[0])
 
     def told(**prediction):
-        return allowance(rig, servo, model.model_copy(update={"prediction": PredictionParams(**prediction)}))
+        return tolerance_of(rig, servo, model.model_copy(update={"prediction": PredictionParams(**prediction)}))
 
-    assert told() == Allowance()
+    assert told() == Tolerance()
     rough, fine = told(held_out_error=0.05, load_share=0.4), told(held_out_error=0.01, load_share=0.16)
     assert (rough.off, rough.wrong, rough.share) == (0.2, 0.125, 0.4)
     assert (fine.off, fine.wrong, fine.share) == (0.04, 0.025, 0.16)
@@ -138,7 +140,7 @@ def test_what_a_model_is_worth_says_how_far_a_servo_may_be_from_it():
 
 def test_one_step_of_a_loop_that_sees_whole_counts_is_no_load():
     rig = Rig.load("bench_arm").with_model("ax12")
-    step = allowance(rig, rig.servos[0], rig.model_of(rig.servos[0])).step
+    step = tolerance_of(rig, rig.servos[0], rig.model_of(rig.servos[0])).step
     assert 0.031 < step < 0.041  # slope 32: a count of error is a 32nd of full duty
 
 
@@ -148,7 +150,7 @@ def state(time, position, load=0.0, temperature=30.0):
 
 def test_a_joint_that_moves_away_from_a_goal_that_stands_slips_once_and_a_limp_one_never_does():
     for goal, expected in ((0.5, [(pytest.approx(0.4, abs=0.15), "slipping")]), (math.nan, [])):
-        residuals, found = Residuals({"a": Allowance()}), []
+        residuals, found = Residuals({"a": Tolerance()}), []
         for step in range(60):
             time = 0.02 * step
             here = {"a": state(time, 0.5 - 0.4 * time)}  # 23°/s
@@ -158,7 +160,7 @@ def test_a_joint_that_moves_away_from_a_goal_that_stands_slips_once_and_a_limp_o
 
 
 def test_a_hot_servo_is_named_before_it_switches_itself_off_and_one_that_has_not_answered_is_not_judged():
-    residuals = Residuals({"a": Allowance(), "b": Allowance()})
+    residuals = Residuals({"a": Tolerance(), "b": Tolerance()})
     assert residuals.update(0.0, {"a": state(0.0, 0.0, temperature=64)}, {}, {"a": 0.0}) == []
     assert residuals.update(1.0, {"a": state(1.0, 0.0, temperature=66)}, {}, {"a": 0.0}) == [("overheating", "a")]
 
@@ -174,7 +176,7 @@ def test_no_cause_is_named_while_steps_are_late_and_a_cause_is_there_until_it_is
         return found
 
     time = 0.0
-    residuals = Residuals({"a": Allowance()})
+    residuals = Residuals({"a": Tolerance()})
     assert (look(100, lambda step: step % 2), residuals.present(time)) == ([], {})
     named = look(100, lambda step: step % 10 == 0)
     assert (named, residuals.present(time)) == ([("extra load", "a")], {"a": ["extra load"]})

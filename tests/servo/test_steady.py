@@ -112,7 +112,7 @@ def test_at_rest_a_duty_holds_more_than_it_lifts_by_what_friction_is_worth(model
     row = pack(model, 0.005)
     servo = SteadyServo.of(row)
     drive = servo.drive(duty, volts, 0.0)
-    lifted, held = servo.torque(duty, volts, 0.0), servo.held(duty, volts)
+    lifted, held = servo.torque(duty, volts, 0.0), servo.holding_torque(duty, volts)
     assert held == pytest.approx(drive + dry(row, 0.0, drive, held), abs=1e-9)
     assert lifted == pytest.approx(max(drive - dry(row, 0.0, drive, lifted), 0.0), abs=1e-9)
 
@@ -135,7 +135,9 @@ def test_many_servos_at_once_are_each_as_alone(several, duty, volts, speed):
     felt = together.felt(together.duty(torque, supply, speeds))  # asked duties jump where the felt one is 0
     each = [one.felt(one.duty(float(t), volts, speed)) for one, t in zip(alone, torque, strict=True)]
     assert felt == pytest.approx(each, abs=1e-12)
-    assert together.held(duties, supply) == pytest.approx([one.held(duty, volts) for one in alone], abs=1e-12)
+    assert together.holding_torque(duties, supply) == pytest.approx(
+        [one.holding_torque(duty, volts) for one in alone], abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("law", sorted(TERMS))
@@ -151,7 +153,7 @@ def test_a_simulated_arm_falls_stays_or_rises_where_the_algebra_says(law, way):
     low, high = 0.0, lifting
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if servo.held(middle * way, SUPPLY) < load else (low, middle)
+        low, high = (middle, high) if servo.holding_torque(middle * way, SUPPLY) < load else (low, middle)
     assert model.motor.dead_duty < low < 0.95 * lifting
     for duty, moves in ((0.97 * low, -1), (1.03 * low, 0), (0.97 * lifting, 0), (1.03 * lifting, 1)):
         engine = Pendulums(["arm"], time_step=1e-3, mass=0.5, length=0.12, start=[math.pi / 2 * way])

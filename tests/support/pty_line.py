@@ -15,7 +15,7 @@ from axbridge.servo.columns import State
 from axbridge.virtual.channel import baud
 from axbridge.virtual.framing import Framing
 from axbridge.virtual.mishaps import Mishaps
-from axbridge.virtual.realtime import wake_on_time
+from axbridge.virtual.wake_latency import wake_on_time
 from axbridge.virtual.world import World
 from tests.support.virtual_rig import FakeBank, make_rig
 from tests.support.waiting import come_first

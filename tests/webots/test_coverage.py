@@ -2,8 +2,8 @@
 
 import re
 
+from axbridge.robot.drives.bus_drive import AX_CAPABILITIES
 from axbridge.robot.drives.drive import CAPABILITIES
-from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES
 from axbridge.robot.drives.ideal import IDEAL_CAPABILITIES
 from axbridge.webots import CLASSES
 from axbridge.webots.devices import snake
@@ -24,7 +24,7 @@ def test_every_method_named_exists_and_every_method_of_the_joints_has_a_row():
 
 
 def test_capabilities_are_complete_and_rows_use_their_words():
-    assert set(IDEAL_CAPABILITIES) == set(DYNAMIXEL_CAPABILITIES) == set(CAPABILITIES)
+    assert set(IDEAL_CAPABILITIES) == set(AX_CAPABILITIES) == set(CAPABILITIES)
     words = {word for row in ROWS for word in supports(row)}
     assert words == {"native", "emulated", "unsupported"}
 

@@ -22,17 +22,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import takewhile
 from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.protocols.protocol import FIRST, Protocol
+from axbridge.bus.rows import UNREAD, Mask, RawState, Rows, decoded
 from axbridge.bus.stats import CycleTimes
 from axbridge.bus.watchdogs import Watchdogs
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError
@@ -45,9 +44,6 @@ _BOOT = 0.1  # s: no servo starts faster, so one that has just answered has had 
 _AGAIN = 10.0  # s: one whose torque is gone again so soon, and that was heard meanwhile, was not without power twice
 _TORQUE_PERIOD = 0.3  # s between two polls of a Torque Enable
 _SUPPLY = "voltage", "temperature"
-_UNREAD = -1  # torque limit of a servo whose limit was not read, or shows no overload
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -80,53 +76,6 @@ class Goal(NamedTuple):
     place: int = 0
 
 
-class RawState(NamedTuple):
-    """One sample of a servo: register counts, speed and load with their signs.
-
-    Attributes:
-        time: When the servo took it, s on the bus's clock; NaN before the first.
-        error: What is wrong, as `Protocol.alarms`.
-        torque_limit: As read last (it rotates: one servo a cycle), 0 after an overload shutdown. None where it is not
-            known, and where an overload takes Torque Enable away.
-    """
-
-    time: float
-    position: int
-    speed: int
-    load: int
-    voltage: int
-    temperature: int
-    error: int
-    torque_limit: int | None = None
-
-
-class Rows(dict[str, npt.NDArray[Any]]):
-    """Columns of some servos' samples by the names of `RawState`; a torque limit that is not known is -1.
-
-    What the servos have sent themselves, one behind the other, becomes a column when somebody asks for it.
-    """
-
-    def __init__(self, known: Mapping[str, npt.NDArray[Any]], protocol: Protocol = FIRST, sent: bytes = b"") -> None:
-        super().__init__(known)
-        self._protocol, self._sent = protocol, sent
-
-    def __missing__(self, name: str) -> npt.NDArray[np.int64]:
-        self[name] = column = decoded(self._protocol, self._sent, name)
-        return column
-
-    @classmethod
-    def of(cls, samples: Iterable[RawState]) -> Rows:
-        """These samples."""
-        rows = np.array([(*sample[:7], _UNREAD) for sample in samples], float).reshape(-1, len(RawState._fields))
-        columns = zip(RawState._fields, rows.T, strict=True)
-        return cls({name: column if name == "time" else column.astype(int) for name, column in columns})
-
-    @classmethod
-    def unread(cls, count: int) -> Rows:
-        """Of servos that were never read."""
-        return cls.of([RawState(math.nan, *[0] * 6)] * count)
-
-
 class CycleResult(NamedTuple):
     """Outcome of one cycle."""
 
@@ -146,7 +95,7 @@ class CycleResult(NamedTuple):
         for servo, row, fresh in zip(self.servos, rows, self.fresh.tolist(), strict=True):
             if fresh:
                 state = RawState(*row)
-                states[servo.name] = state._replace(torque_limit=None) if state.torque_limit == _UNREAD else state
+                states[servo.name] = state._replace(torque_limit=None) if state.torque_limit == UNREAD else state
         return states
 
 
@@ -169,7 +118,7 @@ class _Track:
     ramp: tuple[float, float] | None = None  # start and end of the torque's rise (bus clock)
     known: bool = False  # its position was read since goals were to start from there
     restart: bool = False  # its next goal is its present position
-    limited: bool = False  # no goals: it is too hot, its supply is wrong, or it has shut itself down
+    withheld: bool = False  # no goals until `recover`: it is too hot, its supply is wrong, or it has shut itself down
     unsure: bool = False  # no goals, either, until its torque registers were read
     driven: bool = False  # there is a goal for it in this cycle
     sent: bool = False  # it has gone out
@@ -243,7 +192,7 @@ class Cycle:
         self._supplied: list[bytes] = []  # from there on: voltage and temperature, within their limits
         self._hottest = np.array([servo.top_temperature for servo in servos])
         self._volts = np.array([servo.voltage_range for servo in servos]).reshape(-1, 2).T
-        self._turn = 0
+        self._probe = 0
         self._port_retry = self._port_pause = 0.0
         self._port_error: PortError | None = None
         self._begun: float | None = None  # when goals were sent in this cycle
@@ -309,7 +258,7 @@ class Cycle:
         for name, goal in goals.items():
             track = tracks[name]
             track.driven, track.sent = True, False
-            if not (track.failures >= _FORGIVEN or track.limited or track.unsure or name in off):
+            if not (track.failures >= _FORGIVEN or track.withheld or track.unsure or name in off):
                 self._choose(track, goal, started, limits, blocks)
         heard = started
         if self._port_error is None and blocks:
@@ -399,7 +348,7 @@ class Cycle:
 
     def end_soft_starts(self) -> dict[str, int]:
         """The torque limits that still rise, by servo, as they are to be: nobody is left to raise them."""
-        rising = [track for track in self._all if track.ramp and not (track.restart or track.limited)]
+        rising = [track for track in self._all if track.ramp and not (track.restart or track.withheld)]
         for track in rising:
             asked = track.goal.torque_limit if track.goal else None
             track.written_torque = self._torque_now(track, asked, math.inf)
@@ -422,7 +371,7 @@ class Cycle:
 
     def withhold(self, name: str) -> None:
         """Give a servo no goals until `recover`."""
-        self._tracks[name].limited = True
+        self._tracks[name].withheld = True
 
     def recover(self, name: str) -> None:
         """Let a servo move again that shut itself down or was switched off at a limit; it starts from where it is.
@@ -431,7 +380,7 @@ class Cycle:
         """
         self._calm = False
         track = self._tracks[name]
-        track.limited = track.must_limp = track.unsure = False
+        track.withheld = track.must_limp = track.unsure = False
         track.driven = track.sent = False  # its torque may be off until its next goal
         track.written_torque = None
         track.restart = True
@@ -443,7 +392,7 @@ class Cycle:
     @property
     def withheld(self) -> frozenset[str]:
         """Servos that get no goals until `recover`: they shut themselves down, or were switched off at a limit."""
-        return frozenset(track.servo.name for track in self._all if track.limited)
+        return frozenset(track.servo.name for track in self._all if track.withheld)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
@@ -518,11 +467,14 @@ class Cycle:
 
     def _requests(self, due: list[_Track], now: float, *, calm: bool) -> list[tuple[int, int, int]]:
         """What to read of these servos."""
-        self._turn = (self._turn + 1) % len(due)
+        self._probe = (self._probe + 1) % len(due)
         requests = self._usual.copy() if calm else [track.request for track in due]
-        turn = due[self._turn]
-        due_torque = turn.driven and now - turn.polled_at > _TORQUE_PERIOD
-        requests[self._turn] = turn.servo.id, *(turn.protocol.with_torque if due_torque else turn.protocol.with_limit)
+        probed = due[self._probe]
+        due_torque = probed.driven and now - probed.polled_at > _TORQUE_PERIOD
+        requests[self._probe] = (
+            probed.servo.id,
+            *(probed.protocol.with_torque if due_torque else probed.protocol.with_limit),
+        )
         if calm:
             return requests
         quiet = self._quiet(now)
@@ -541,10 +493,10 @@ class Cycle:
         errors, data, times = zip(*replies, strict=True)
         if [*errors] != self._usual_bytes or max(times) - self._calm_at > _BOOT:  # the program may have stood still
             return False
-        turn, asked = self._all[self._turn], replies[self._turn]
-        protocol, address, blocks = turn.protocol, requests[self._turn][1], [*data]
+        probed, asked = self._all[self._probe], replies[self._probe]
+        protocol, address, blocks = probed.protocol, requests[self._probe][1], [*data]
         begin, length = protocol.usual
-        blocks[self._turn] = asked.data[begin - address :]
+        blocks[self._probe] = asked.data[begin - address :]
         samples = b"".join(blocks)
         if len(samples) != length * len(replies):
             return False
@@ -557,9 +509,9 @@ class Cycle:
         self._rows = rows
         if address != begin:
             limit = protocol.number(asked.data[protocol.torque_limit - address :][:2])
-            if address == protocol.torque_enable or limit == 0 or limit != turn.torque_limit:
-                self._examine(turn, asked, address, beyond=False)
-                self._calm = self._calm and not turn.uneasy  # another thread may have asked for a soft start
+            if address == protocol.torque_enable or limit == 0 or limit != probed.torque_limit:
+                self._examine(probed, asked, address, beyond=False)
+                self._calm = self._calm and not probed.uneasy  # another thread may have asked for a soft start
         rows["time"] = np.array(times)
         return True
 
@@ -624,7 +576,7 @@ class Cycle:
             self._events.append(BusEvent("fault", name, flags=protocol.alarms(flags)))
         self._note_flags(track, flags)
         if not torque.data[0] and flags and (away or track.driven):
-            track.limited = True
+            track.withheld = True
         else:
             self._judge(track, on=bool(torque.data[0]), forgot=forgot or away)
 
@@ -653,7 +605,7 @@ class Cycle:
         if on and name in self.taken:
             self.taken.discard(name)
             track.restart = True
-        elif on or track.limited or name in self.dark or name in self.taken:
+        elif on or track.withheld or name in self.dark or name in self.taken:
             return
         elif forgot:
             self.dark.add(name)
@@ -709,8 +661,8 @@ class Cycle:
             kept = track.asks or (address == protocol.torque_enable and bool(reply.data[0]))  # `_ask_why` looks, too
             track.restart |= not (brief and kept)  # one that has torque had power, too: replies were lost, and no more
         track.known = True
-        if beyond and not track.limited:
-            track.limited = track.must_limp = True
+        if beyond and not track.withheld:
+            track.withheld = track.must_limp = True
             self._events.append(BusEvent("limit", name))
 
     def _judge_torque(self, track: _Track, reply: Reply, address: int, *, returned: bool) -> None:
@@ -727,14 +679,14 @@ class Cycle:
         if sure:
             track.unsure = track.away = False
             track.polled_at = reply.time
-        if track.limited:
+        if track.withheld:
             return
         if track.ramp is None or doubtful:  # else the host wakes it just now
             off = limit == 0 or (sure and returned) or (track.driven and not on)
             if limit == 0 and before == 0 and not (ours or hurt or doubtful):
                 track.written_torque = None  # the host has raised it again, and that packet was lost
             elif (hurt and off) or (limit == 0 and not ours):
-                track.limited = True
+                track.withheld = True
                 if not hurt:
                     self._events.append(BusEvent("fault", track.servo.name, flags=ErrorFlag.OVERLOAD))
                 return
@@ -820,24 +772,3 @@ class Cycle:
 def _places(heard: _Heard, count: int) -> Any:
     """Their rows, as an index of columns of `count` rows."""
     return slice(None) if len(heard) == count else np.array([track.row for track, _, _ in heard])
-
-
-@lru_cache(maxsize=8)
-def _format(protocol: Protocol) -> np.dtype[np.void]:
-    names, formats, offsets = zip(*protocol.sample, strict=True)
-    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": protocol.usual[1]})
-
-
-@lru_cache(maxsize=8)
-def _signed(bit: int) -> npt.NDArray[np.int64]:
-    """Numbers of all words: magnitudes below a bit that says that they are negative."""
-    words = np.arange(1 << 16)
-    magnitudes = words & ((1 << bit) - 1)
-    return np.where(words >> bit & 1, -magnitudes, magnitudes)
-
-
-def decoded(protocol: Protocol, samples: bytes, name: str) -> npt.NDArray[np.int64]:
-    """A column of the bytes of usual reads, one behind the other."""
-    column = np.frombuffer(samples, _format(protocol))[name]
-    bit = protocol.sign_bits.get(name)
-    return _signed(bit)[column] if bit else column.astype(np.int64)

@@ -17,7 +17,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import RigError, UsageError
 from axbridge.robot.open import with_usual_engine
 from axbridge.sim.bank_process import RemoteBank
-from axbridge.sim.support import held
+from axbridge.sim.support import supported
 from axbridge.virtual.assembly import build_bank
 from axbridge.virtual.channel import Channel, PtyChannel, TcpChannel, is_loopback, parse_address
 from axbridge.virtual.faults import parse_faults
@@ -63,7 +63,7 @@ def serve(
         signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background, the terminal's input is not ours
     loaded = served(with_usual_engine(Rig.load(rig), engine), model)
     with progress(f"building {loaded.name}"):
-        bank = held(build_bank(loaded, seed=seed), loaded)
+        bank = supported(build_bank(loaded, seed=seed), loaded)
         motors = RemoteBank(bank) if hasattr(os, "fork") else bank  # in a process of their own
         world = World(loaded, seed=seed, timing="none" if timing == "none" else "wire", bank=motors)
 

@@ -36,7 +36,7 @@ _HELD = 1 / 3  # of a load's age: see `_Servo.power`
 _FEWEST = 3  # samples
 
 
-class Drawn(NamedTuple):
+class PowerDraw(NamedTuple):
     """Electrical power of all servos together."""
 
     time: FloatArray  # every millisecond, s on the recording's clock, (n,)
@@ -51,7 +51,7 @@ class Drawn(NamedTuple):
         return found
 
 
-def drawn(recording: Recording) -> Drawn | None:
+def power_draw(recording: Recording) -> PowerDraw | None:
     """What all servos of a recording drew; None where none of them has a motor model.
 
     Servos whose loop cannot be run count with the power that was recorded, on lines from sample to sample.
@@ -67,9 +67,9 @@ def drawn(recording: Recording) -> Drawn | None:
     for track in plain:
         known = ~np.isnan(track.power)
         watt += np.interp(time, track.time[known], track.power[known], left=0.0, right=0.0)
-    servos = [_DrawnServo.of(recording, rig, servo, model, time) for rig, servo, model in modelled.values()]
+    servos = [_ServoDraw.of(recording, rig, servo, model, time) for rig, servo, model in modelled.values()]
     age = _lowest([sum(float(np.sum(one.left(age)[0] ** 2)) for one in servos) for age in _AGES]) if servos else np.nan
-    return Drawn(time, watt + sum(one.power(age) for one in servos), age)
+    return PowerDraw(time, watt + sum(one.power(age) for one in servos), age)
 
 
 def _lowest(misfits: Sequence[float]) -> float:
@@ -100,7 +100,7 @@ def _modelled(recording: Recording, tracks: Sequence[Track]) -> dict[str, tuple[
 
 
 @dataclass(frozen=True)
-class _DrawnServo:
+class _ServoDraw:
     """One servo; its duty by the model every millisecond, (n,), and what it reported at its samples, (l,)."""
 
     servo: SteadyServo  # its motor's equations
@@ -113,7 +113,7 @@ class _DrawnServo:
     load: FloatArray  # what it reported, servo side, (l,)
 
     @classmethod
-    def of(cls, recording: Recording, rig: Rig, servo: ServoConfig, model: ServoModel, time: FloatArray) -> _DrawnServo:
+    def of(cls, recording: Recording, rig: Rig, servo: ServoConfig, model: ServoModel, time: FloatArray) -> _ServoDraw:
         """Run its loop over the motion that was measured; `time` is every millisecond, s, (n,)."""
         track, side = recording[servo.name], servo.direction
         count = rig.profile_of(servo).units.position

@@ -24,7 +24,7 @@ _ROWS = 2  # of names of marks there
 def write_png(comparison: Comparison, path: Path | str, title: str = "", *, beside: Comparison | None = None) -> None:
     """Write the picture of the report."""
     alone = len(comparison.pairs) == 1
-    figure = picture(title or title_of(comparison), (11, 6) if alone else (12, 8))
+    figure = empty_figure(title or title_of(comparison), (11, 6) if alone else (12, 8))
     if alone:
         _one(figure, comparison, beside)
     else:
@@ -94,7 +94,7 @@ def _many(figure: Any, comparison: Comparison) -> None:
     figure.text(0.02, 0.885, text, fontsize=10, color=COLOURS["faint"])
 
 
-def picture(title: str, size: tuple[float, float]) -> Any:
+def empty_figure(title: str, size: tuple[float, float]) -> Any:
     """An empty figure of `size` inches with its title."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -150,7 +150,7 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
         # of the rig as it is: where a recording begins, its feet may stand anyhow
         hand = None if held is None or engine is None or engine.base() is None else Hand(rig, engine)
         driven = dict.fromkeys(tracks, False)
-        for begin, end, goals in spans(tracks.values(), _TOGETHER * rig.robot.basic_time_step_ms * 1e-3, _PAST):
+        for begin, end, goals in _time_slices(tracks.values(), _TOGETHER * rig.robot.basic_time_step_ms * 1e-3, _PAST):
             if hand is not None and held is not None and held.start <= begin < held.end:
                 hand.put((begin - held.start) / (held.end - held.start))
             for name, track in tracks.items() if goals else ():
@@ -216,16 +216,16 @@ def _metadata(recording: Recording, rig: Rig, model: ServoModel, engine: str) ->
     return facts | {"models": facts["models"] | ({next(iter(recording)): dumped} if len(rig.servos) == 1 else {})}
 
 
-class Span(NamedTuple):
-    """A span of time, s."""
+class _Slice(NamedTuple):
+    """A stretch of time, s."""
 
     begin: float
     end: float
     goals: bool  # whether goals had been sent at its beginning, or it is the first
 
 
-def spans(tracks: Iterable[Track], together: float, past: float) -> list[Span]:
-    """Spans from the first sample or goal to behind the last, without a gap."""
+def _time_slices(tracks: Iterable[Track], together: float, past: float) -> list[_Slice]:
+    """Slices from the first sample or goal to behind the last, without a gap."""
     tracks = list(tracks)
     sampled = np.unique(np.concatenate([track.time for track in tracks]))
     moments = _moments(np.unique(np.concatenate([track.sent for track in tracks])), together)
@@ -238,7 +238,7 @@ def spans(tracks: Iterable[Track], together: float, past: float) -> list[Span]:
             first = np.searchsorted(sampled, start)
             early = float(sampled[first]) if first < len(sampled) else end
             cut = min(end, max(early, start) + past)
-            found.append(Span(start, cut, goals))
+            found.append(_Slice(start, cut, goals))
             goals, start = False, cut
     return found
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.comparison import Comparison
-from axbridge.comparison.current_draw import drawn
+from axbridge.comparison.current_draw import power_draw
 from axbridge.comparison.metrics import deviation, resample
 from axbridge.comparison.page import Curve, Panel, Table, fewer, figure_html, table_html
 from axbridge.comparison.recorded_dynamics import Footing, Standing, footing, measured_zmp, standing_robot
@@ -122,7 +122,7 @@ class WalkSide:
     @cached_property
     def power(self) -> Power | None:
         """What it drew; None where no motor model is known."""
-        found = drawn(self.recording)
+        found = power_draw(self.recording)
         if found is None:
             return None
         watt = found.mean(self.grid + self.span[0], _GRID)

@@ -205,7 +205,7 @@ def _wide_slopes(space: Space, runs: Runs, point: FloatArray, slope: FloatArray,
 
 
 @dataclass(frozen=True)
-class Held:
+class Constant:
     """A constant that a fit holds."""
 
     name: str  # in words
@@ -216,19 +216,19 @@ class Held:
 
 
 _CONSTANTS = (
-    Held("resistance", (Param.RESISTANCE, Param.RESISTANCE_PER_DUTY), HOLD),
-    Held("torque constant", (Param.CONSTANT,), DUTY),
-    Held("dead duty", (Param.DEAD_DUTY,), HOLD),
-    Held("lag", (Param.LAG,), FULL_STEPS),
-    Held("supply", (), "a voltmeter at the servo"),
+    Constant("resistance", (Param.RESISTANCE, Param.RESISTANCE_PER_DUTY), HOLD),
+    Constant("torque constant", (Param.CONSTANT,), DUTY),
+    Constant("dead duty", (Param.DEAD_DUTY,), HOLD),
+    Constant("lag", (Param.LAG,), FULL_STEPS),
+    Constant("supply", (), "a voltmeter at the servo"),
 )
 _CARRIED = (
-    Held("inertia carried", (), "the same servo with a known load", load=(0,)),
-    Held("weight carried", (), "the same servo with a known load", load=(1, 2, 3), off=0.1),
+    Constant("inertia carried", (), "the same servo with a known load", load=(0,)),
+    Constant("weight carried", (), "the same servo with a known load", load=(1, 2, 3), off=0.1),
 )
 
 
-def held_in(space: Space, runs: Runs) -> tuple[Held, ...]:
+def constants_of(space: Space, runs: Runs) -> tuple[Constant, ...]:
     """The constants that a fit with this space holds, and that do something."""
     searched = {unknown.column for unknown in space.unknowns}
     found = [one for one in _CONSTANTS if not searched & {*one.columns}]
@@ -239,12 +239,12 @@ def held_in(space: Space, runs: Runs) -> tuple[Held, ...]:
 class Wanted(NamedTuple):
     """A constant that the recordings want otherwise: by which factor, and where the fit then ends."""
 
-    constant: Held
+    constant: Constant
     factor: float
     point: FloatArray
 
 
-def moved(space: Space, runs: Runs, one: Held, factor: float) -> tuple[Space, Runs]:
+def moved(space: Space, runs: Runs, one: Constant, factor: float) -> tuple[Space, Runs]:
     """A fit's space and runs with a constant multiplied."""
     if one.columns:
         base = space.base.copy()
@@ -259,7 +259,7 @@ def moved(space: Space, runs: Runs, one: Held, factor: float) -> tuple[Space, Ru
     return space, runs
 
 
-def _refitted(space: Space, runs: Runs, point: FloatArray, move: tuple[Held, float]) -> tuple[FloatArray, float]:
+def _refitted(space: Space, runs: Runs, point: FloatArray, move: tuple[Constant, float]) -> tuple[FloatArray, float]:
     """Where a point (n,) goes when a constant is multiplied, and the squared error there."""
     space, runs = moved(space, runs, *move)
     found = polish(space, runs, point, rounds=ROUNDS)
@@ -267,7 +267,7 @@ def _refitted(space: Space, runs: Runs, point: FloatArray, move: tuple[Held, flo
 
 
 def allowing(
-    sure: Uncertainty, space: Space, runs: Runs, point: FloatArray, constants: Sequence[Held], spread: Mapper = map
+    sure: Uncertainty, space: Space, runs: Runs, point: FloatArray, constants: Sequence[Constant], spread: Mapper = map
 ) -> tuple[Uncertainty, tuple[Wanted, ...]]:
     """Intervals of a point (n,) that allow for held constants, and which of them the data want otherwise."""
     if not constants:
@@ -280,7 +280,7 @@ def allowing(
     halves = list(spread(partial(_refitted, space, runs, point), halfway))
     down, up, wanted = [], [], []
     for one, below, above, way, half in zip(constants, found[::2], found[1::2], ways, halves, strict=True):
-        possible = _possible(np.array([below[1], least, above[1]]) / least - 1)
+        possible = _tolerable(np.array([below[1], least, above[1]]) / least - 1)
         moves_to = _parabola(np.array([below[0] - point, np.zeros(len(space)), above[0] - point]))
         moves_to = moves_to[(possible.min() <= _TRIED) & (possible.max() >= _TRIED)]
         down.append(-moves_to.min(axis=0))
@@ -293,7 +293,7 @@ def allowing(
     return _wider(sure, space, point, np.array(down), np.array(up)), tuple(wanted)
 
 
-def _possible(rises: FloatArray) -> FloatArray:
+def _tolerable(rises: FloatArray) -> FloatArray:
     """Which of `_TRIED` a constant may be, given what the squared error rises by (3,) at -1, 0 and 1."""
     # against the least of the three: a parabola may dip where the error does not
     return np.append(_TRIED[_parabola(rises) <= rises.min() + TOLERANCE], 0.0)

@@ -14,7 +14,7 @@ from axbridge.comparison.lag import baseline, lag_of
 from axbridge.comparison.metrics import parse_condition
 from axbridge.config.rig import Rig
 from axbridge.fit.friction_laws import allowing_for, richer_law
-from axbridge.fit.intervals import Held, Uncertainty, Wanted, allowing, held_in, moved, reaching, uncertainty
+from axbridge.fit.intervals import Constant, Uncertainty, Wanted, allowing, constants_of, moved, reaching, uncertainty
 from axbridge.fit.least_squares import best_polished, left_alone, polish
 from axbridge.fit.prepare import Problem, prepare, resting_noise
 from axbridge.fit.residuals import parts, predicted, speeds
@@ -135,14 +135,14 @@ def judged(problem: Problem, solution: Solution, running: Mapper, report: Report
 
     report("intervals", None)
     sure = intervals()
-    constants: tuple[Held, ...] = ()
+    constants: tuple[Constant, ...] = ()
     wanted: tuple[Wanted, ...] = ()
     if problem.smooth:
         if sure.flat:
             point = left_alone(space, runs, point, sure.flat)
             sure = intervals()
         report("constants held", None)
-        constants = held_in(space, runs)
+        constants = constants_of(space, runs)
         sure, wanted = allowing(sure, space, runs, point, constants, running)
     best = [one for one in solution.outcomes if one.searched] or solution.outcomes[:KEPT]
     rows = space.sets(np.array([point, *(outcome.point for outcome in best)]))

@@ -190,7 +190,7 @@ def servo_model(fit: Fit, name: str) -> ServoModel:
         value = in_file(fit, estimate.unknown, estimate.value)
         tables[table][key] = max(0.0, value) if key == "latency_ms" else value
     tables["friction"]["law"] = fit.friction
-    tables["prediction"] = worth_of(fit).model_dump()
+    tables["prediction"] = prediction_of(fit).model_dump()
     fitted, held = fit.errors(held_out=False), fit.errors(held_out=True)
     tables["name"] = name
     tables["description"] = f"identified {fit.kind} with friction {fit.friction}"
@@ -262,7 +262,7 @@ def _interval(fit: Fit, estimate: Estimate) -> str:
     return f"95 %: {low:.4g} to {high:.4g}"
 
 
-def worth_of(fit: Fit) -> PredictionParams:
+def prediction_of(fit: Fit) -> PredictionParams:
     """How far off the fitted model may be.
 
     `load_share` is half the 95 % interval of the duty that lifts a fifth of the stall torque: the unknowns' intervals

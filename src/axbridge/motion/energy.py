@@ -128,7 +128,7 @@ class _Machine:
         self._turned = self.given @ np.eye(len(joints))[[joints.index(servos[name].joint) for name in poses]]
         rows = np.column_stack([poses[name] for name in self.names])
         self._rest = body.tree.pose(positions) - rows[0] @ self._turned
-        self.holding, figures = self.drawn(np.hstack((rows, 0 * rows, 0 * rows)))  # W in each pose, at rest
+        self.holding, figures = self.power(np.hstack((rows, 0 * rows, 0 * rows)))  # W in each pose, at rest
         stand = ": the robot has to stand on both feet, where they are" if body.soles else ""
         why = "pose {when} cannot be held: {name} at {value}, and may be at {range}"
         self.refuse_broken(figures, why, range(1, len(rows) + 1), "correct the pose" + stand)
@@ -174,7 +174,7 @@ class _Machine:
             value, span = f"{figures[moment, figure]:.3g} {unit}", f"{low:.3g} to {high:.3g} {unit}"
             raise UsageError(why.format(when=when[int(moment)], name=name, value=value, range=span), hint)
 
-    def drawn(self, motion: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def power(self, motion: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Power of all servos, W, and the figures, (…, figures), by angles, speeds, accelerations, (…, 3 names)."""
         moving = motion.reshape(-1, 3, len(self.names)) @ self._turned
         moving[:, 0] += self._rest
@@ -230,19 +230,19 @@ def _searched(machine: _Machine, keys: Sequence[Key], times: FloatArray) -> tupl
     by_unknown = by_free @ mix
     size = np.repeat([1e-8, 1e-7, 1e-6], len(machine.names))[:, None]  # rad, rad/s and rad/s², for derivatives
     steps = np.vstack((0 * size.T, np.diagflat(size)))[:, None]
-    usual = float(machine.drawn(smoothest)[0] @ weights)
+    usual = float(machine.power(smoothest)[0] @ weights)
     unknowns, forces = np.zeros(len(mix)), np.zeros((2, 1, 1))  # with which limits push
 
     def pushed(unknowns: FloatArray) -> tuple[float, FloatArray]:
         """The augmented Lagrangian, and its gradient."""
-        power, figures = machine.drawn(smoothest + by_unknown @ unknowns + steps)
+        power, figures = machine.power(smoothest + by_unknown @ unknowns + steps)
         push = np.maximum(0.0, forces[:, None] - weight * machine.room(figures))
         each = weights * power / usual + (push**2).sum(axis=(0, -1)) / (2 * weight)
         return each[0].sum(), np.einsum("wn,nwu->u", (each[1:] - each[0]) / size, by_unknown)
 
     for weight in _WEIGHTS:
         unknowns = minimize(pushed, unknowns, jac=True, method="BFGS").x
-        power, figures = machine.drawn(smoothest + by_unknown @ unknowns)
+        power, figures = machine.power(smoothest + by_unknown @ unknowns)
         if (room := machine.room(figures)).min() >= -_BROKEN:
             break
         forces = np.maximum(0.0, forces - weight * room)

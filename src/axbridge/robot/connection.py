@@ -19,14 +19,15 @@ import numpy.typing as npt
 
 from axbridge.bus.base import Bus
 from axbridge.bus.commission import apply_registers
-from axbridge.bus.cycle import Cycle, CycleServo, Goal, Rows
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.handshake import Expected, Finding, handshake, require
+from axbridge.bus.rows import Rows
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, PortError, UsageError, warn
 from axbridge.robot.backend import SIMULATION, Backend
+from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.drives.drive import Drive
-from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.feetech import FeetechDrive
 from axbridge.robot.drives.ideal import IdealDrive
 from axbridge.robot.drives.x_drive import XDrive
@@ -36,12 +37,12 @@ from axbridge.state import BusEvent
 
 _log = logging.getLogger(__name__)
 _STDERR = 2
-_DRIVES: dict[str, type[DynamixelDrive]] = {  # by family of units
-    "ax": DynamixelDrive, "mx": DynamixelDrive, "x": XDrive, "sts": FeetechDrive, "scs": FeetechDrive,
+_DRIVES: dict[str, type[BusDrive]] = {  # by family of units
+    "ax": BusDrive, "mx": BusDrive, "x": XDrive, "sts": FeetechDrive, "scs": FeetechDrive,
 }  # fmt: skip
 
 
-def drive_of(rig: Rig, servo: ServoConfig, bus: Bus) -> DynamixelDrive:
+def drive_of(rig: Rig, servo: ServoConfig, bus: Bus) -> BusDrive:
     """The drive of a rig's servo that is on a bus."""
     profile = rig.profile_of(servo)
     return _DRIVES[profile.units_name](servo, profile, rig.model_of(servo), bus)
@@ -67,7 +68,7 @@ class Connection:
         self._exit.callback(backend.close)
         try:
             self.drives: dict[str, Drive] = {config.name: self._drive(config) for config in rig.servos}
-            self.on_bus = [drive for drive in self.drives.values() if isinstance(drive, DynamixelDrive)]
+            self.on_bus = [drive for drive in self.drives.values() if isinstance(drive, BusDrive)]
             self.sensors: dict[str, Sensor] = self._open_sensors(seed)  # those that this backend has
         except BaseException:
             self.close()
@@ -188,9 +189,9 @@ class Connection:
         return {} if self._safety is None else self._safety.limp()
 
     def recover(self, name: str, *, on: bool) -> float:
-        """Let this servo's motor move again after it was shut down, if it is to be on; see `DynamixelDrive.wake`."""
+        """Let this servo's motor move again after it was shut down, if it is to be on; see `BusDrive.wake`."""
         drive, here = self.drives[name], math.nan
-        if isinstance(drive, DynamixelDrive):
+        if isinstance(drive, BusDrive):
             here = drive.wake(on=on)
             self._cycle_of(name).recover(name)
         return here
@@ -208,7 +209,7 @@ class Connection:
         Not when this program was stopped for longer than its guard waits: the guard has switched the servo off then.
         """
         drive, cycle = self.drives[name], self._cycle_of(name)
-        assert isinstance(drive, DynamixelDrive)  # no other is in a cycle
+        assert isinstance(drive, BusDrive)  # no other is in a cycle
         drive.fill_ram()
         if on:
             cycle.soften([name], cycle.soft_start)

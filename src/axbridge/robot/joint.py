@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RobotStopped, UnsupportedOperation, UsageError, warn
 from axbridge.robot.connection import Connection
+from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.drives.drive import EMULATION, Drive
-from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.servo import checks
 from axbridge.servo.setpoints import Limits, Setpoints, couplings, scaled
 from axbridge.state import Goals, StepTable
@@ -139,9 +139,9 @@ class Joint:
             why = f"servo {self.config.name!r} stays off: all motors were switched off by hand"
             raise RobotStopped(why, "release it on the page, or call Robot.resume()")
 
-    def registers(self, lack: str) -> DynamixelDrive:
+    def on_bus(self, lack: str) -> BusDrive:
         """The drive, if it has registers."""
-        if not isinstance(self.drive, DynamixelDrive):
+        if not isinstance(self.drive, BusDrive):
             raise UnsupportedOperation(f"servo {self.config.name!r} is an ideal joint and {lack}")
         return self.drive
 

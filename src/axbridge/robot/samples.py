@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
-from axbridge.bus.cycle import RawState, Rows
+from axbridge.bus.rows import RawState, Rows
+from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.drives.drive import Drive
-from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.ideal import IdealDrive
 from axbridge.robot.joint import Joint
 from axbridge.servo.columns import Param
@@ -32,13 +32,13 @@ class Scales:
     def __init__(self, drives: Sequence[Drive], truths: Truths | None = None) -> None:
         self.truths = truths
         self.drives = drives
-        self.on_bus = [drive for drive in drives if isinstance(drive, DynamixelDrive)]
-        self.rows = np.array([row for row, drive in enumerate(drives) if isinstance(drive, DynamixelDrive)], dtype=int)
+        self.on_bus = [drive for drive in drives if isinstance(drive, BusDrive)]
+        self.rows = np.array([row for row, drive in enumerate(drives) if isinstance(drive, BusDrive)], dtype=int)
         self.whole = len(self.on_bus) == len(drives)
         self.servos: Mapping[str, int] = {drive.config.name: row for row, drive in enumerate(drives)}
         self.flags = [drive.flags for drive in drives]
 
-        def column(worth: Callable[[DynamixelDrive], float]) -> FloatArray:
+        def column(worth: Callable[[BusDrive], float]) -> FloatArray:
             return np.array([worth(drive) for drive in self.on_bus], dtype=float)
 
         self.direction = column(lambda drive: drive.config.direction)
@@ -169,7 +169,7 @@ class Sampling:
         world = self._joints[0].connection.backend.simulated if self._joints else None
         self._scales = Scales([joint.drive for joint in self._joints], None if world is None else world.truths)
         self._alone: dict[str, Scales] = {}
-        self._on_bus = [joint for joint in self._joints if isinstance(joint.drive, DynamixelDrive)]
+        self._on_bus = [joint for joint in self._joints if isinstance(joint.drive, BusDrive)]
         self._inexact = [
             (row, joint) for row, joint in enumerate(self._on_bus) if joint.config.noise or joint.config.resolution
         ]

@@ -14,8 +14,8 @@ from typing import Literal
 
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import ServoFlags, UnsupportedOperation
+from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.drives.drive import Capability
-from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.joint import Joint
 from axbridge.servo import checks
 from axbridge.servo.setpoints import scaled
@@ -150,7 +150,7 @@ class Servo:
         """
         duty = self._number(duty, "a duty")
         for joint, share in self._accepted("duty", lambda one: checks.duty(duty * one.multiplier)):
-            full = joint.registers("turns by velocity, not by duty").profile.units.full_scale
+            full = joint.on_bus("turns by velocity, not by duty").profile.units.full_scale
             joint.require("duty")
             if not joint.setpoints.enabled:
                 joint.switch_on()
@@ -250,10 +250,10 @@ class Servo:
         self.dynamixel.write(register, value)
 
     @property
-    def dynamixel(self) -> DynamixelDrive:
+    def dynamixel(self) -> BusDrive:
         """Its place on the bus, for tools that see to registers themselves; raises as `read` where it has none."""
         self._joint.connection.refuse_closed()
-        return self._joint.registers("has no registers")
+        return self._joint.on_bus("has no registers")
 
     def _number(self, value: object, what: str) -> float:
         """A set-point for a robot that takes some, as a float."""

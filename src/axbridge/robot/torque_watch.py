@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from axbridge.errors import BusError, warn
 from axbridge.robot.connection import Connection
-from axbridge.robot.drives.dynamixel import DynamixelDrive
+from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.drives.shaft_speed import speed_under
 from axbridge.robot.joint import Joint
 from axbridge.state import BusEvent, Cause
@@ -115,7 +115,7 @@ class StallWatch:
         self._watched: dict[str, _Watched] = {}
         for name, joint in joints.items():
             drive = joint.drive
-            if isinstance(drive, DynamixelDrive):
+            if isinstance(drive, BusDrive):
                 share = drive.profile.protection.stall if wanted is None else wanted
                 free = speed_under(drive.steady, _HARD, drive.profile.electrics.nominal_voltage, 0.0)
                 if share < 1.0:

@@ -110,7 +110,7 @@ class SteadyServo:
         found = self._output(drive, speed, _where(rest, _sign(drive), _sign(speed)))
         return _where(rest & (_sign(found) * _sign(drive) < 0.0), 0.0 * found, found)  # a product may vanish
 
-    def held(self, duty: T, volts: T) -> T:
+    def holding_torque(self, duty: T, volts: T) -> T:
         """Largest load that does not move the shaft while this duty is against it, N·m: friction helps."""
         return self._output(abs(self.drive(duty, volts, 0.0 * volts)), 0.0 * volts, -1.0)
 

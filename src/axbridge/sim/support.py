@@ -86,7 +86,7 @@ def _righting(up: FloatArray) -> Quaternion:
     return of_axis(axis.tolist(), math.atan2(length, float(up[2])))
 
 
-def held(bank: ServoBank, rig: Rig) -> ServoBank:
+def supported(bank: ServoBank, rig: Rig) -> ServoBank:
     """The bank of a rig, with a hand where its robot could fall."""
     if bank.engine.base() is None:
         return bank

@@ -65,7 +65,7 @@ def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: Sequence[ServoConfig], 
         joint = bank.joints.index(config.joint)
         motor = SteadyServo.of(pack(servo.model, servo.count))
         volts, passive = float(bank.supply[servo.supply]), float(bank.passive[joint, Passive.FRICTION])
-        stall, held = motor.drive(1.0, volts, 0.0), motor.held(1.0, volts) + passive
+        stall, held = motor.drive(1.0, volts, 0.0), motor.holding_torque(1.0, volts) + passive
         where = f"{rig.path}: servo {config.name!r}"
         if motor.torque(1.0, volts, 0.0) <= passive:
             friction = stall - motor.torque(1.0, volts, 0.0) + passive

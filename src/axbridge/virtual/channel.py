@@ -27,7 +27,7 @@ else:
 
 from axbridge.bus.port_name import lock_of
 from axbridge.errors import PortError, UsageError
-from axbridge.virtual.realtime import Awake, wake_on_time
+from axbridge.virtual.wake_latency import Awake, wake_on_time
 
 # struct termios2 of Linux: four flag words, line discipline, 19 control characters, input and output speed.
 _TERMIOS2 = struct.Struct("=4IB19s2I")

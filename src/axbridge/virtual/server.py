@@ -18,7 +18,7 @@ from pathlib import Path
 from axbridge.errors import PortError
 from axbridge.virtual.channel import Channel
 from axbridge.virtual.line import Line
-from axbridge.virtual.realtime import Awake, wake_on_time
+from axbridge.virtual.wake_latency import Awake, wake_on_time
 from axbridge.virtual.world import World
 
 _SPIN = 60e-6  # s before a reply is due: from then on the loop does not sleep

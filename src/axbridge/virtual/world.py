@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.bus.cycle import RawState, Rows
+from axbridge.bus.rows import RawState, Rows
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import BusConfig, ServoConfig

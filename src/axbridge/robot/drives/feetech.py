@@ -13,8 +13,8 @@ from dataclasses import replace
 from axbridge.bus.cycle import Goal
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import FeetechAddress
+from axbridge.robot.drives.bus_drive import AX_CAPABILITIES, BusDrive
 from axbridge.robot.drives.drive import Capability, Sample
-from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES, DynamixelDrive
 from axbridge.servo.setpoints import Setpoints, towards
 
 _VELOCITY, _DUTY = {"operating_mode": 1}, {"operating_mode": 2}
@@ -22,15 +22,15 @@ _WHEEL = {"min_position_limit": 0, "max_position_limit": 0}
 _NEAR, _GENTLE = math.radians(5), math.radians(45)  # rad; rad/s
 
 
-class FeetechDrive(DynamixelDrive):
-    """One servo on a bus; arguments and errors as of `DynamixelDrive`."""
+class FeetechDrive(BusDrive):
+    """One servo on a bus; arguments and errors as of `BusDrive`."""
 
     _top = 1000  # counts of torque that its own maximum allows
     _arrives = True  # no goal was near its place since it was switched on: the first one may be far away
 
     def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
         self._modal = "operating_mode" in profile.registers
-        return {**DYNAMIXEL_CAPABILITIES, "wheel": "native" if self._modal else "emulated"}
+        return {**AX_CAPABILITIES, "wheel": "native" if self._modal else "emulated"}
 
     @property
     def shut_down(self) -> bool:
@@ -63,12 +63,12 @@ class FeetechDrive(DynamixelDrive):
         self._speed = self._correction = 0.0
         return self.calibration.angle(present)
 
-    def _direct(self, wanted: Setpoints, sample: Sample, limit: int) -> Goal:
+    def _position_goal(self, wanted: Setpoints, sample: Sample, limit: int) -> Goal:
         """As of every drive; the way to a first goal that is far away is a gentle one."""
         self._arrives = self._arrives and not abs(wanted.target - sample("position")) < _NEAR
         if not self._arrives or abs(wanted.velocity) <= _GENTLE:
-            return super()._direct(wanted, sample, limit)
-        return super()._direct(replace(wanted, velocity=_GENTLE), sample, limit)
+            return super()._position_goal(wanted, sample, limit)
+        return super()._position_goal(replace(wanted, velocity=_GENTLE), sample, limit)
 
     def _torque_counts(self, torque: float) -> int:
         return min(super()._torque_counts(torque), self._top)
@@ -78,7 +78,7 @@ class FeetechDrive(DynamixelDrive):
         self.write("goal_time", 0)
         self.write("goal_velocity", 0)
         mode: Mapping[str, int] = self._mode or {}
-        if (held := self._held(mode)) != mode:
+        if (held := self._read_all(mode)) != mode:
             self._change(held, mode)
             self.write("goal_time", 0)
             self.write("goal_velocity", 0)
@@ -94,15 +94,15 @@ class FeetechDrive(DynamixelDrive):
     def _enter_wheel(self, sample: Sample) -> None:  # noqa: ARG002 - an AX needs it
         self._enter(_DUTY if self._modal else _WHEEL)
 
-    def _turn(self, wanted: Setpoints, sample: Sample, period: float, limit: int) -> Goal:
+    def _velocity_goal(self, wanted: Setpoints, sample: Sample, period: float, limit: int) -> Goal:
         if not self._modal:
-            return super()._turn(wanted, sample, period, limit)
+            return super()._velocity_goal(wanted, sample, period, limit)
         self._enter(_VELOCITY)
         step = math.inf if wanted.acceleration == -1 else wanted.acceleration * period
         self._speed = towards(self._speed, wanted.velocity, step)
         counts = round(self._speed / self.profile.units.speed) * self.config.direction
         return Goal(0, counts, limit, place=FeetechAddress.GOAL_VELOCITY)
 
-    def _wheel_goal(self, duty: float, limit: int) -> Goal:
+    def _duty_goal(self, duty: float, limit: int) -> Goal:
         counts = round(max(-1.0, min(1.0, duty)) * self.profile.units.full_scale) * self.config.direction
         return Goal(0, counts, limit, place=FeetechAddress.GOAL_TIME)

@@ -19,8 +19,8 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, Instruction, OperatingMode, XAddress
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusTimeout
+from axbridge.robot.drives.bus_drive import AX_CAPABILITIES, BusDrive
 from axbridge.robot.drives.drive import Capability, Sample
-from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES, DynamixelDrive
 from axbridge.servo.setpoints import Limits, Setpoints
 
 _STANDS = {  # what lets a servo stand that gets its torque, by mode; in the others its goal is where it is
@@ -35,8 +35,8 @@ _AMPERE = 1e-3  # A a count of Goal Current
 _BOOT_LOOKS = 10
 
 
-class XDrive(DynamixelDrive):
-    """One servo on a bus; arguments and errors as of `DynamixelDrive`.
+class XDrive(BusDrive):
+    """One servo on a bus; arguments and errors as of `BusDrive`.
 
     A rig whose `registers` give Operating Mode 4 or 5 has its positions in that mode, else in mode 3.
     """
@@ -58,7 +58,7 @@ class XDrive(DynamixelDrive):
 
     def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
         return {
-            **DYNAMIXEL_CAPABILITIES,
+            **AX_CAPABILITIES,
             "wheel": "native",
             "acceleration": "native",
             "extended_position": "unsupported" if self._home == OperatingMode.POSITION else "native",
@@ -118,7 +118,7 @@ class XDrive(DynamixelDrive):
         return self.power(on=True) if on else math.nan
 
     def cycle_servo(self, low: float, high: float) -> CycleServo:
-        """See `DynamixelDrive.cycle_servo`."""
+        """See `BusDrive.cycle_servo`."""
         return replace(super().cycle_servo(low, high), top_torque=self.profile.units.full_scale)
 
     def command(self, setpoints: Setpoints, sample: Sample, period: float) -> Goal | None:
@@ -144,7 +144,7 @@ class XDrive(DynamixelDrive):
 
     def _set_mode(self, mode: OperatingMode) -> None:
         """This mode, and a profile by velocity; what was there is kept, to be put back."""
-        held = self._held(("drive_mode", "operating_mode"))
+        held = self._read_all(("drive_mode", "operating_mode"))
         wanted = {"drive_mode": held["drive_mode"] & ~_TIMED, "operating_mode": int(mode)}
         if held == wanted:
             return
@@ -167,21 +167,21 @@ class XDrive(DynamixelDrive):
     def _leave_wheel(self) -> None:
         self._enter(self._home)
 
-    def _wheel_goal(self, duty: float, limit: int) -> Goal:
+    def _duty_goal(self, duty: float, limit: int) -> Goal:
         most = min(limit, self._top_duty)
         counts = min(max(round(duty * self.profile.units.full_scale), -most), most)
         return Goal(0, self.config.direction * counts, place=XAddress.GOAL_PWM)
 
-    def _turn(self, wanted: Setpoints, sample: Sample, period: float, limit: int) -> Goal:  # noqa: ARG002 - likewise
+    def _velocity_goal(self, wanted: Setpoints, sample: Sample, period: float, limit: int) -> Goal:  # noqa: ARG002 - likewise
         self._enter(OperatingMode.VELOCITY)
         counts = min(max(round(wanted.velocity / self.profile.units.speed), -self._top_speed), self._top_speed)
         return Goal(0, self.config.direction * counts, min(limit, self._top_duty), place=XAddress.GOAL_VELOCITY)
 
-    def _apply_torque(self, torque: float, sample: Sample, period: float) -> Goal:
+    def _torque_goal(self, torque: float, sample: Sample, period: float) -> Goal:
         """By the loop of the current; where there is none, by the duty that gives the torque by the motor model."""
         if self.capabilities["torque"] != "native":
             self._enter_wheel(sample)
-            return super()._apply_torque(torque, sample, period)
+            return super()._torque_goal(torque, sample, period)
         self._enter(OperatingMode.CURRENT)
         voltage = sample("voltage") or self.profile.electrics.nominal_voltage
         velocity = self._forecast.update(sample("time"), sample("velocity"), torque, period)

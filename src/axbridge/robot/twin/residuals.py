@@ -61,7 +61,7 @@ def is_shut_down(state: ServoState) -> bool:
     return bool(state.errors if isinstance(state.errors, HardwareError) else _SHUT_DOWN & state.errors)
 
 
-class Allowance(NamedTuple):
+class Tolerance(NamedTuple):
     """How far a servo may be from its model."""
 
     off: float = math.radians(4)  # for half a second, rad
@@ -85,7 +85,7 @@ class _Row(NamedTuple):
 class _Watched:
     """One servo's last moments."""
 
-    def __init__(self, allowed: Allowance) -> None:
+    def __init__(self, allowed: Tolerance) -> None:
         self.allowed = allowed
         self.rows: deque[_Row] = deque()
         self.seen: dict[Cause, float] = {}  # when a cause was seen last
@@ -118,7 +118,7 @@ class _Watched:
 class Residuals:
     """Watches servos beside their twins."""
 
-    def __init__(self, allowed: Mapping[str, Allowance]) -> None:
+    def __init__(self, allowed: Mapping[str, Tolerance]) -> None:
         self._watched = {name: _Watched(one) for name, one in allowed.items()}
         self._late = 0.0  # share of the latest steps
 
@@ -199,7 +199,7 @@ def _causes(watched: _Watched, row: _Row) -> set[Cause]:
     return causes
 
 
-def _of_load(allowed: Allowance, rows: Sequence[_Row]) -> set[Cause]:
+def _of_load(allowed: Tolerance, rows: Sequence[_Row]) -> set[Cause]:
     """What the duty says with which both hold still."""
     least = max(_MORE, allowed.step)
     _, goals, positions, twins, loads, twin_loads, _, _ = zip(*rows, strict=True)
@@ -231,7 +231,7 @@ def _spread(values: Iterable[float]) -> float:
     return max(found) - min(found)
 
 
-def allowance(rig: Rig, servo: ServoConfig, model: ServoModel) -> Allowance:
+def tolerance_of(rig: Rig, servo: ServoConfig, model: ServoModel) -> Tolerance:
     """What is allowed to a Dynamixel of a rig beside this model of it: by held-out error and intervals, if it has them.
 
     Where the loop sees whole counts, friction lets the same servo hold the same load with one step more or less. What
@@ -243,12 +243,12 @@ def allowance(rig: Rig, servo: ServoConfig, model: ServoModel) -> Allowance:
     step = _loop_step(rig, servo, model) / (1.0 - dead) if model.sensor.quantised else 0.0
     if rig.world is not None and not rig.world.fixed_base:
         step = math.inf
-    return Allowance(_OFF * error, _WRONG * error, share, _STEPS * step, dead)
+    return Tolerance(_OFF * error, _WRONG * error, share, _STEPS * step, dead)
 
 
 def residuals_of(rig: Rig) -> Residuals:
     """To watch the Dynamixels of a rig beside their models."""
-    return Residuals({servo.name: allowance(rig, servo, rig.model_of(servo)) for servo in rig.dynamixels})
+    return Residuals({servo.name: tolerance_of(rig, servo, rig.model_of(servo)) for servo in rig.dynamixels})
 
 
 def _loop_step(rig: Rig, servo: ServoConfig, model: ServoModel) -> float:

@@ -13,17 +13,17 @@ from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
 from axbridge.bus.base import Bus, Reply
-from axbridge.bus.cycle import RawState, Rows
 from axbridge.bus.protocols.known import SCS, STS
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol, Span
+from axbridge.bus.rows import RawState, Rows
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import Address, Version, XAddress
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, BusError, BusTimeout, CorruptPacket, PortError
 from axbridge.robot.backend import Backend, open_real, open_sim
 from axbridge.robot.connection import Connection, drive_of
-from axbridge.robot.drives.dynamixel import DynamixelDrive
+from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.samples import Samples, Scales
 from axbridge.robot.servo import Servo
 from axbridge.robot.twin.residuals import is_shut_down, residuals_of
@@ -53,12 +53,12 @@ class Shadow:
         """What the twins of these servos measure now; `start` is when time began, on the real servos' clock, s."""
         return scales.table(Rows.of(map(self.world.sample, scales.servos)), start - self.lag)
 
-    def follow_limp(self, drive: DynamixelDrive, position: float, twin: float) -> None:
+    def follow_limp(self, drive: BusDrive, position: float, twin: float) -> None:
         """Put the twin of a limp joint where that is (rad), if it is elsewhere: no model knows hands and gravity."""
         if abs(position - twin) > _BY_HAND:
             self.place(drive, position)
 
-    def place(self, drive: DynamixelDrive, position: float) -> None:
+    def place(self, drive: BusDrive, position: float) -> None:
         """Put a twin there, rad, at rest."""
         self.world.place(drive.config.name, drive.config.direction * position)
 

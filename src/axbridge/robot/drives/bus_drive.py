@@ -1,5 +1,6 @@
-"""A Dynamixel behind a servo: every mode of control, through registers alone.
+"""The drive of a servo on a bus: every mode of control, through registers alone.
 
+As it stands it is for an AX, or an MX of Protocol 1.0; the X series and Feetech override what they do otherwise.
 Position goals go to the servo's own loop. What it lacks is done here, once a step: an acceleration limit and Webots'
 PID as a moving Moving Speed, endless turning in wheel mode with a correction of the speed, and torque by the motor
 model. The same on a real bus, on a virtual bus and in the simulator.
@@ -27,7 +28,7 @@ from axbridge.servo.setpoints import Limits, Setpoints, VelocityController, brak
 from axbridge.servo.steady import SteadyServo
 from axbridge.units import RPM, Calibration, signed_to_bits
 
-DYNAMIXEL_CAPABILITIES: dict[str, Capability] = {
+AX_CAPABILITIES: dict[str, Capability] = {
     "position": "native",
     "extended_position": "unsupported",
     "velocity": "native",
@@ -46,7 +47,7 @@ _MOST_CORRECTION = 0.5  # duty
 _RESTORES, _RESTORE_PAUSE = 3, 0.1  # attempts to give angle limits back, and the pause between them, s
 
 
-class DynamixelDrive:
+class BusDrive:
     """One servo on a bus; see `axbridge.robot.drives.drive.Drive`."""
 
     type: Literal["rotational", "linear"] = "rotational"
@@ -90,8 +91,8 @@ class DynamixelDrive:
 
     def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
         if profile.behaviour.wheel_mode == "speed":  # a wheel of the MX takes a speed, not a duty
-            return {**DYNAMIXEL_CAPABILITIES, "duty": "unsupported"}
-        return DYNAMIXEL_CAPABILITIES
+            return {**AX_CAPABILITIES, "duty": "unsupported"}
+        return AX_CAPABILITIES
 
     # ---- registers
 
@@ -131,7 +132,7 @@ class DynamixelDrive:
         pairs = zip(entries, values.values(), strict=True)
         return entries[0].address, b"".join(entry.encode(value) for entry, value in pairs)
 
-    def _held(self, names: Iterable[str]) -> dict[str, int]:
+    def _read_all(self, names: Iterable[str]) -> dict[str, int]:
         return {name: self.read(name) for name in names}
 
     # ---- Drive
@@ -160,7 +161,7 @@ class DynamixelDrive:
             self.limp_at = self.write("torque_enable", 0)
             return math.nan
         present = self.read("present_position")
-        if not self._own and self._held(_WHEEL) == _WHEEL:
+        if not self._own and self._read_all(_WHEEL) == _WHEEL:
             self._borrow({"cw_angle_limit": 0, "ccw_angle_limit": self.profile.units.counts})
             self.is_wheel = True  # left in wheel mode by a program that was killed
         if self._own:
@@ -189,11 +190,11 @@ class DynamixelDrive:
         limit = self._torque_counts(setpoints.available_torque)
         if setpoints.duty is not None:
             self._enter_wheel(sample)
-            return self._wheel_goal(setpoints.duty, limit)
+            return self._duty_goal(setpoints.duty, limit)
         if setpoints.torque is not None:
-            return self._apply_torque(setpoints.torque, sample, period)
+            return self._torque_goal(setpoints.torque, sample, period)
         if setpoints.endless:
-            return self._turn(setpoints, sample, period, limit)
+            return self._velocity_goal(setpoints, sample, period, limit)
         self._leave_wheel()
         if self._on_host:
             position = sample("position")
@@ -202,7 +203,7 @@ class DynamixelDrive:
         if setpoints.acceleration != -1:
             self._ramp(setpoints, sample("position"), period)
             return self._follow(self._speed, setpoints, sample("position"), limit)
-        return self._direct(setpoints, sample, limit)
+        return self._position_goal(setpoints, sample, limit)
 
     def turned(self, sample: Sample) -> float:
         """The position with whole turns, counted while it is a wheel; through the dead zone by the motor model."""
@@ -221,7 +222,7 @@ class DynamixelDrive:
             try:
                 if self.is_wheel or not holding:  # first of all
                     self.write("torque_enable", 0)
-                if self._held(self._own) != self._own:
+                if self._read_all(self._own) != self._own:
                     self.write("torque_enable", 0)
                     self._change_to(self._own)
             except BusError as failure:
@@ -263,7 +264,7 @@ class DynamixelDrive:
 
     # ---- position
 
-    def _direct(self, wanted: Setpoints, sample: Sample, limit: int) -> Goal:
+    def _position_goal(self, wanted: Setpoints, sample: Sample, limit: int) -> Goal:
         """The goal as it is; speed 0 holds still, because a Moving Speed of 0 would be full speed."""
         speed = abs(wanted.velocity)
         if speed:
@@ -296,7 +297,7 @@ class DynamixelDrive:
 
     # ---- torque
 
-    def _apply_torque(self, torque: float, sample: Sample, period: float) -> Goal:
+    def _torque_goal(self, torque: float, sample: Sample, period: float) -> Goal:
         """The duty that gives the torque: as Moving Speed in wheel mode, else as torque limit of a far goal."""
         voltage = sample("voltage") or self.profile.electrics.nominal_voltage
         velocity = self._forecast.update(sample("time"), sample("velocity"), torque, period)
@@ -304,7 +305,7 @@ class DynamixelDrive:
         position = sample("position")
         outward = (duty > 0 and position >= self._high) or (duty < 0 and position <= self._low)
         if self.is_wheel:
-            return self._wheel_goal(0.0 if outward else duty, self.profile.units.full_scale)
+            return self._duty_goal(0.0 if outward else duty, self.profile.units.full_scale)
         counts = round(abs(duty) * self.profile.units.full_scale)
         return self._goal(self._high if duty > 0 else self._low, 0, counts)
 
@@ -316,7 +317,7 @@ class DynamixelDrive:
 
     # ---- wheel
 
-    def _turn(self, wanted: Setpoints, sample: Sample, period: float, limit: int) -> Goal:
+    def _velocity_goal(self, wanted: Setpoints, sample: Sample, period: float, limit: int) -> Goal:
         """Turn endlessly at the velocity set: duty by the motor model, corrected by the speed measured."""
         self._enter_wheel(sample)
         step = math.inf if wanted.acceleration == -1 else wanted.acceleration * period
@@ -333,9 +334,9 @@ class DynamixelDrive:
         duty = self.steady.duty(0.0, voltage, self._speed) + self._correction
         if self._speed == wanted.velocity == 0 and abs(velocity) <= 2 * self.profile.units.speed:
             duty = self._correction = 0.0  # duty 0 brakes
-        return self._wheel_goal(duty, limit)
+        return self._duty_goal(duty, limit)
 
-    def _wheel_goal(self, duty: float, limit: int) -> Goal:
+    def _duty_goal(self, duty: float, limit: int) -> Goal:
         counts = round(max(-1.0, min(1.0, duty)) * self.profile.units.full_scale) * self.config.direction
         return Goal(0, signed_to_bits(counts), limit, wheel=True)
 
@@ -344,7 +345,7 @@ class DynamixelDrive:
         if self.is_wheel:
             return
         self._speed = self._correction = 0.0
-        if (held := self._held(_WHEEL)) != _WHEEL:
+        if (held := self._read_all(_WHEEL)) != _WHEEL:
             self.write("goal_position", self.calibration.goal(min(max(sample("position"), self._low), self._high)))
             self._change(held, _WHEEL)
         self.write("moving_speed", 0)

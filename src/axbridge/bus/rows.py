@@ -1,0 +1,85 @@
+"""Samples of servos as their registers have them: counts, one row a servo or whole columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from axbridge.bus.protocols.protocol import FIRST, Protocol
+
+UNREAD = -1  # torque limit of a servo whose limit was not read, or shows no overload
+
+Mask = npt.NDArray[np.bool_]
+
+
+class RawState(NamedTuple):
+    """One sample of a servo: register counts, speed and load with their signs.
+
+    Attributes:
+        time: When the servo took it, s on the bus's clock; NaN before the first.
+        error: What is wrong, as `Protocol.alarms`.
+        torque_limit: As read last (it rotates: one servo a cycle), 0 after an overload shutdown. None where it is not
+            known, and where an overload takes Torque Enable away.
+    """
+
+    time: float
+    position: int
+    speed: int
+    load: int
+    voltage: int
+    temperature: int
+    error: int
+    torque_limit: int | None = None
+
+
+class Rows(dict[str, npt.NDArray[Any]]):
+    """Columns of some servos' samples by the names of `RawState`; a torque limit that is not known is -1.
+
+    What the servos have sent themselves, one behind the other, becomes a column when somebody asks for it.
+    """
+
+    def __init__(self, known: Mapping[str, npt.NDArray[Any]], protocol: Protocol = FIRST, sent: bytes = b"") -> None:
+        super().__init__(known)
+        self._protocol, self._sent = protocol, sent
+
+    def __missing__(self, name: str) -> npt.NDArray[np.int64]:
+        self[name] = column = decoded(self._protocol, self._sent, name)
+        return column
+
+    @classmethod
+    def of(cls, samples: Iterable[RawState]) -> Rows:
+        """These samples."""
+        rows = np.array([(*sample[:7], UNREAD) for sample in samples], float).reshape(-1, len(RawState._fields))
+        columns = zip(RawState._fields, rows.T, strict=True)
+        return cls({name: column if name == "time" else column.astype(int) for name, column in columns})
+
+    @classmethod
+    def unread(cls, count: int) -> Rows:
+        """Of servos that were never read."""
+        return cls.of([RawState(math.nan, *[0] * 6)] * count)
+
+
+@lru_cache(maxsize=8)
+def _format(protocol: Protocol) -> np.dtype[np.void]:
+    names, formats, offsets = zip(*protocol.sample, strict=True)
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": protocol.usual[1]})
+
+
+@lru_cache(maxsize=8)
+def _signed(bit: int) -> npt.NDArray[np.int64]:
+    """Numbers of all words: magnitudes below a bit that says that they are negative."""
+    words = np.arange(1 << 16)
+    magnitudes = words & ((1 << bit) - 1)
+    return np.where(words >> bit & 1, -magnitudes, magnitudes)
+
+
+def decoded(protocol: Protocol, samples: bytes, name: str) -> npt.NDArray[np.int64]:
+    """A column of the bytes of usual reads, one behind the other."""
+    column = np.frombuffer(samples, _format(protocol))[name]
+    bit = protocol.sign_bits.get(name)
+    return _signed(bit)[column] if bit else column.astype(np.int64)
