@@ -503,7 +503,7 @@ def test_numbers_that_are_none_are_unknown_and_a_sample_without_a_time_is_none(t
     path = tmp_path / "run.mcap"
     for chunked in (False, True):
         times = [sampled(time=time, position=0.2) for time in (math.nan, math.inf, 1e300)]
-        last = sampled(time=1.7e9 + 1 / 64, position=math.inf, load=-math.inf, voltage=12)  # a clock that began in 1970
+        last = sampled(time=1.7e9 + 1 / 64, position=1e300, load=-math.inf, voltage=12)  # a clock that began in 1970
         written(path, GOOD, *times, last, chunked=chunked)
         track = open_recording(path)["a"]
         np.testing.assert_array_equal(track.time, [0.5, 1.7e9 + 1 / 64])

@@ -168,7 +168,7 @@ class StoredTracks(Mapping[str, Track]):
             samples = values[:, place]
             samples = samples[np.abs(samples[:, 0]) <= LAST]
             if len(samples):
-                self._add(servo, np.where(np.isfinite(samples), samples, np.nan).T)
+                self._add(servo, np.where(np.abs(samples) <= LAST, samples, np.nan).T)
 
     def _add(self, servo: str, columns: FloatArray) -> None:
         time = columns[0]

@@ -11,7 +11,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 
-LAST = 1e15  # s: no clock reads more, and log times could not hold it
+LAST = 1e15  # s, rad, V, …: no clock or sensor reads more, and log times could not hold it
 JUMP = math.radians(20)  # a smaller one may be noise
 TOO_FAST = 40.0  # rad/s: several times what any servo of this kind turns
 GAP = 2.5  # times the usual spacing: longer than that is a gap
@@ -156,16 +156,16 @@ def _clock(servo: str, time: FloatArray, row: Callable[[int], str]) -> Iterator[
 
 def _values(servo: str, columns: Mapping[str, FloatArray], row: Callable[[int], str]) -> Iterator[Oddity]:
     for name, values in columns.items():
-        infinite = np.flatnonzero(np.isinf(values))
-        if len(infinite):
+        beyond = np.flatnonzero(np.abs(values) > LAST)
+        if len(beyond):
             yield Oddity(
-                servo, f"{_times(len(infinite), f'{name} is infinite')}, at {row(int(infinite[0]))}",
+                servo, f"{_times(len(beyond), f'{name} is {values[beyond[0]]:.3g}')}, at {row(int(beyond[0]))}",
                 "a division by zero in the program that wrote it", "correct these values or leave them blank", "error",
             )  # fmt: skip
         if name == "position" and np.isnan(values).all():
             cause = "a servo that never answered, or a column that is not its own"
             yield Oddity(servo, "not one position is known", cause, "check its cable and id, or its column", "warning")
-        size = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+        size = float(np.abs(values[np.abs(values) <= LAST]).max(initial=0.0))
         if name in _LIMITS and size > _LIMITS[name][0]:
             _, cause, column = _LIMITS[name]
             angle = f"{size:.4g} rad, which is {math.degrees(size):.0f}°"

@@ -277,7 +277,7 @@ def _pass_on(waiting: dict[int, list[bytes]], channels: Mapping[int, _Channel], 
             if topic == CYCLE:
                 rows = step_format.tables(messages, CYCLE_ROW, 1)[:, 0]
                 rows = rows[np.abs(rows["time"]) <= LAST]
-                columns = {name: np.where(np.isfinite(rows[name]), rows[name], np.nan) for name in CYCLE_FIELDS}
+                columns = {name: np.where(np.abs(rows[name]) <= LAST, rows[name], np.nan) for name in CYCLE_FIELDS}
                 if len(rows):  # an hour's unknown ones would take thirty times as much
                     found.cycles.append({name: one for name, one in columns.items() if not np.isnan(one).all()})
             elif topic == EVENTS:
