@@ -183,6 +183,9 @@ def test_what_was_found_of_several_recordings_predicts_another():
     perfect, lagging = baseline(other, lag)
     assert lagging.mae < 0.3
     assert perfect.mae > 2.0
+    to_and_fro = Track.of("knee", TIME, command=np.sign(np.sin(30 * TIME)), position=0 * TIME)
+    later = replace(to_and_fro, time=TIME + 1.7e9)  # on a clock that began in 1970
+    assert baseline(later, lag)[1].mae == pytest.approx(baseline(to_and_fro, lag)[1].mae, abs=1e-4)
     assert baselines(told(other))["knee"][1].rmse == pytest.approx(lagging.rmse, abs=0.05)
     assert lag_of([Track.of("knee", np.arange(30.0), position=np.zeros(30))]) is None
 

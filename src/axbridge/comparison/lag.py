@@ -24,6 +24,7 @@ SAME_GOALS = 1.0  # degrees: a motion whose goals differ by more on average is n
 LONGEST = 0.4  # s: of delay and lag
 
 _STEP = 2e-3  # s: of the simulation
+_SAME = 1e-6  # s: less apart is the same moment, also on a clock that began in 1970
 _AT_ONCE = 1 << 16  # steps: an hour in one piece would take ten times as much memory
 _STILL = math.radians(2.0)  # a goal that moves less tells nothing
 _ENOUGH = 60.0  # s of a motion that delay and lag are found from
@@ -150,7 +151,7 @@ class _Goals:
             ends, ways = np.stack((times, np.maximum(last, times)), axis=1), np.concatenate(([self._start], goals))
             self._goal = np.interp(self._even, ends.ravel(), np.stack((ways[:-1], ways[1:]), axis=1).ravel())
         else:
-            self._goal = np.concatenate(([self._start], goals))[np.searchsorted(times, self._even, "right")]
+            self._goal = np.concatenate(([self._start], goals))[np.searchsorted(times - _SAME, self._even, "right")]
 
     def followed(self, delay: float, lag: float) -> FloatArray:
         """Positions (l,) of a joint that follows with a delay and a lag, s."""
