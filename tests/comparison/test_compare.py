@@ -50,18 +50,22 @@ def test_a_candidate_that_ends_early_is_not_whole():
     assert pair.coverage.hole == pytest.approx(5.0, abs=0.05)
     assert lacks(found) == ["knee: 44.4% of reference was compared; other lacks 5.00 s of it at a stretch"]
     assert lacks(compare(short, recording(wave()))) == [
-        "knee: 100.0% of reference was compared; other is 5.00 s longer than reference"
+        "knee: 100.0% of reference was compared; other has 5.00 s that reference lacks"
     ]
     assert not lacks(compare(recording(wave()), recording(wave(time=TIME[1:-1]))))
     holed = replace(wave(), position=np.where((TIME > 3) & (TIME < 3.5), np.nan, wave().position))
     found = compare(recording(wave()), recording(holed))
     assert found.pairs[0].coverage.hole == pytest.approx(0.5, abs=0.05)
     assert lacks(found)
+    assert compare(recording(holed), recording(wave())).pairs[0].coverage.beyond == pytest.approx(0.5, abs=0.05)
+    assert not lacks(compare(recording(holed), recording(holed)))
     missing = recording(wave(time=TIME[(TIME <= 3) | (TIME >= 5)], lag=0.05))
     (pair,) = compare(recording(wave()), missing).pairs
     assert pair.coverage.hole == pytest.approx(2.0, abs=0.05)
     assert pair.shift == pytest.approx(0.05, abs=1e-3)
     assert pair.aligned.worst < 0.05  # no line across
+    assert compare(missing, recording(wave())).pairs[0].coverage.beyond == pytest.approx(2.0, abs=0.05)
+    assert not lacks(compare(missing, missing))
     broken = wave()
     broken.position[7] = math.inf  # no position
     pair = compare(recording(wave()), recording(broken)).pairs[0]

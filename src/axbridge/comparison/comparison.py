@@ -175,7 +175,7 @@ def lacks(comparison: Comparison) -> list[str]:
         if covered.hole > HOLE:
             facts.append(f"{second} lacks {covered.hole:.2f} s of it at a stretch")
         if covered.beyond > HOLE:
-            facts.append(f"{second} is {covered.beyond:.2f} s longer than {first}")
+            facts.append(f"{second} has {covered.beyond:.2f} s that {first} lacks")
         if len(partial) > 1:
             facts.append(f"{len(partial) - 1} more of its servos lack as much, or less")
         found.append(f"{pair.name}: {'; '.join(facts)}")

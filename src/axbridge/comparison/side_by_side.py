@@ -106,7 +106,7 @@ class Sides:
     """Two recordings, whose servos are put on common times; the latest is kept. `zero` is the reference's time 0, s."""
 
     def __init__(self, reference: Recording, other: Recording, *, same_clock: bool, goals: bool = False) -> None:
-        self.reference, self.other, self._same_clock, self._goals = reference, other, same_clock, goals
+        self.reference, self.other, self._same_clock, self.goals = reference, other, same_clock, goals
         self.segments = reference.segments
         self._matched = _matched(self.segments, other.segments)
         self.zero = self._matched[0][0].start if self._matched else reference.start
@@ -116,7 +116,7 @@ class Sides:
     def tracks(self, mine: str, theirs: str) -> tuple[Track, Track]:
         """Both sides of a servo."""
         track, other = self.reference[mine], self.other[theirs]
-        if self._goals:
+        if self.goals:
             goal = np.where(track.enabled, track.command, np.nan)
             track = Track.of(mine, track.time, position=goal, commanded=track.commanded)
         return track, other
@@ -174,7 +174,7 @@ def pair_of(sides: Sides, names: tuple[str, str], tracks: tuple[Track, Track], l
     segments = [segment for segment in sides.segments if segment.data.get("servo", mine) == mine]
     parts = tuple(_part(a, b, segment, clock, sides, both) for segment in segments)
     seconds = float(both.time[-1] - both.time[0]) if len(both.time) else 0.0
-    coverage = _coverage(a, b, clock, sides.zero, found)
+    coverage = _coverage(a, b, clock, sides, found)
     return Pair(mine, theirs, len(both.time), seconds, coverage, shift, plain, aligned, parts, sides)
 
 
@@ -201,9 +201,9 @@ def _sent(track: Track, segment: Segment) -> float | None:
     return float(track.commanded[inside][0]) if inside.any() else None
 
 
-def _coverage(a: Track, b: Track, clock: TimeMap, zero: float, found: FloatArray) -> Coverage:
+def _coverage(a: Track, b: Track, clock: TimeMap, sides: Sides, found: FloatArray) -> Coverage:
     """How much of `a`, from its first command on, was compared with what was `found` of `b` at its times (n,)."""
-    waiting = (a.time >= zero) & (a.time < clock.since[0])
+    waiting = (a.time >= sides.zero) & (a.time < clock.since[0])
     known = ~np.isnan(a.position) & ~waiting
     lacking = known & np.isnan(found)
     period = float(np.median(np.diff(a.time))) if len(a) > 1 else 0.0
@@ -213,6 +213,10 @@ def _coverage(a: Track, b: Track, clock: TimeMap, zero: float, found: FloatArray
     ]
     first, last = clock.other(a.time[[0, -1]])
     beyond = max(0.0, float(first - b.time[0])) + max(0.0, float(b.time[-1] - last))
+    if not sides.goals:  # where a servo is limp it has none
+        begins, ends = np.array(metrics.holes(a.time[~np.isnan(a.position)])).reshape(-1, 2).T
+        alone = ~np.isnan(_seen(b.time, b.position, clock.other((begins + ends) / 2)))
+        beyond += float(np.sum((ends - begins)[alone]))
     count = int(lacking.sum())
     return Coverage(1 - count / max(int(known.sum()), 1), max(holes, default=0.0), beyond, count)
 
