@@ -23,7 +23,7 @@ from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import write_recording
 from axbridge.robot.twin.residuals import REMEDIES
 from tests.support.pty_line import PtyLine
-from tests.support.warm import start
+from tests.support.warm import run, start
 
 pytestmark = pytest.mark.slow
 
@@ -156,6 +156,11 @@ def test_a_terminal_shows_what_is_under_way_its_share_and_the_time_and_nothing_b
     shown, printed = on_terminal("compare", out, "--rig", "bench_arm", "--json")
     assert shown == ""
     assert json.loads(printed)
+
+
+def test_a_warning_is_one_plain_line(tmp_path):
+    done = run("record", "sine", "--rig", "pendulum:mass=5,length=1", "--duration", "2", "--out", tmp_path / "a.mcap")
+    assert re.fullmatch(r"note: servo 'shaft' has no torque, .*reports overload\n", done.stderr)
 
 
 def test_a_pipe_is_told_every_ten_seconds_how_much_is_done_and_left_of_this_part(capsys, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import sys
+import warnings
 from importlib import import_module
 from io import TextIOWrapper
 
@@ -21,8 +22,10 @@ def main() -> None:
     open_streams()
     ask_before_imports()
     try:
-        from axbridge.cli.app import load_typed, run
+        from axbridge.cli.app import load_typed, note, run
 
+        if "run" not in sys.argv[1:3]:  # of a script, Python says which line
+            warnings.showwarning = lambda message, *_where: note(message)
         load_typed(sys.argv[1:])
     except KeyboardInterrupt:  # a quick hand
         print("stopped: no motor was moved, and files are whole or not there", file=sys.stderr)
