@@ -13,6 +13,7 @@ import pytest
 from axbridge.bus.handshake import Expected, ExpectedBus, Finding
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.serial import SerialBus
+from axbridge.cli import off
 from axbridge.cli import verify_steps as steps
 from axbridge.cli.off import broadcast_off, powered
 from axbridge.cli.verify import PAGE, PROMISES, STEPS, TEXT, counted, judged, load, save, verdict, write_report
@@ -101,8 +102,9 @@ def until_it_has_heard_the_broadcast(line):
 
 
 @pytest.mark.slow
-def test_motors_that_are_on_are_named_and_switched_off_and_so_is_who_does_not_answer(line):
-    lines = [expected(line)]
+def test_motors_that_are_on_are_named_and_switched_off_and_so_is_who_does_not_answer(line, monkeypatch):
+    monkeypatch.setattr(off, "_FREE", 0.1)
+    gone, lines = ExpectedBus("/nowhere", 1_000_000, (KNEE,)), [expected(line)]
     assert powered(lines) == []
     until_it_has_heard_the_broadcast(line)
     line.tables[2][24] = 1
@@ -111,7 +113,7 @@ def test_motors_that_are_on_are_named_and_switched_off_and_so_is_who_does_not_an
     assert line.tables[2][24] == 0
     line.tables[1][24] = 1
     line.deaf = {1}
-    assert powered(lines) == ["joint1"]
+    assert powered([gone, *lines]) == ["left_knee", "joint1"]
     until_it_has_heard_the_broadcast(line)
     assert line.tables[1][24] == 1
     line.deaf = set()
@@ -122,7 +124,11 @@ def test_motors_that_are_on_are_named_and_switched_off_and_so_is_who_does_not_an
 
 
 @pytest.mark.slow
-def test_torque_limits_are_given_back_whatever_ends_the_block_on_a_line_that_loses_every_second_answer(line):
+def test_torque_limits_are_given_back_whatever_ends_the_block_on_a_line_that_loses_every_second_answer(
+    line, monkeypatch
+):
+    monkeypatch.setattr(off, "_FREE", 0.1)
+    other = PtyLine((3,))  # which is gone in the end
     line.tables[1][34:36] = (700).to_bytes(2, "little")
     fates = itertools.cycle(["drop", "ok"])
     line.mishap = lambda packet: next(fates) if packet.code == Instruction.READ else "ok"
@@ -130,9 +136,10 @@ def test_torque_limits_are_given_back_whatever_ends_the_block_on_a_line_that_los
     def end():
         with SerialBus(line.port) as bus:
             bus.sync_write(Address.TORQUE_LIMIT, {1: b"\1\0", 2: b"\2\0"})
+        other.close()
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError), steps.torque_limits_kept([expected(line)]):
+    with pytest.raises(ZeroDivisionError), steps.torque_limits_kept([expected(other), expected(line)]):
         end()
     assert powered([expected(line)]) == []
     line.mishap = lambda _: "ok"

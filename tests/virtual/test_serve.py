@@ -74,7 +74,7 @@ def ask(port, data=PING, size=6):
     return port.read(size)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_cleanly_and_the_link_goes(rig, tmp_path, number):
     link = tmp_path / "ax"
     with server(rig, "--link", str(link)) as served:

@@ -88,19 +88,15 @@ def _is_off(bus: SerialBus, id: int) -> bool:
 
 def powered(lines: Sequence[ExpectedBus]) -> list[str]:
     """Servos that have torque, or do not say, by name; all are switched off then."""
-    on = []
+    off = set()
     for line in lines:
-        with patiently_opened(line) as bus:
+        with suppress(BusError), patiently_opened(line) as bus:  # a line that is gone must not spare the next
             for servo in line.servos:
-                try:
-                    if read_patiently(bus, servo.id, servo.protocol.torque_enable, 1) != b"\0":
-                        on.append(servo.name)
-                except PortError:
-                    raise
-                except BusError:
-                    on.append(servo.name)
+                with suppress(BusError):
+                    if read_patiently(bus, servo.id, servo.protocol.torque_enable, 1) == b"\0":
+                        off.add(servo.name)
             broadcast_off(bus)
-    return on
+    return [servo.name for line in lines for servo in line.servos if servo.name not in off]
 
 
 def read_patiently(bus: SerialBus, id: int, address: int, length: int) -> bytes:

@@ -57,7 +57,8 @@ def serve(
             raise UsageError(f"--tcp {tcp}: other machines could move the robot", hint)
         print(f"axbridge: everybody who reaches {tcp} can move the robot", file=sys.stderr)
     stop: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
+    hung_up = getattr(signal, "SIGHUP", signal.SIGTERM)  # its terminal is closed; nohup has it ignored
+    for number in (signal.SIGINT, signal.SIGTERM, *([hung_up] if signal.getsignal(hung_up) != signal.SIG_IGN else [])):
         signal.signal(number, lambda received, _frame: stop.append(received))
     if hasattr(signal, "SIGTTIN"):
         signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background, the terminal's input is not ours

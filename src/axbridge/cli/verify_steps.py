@@ -213,7 +213,7 @@ def judge_endings(facts: Mapping[str, Any], lines: Sequence[ExpectedBus]) -> lis
 
 def _left_on(lines: Sequence[ExpectedBus], on: Sequence[str], after: str, kind: str = "powered") -> list[Finding]:
     problem = f"still had torque, or did not answer, after {after}"
-    fix = "it was switched off now; until this is understood, keep a hand on the switch, and send what was found"
+    fix = "what answers was switched off now; until this is understood, keep a hand on the switch, and send what was found"
     servos = [servo for line in lines for servo in line.servos if servo.name in on]
     return [Finding(name_of(servo), problem, fix, True, kind, servo.id) for servo in servos]
 
@@ -330,12 +330,11 @@ def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(BusError):  # it must not hide what ended the block
-            for line, limits in zip(lines, before, strict=True):
-                with patiently_opened(line) as bus:
-                    for servo in line.servos:
-                        for _ in range(_ATTEMPTS):
-                            bus.sync_write(servo.protocol.torque_limit, {servo.id: limits[servo.id]})
+        for line, limits in zip(lines, before, strict=True):
+            with suppress(BusError), patiently_opened(line) as bus:  # it must not hide what ended the block
+                for servo in line.servos:
+                    for _ in range(_ATTEMPTS):
+                        bus.sync_write(servo.protocol.torque_limit, {servo.id: limits[servo.id]})
 
 
 if __name__ == "__main__":
