@@ -196,13 +196,17 @@ def test_two_servos_with_one_id_are_found_before_a_robot_starts_and_not_renamed_
             assert [servo.id for servo in scan(bus, range(12))] == [1, 2]
 
 
-def test_torque_on_holds_the_present_position(line, on_line):
+def test_torque_on_holds_the_present_position_and_lets_a_wheel_stand(line, on_line):
     line.tables[1][30:32] = b"\0\0"
     on_line("servo", "torque", "1", "on")
     assert line.tables[1][24] == 1
     assert line.tables[1][30:32] == line.tables[1][36:38]
     on_line("servo", "torque", "1", "off")
     assert line.tables[1][24] == 0
+    line.tables[1][6:10], line.tables[1][32:34] = bytes(4), b"\xff\1"
+    assert on_line("servo", "torque", "1", "on").endswith("follows no position, and its moving_speed is 0\n")
+    assert line.tables[1][24] == 1
+    assert line.tables[1][32:34] == b"\0\0"
 
 
 def test_off_goes_on_to_the_next_line_when_one_is_gone(line, tmp_path, capsys):

@@ -44,7 +44,7 @@ def test_step_and_fall_is_recorded_with_its_parts(tmp_path):
     assert parts[2].results[0] > 0.1
 
 
-def test_a_robot_that_is_closed_ends_the_experiment(tmp_path):
+def test_a_robot_that_is_closed_ends_the_experiment_and_a_servo_that_is_switched_off_stays_off(tmp_path):
     with axbridge.open("bench_arm") as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:
         assert not step_and_fall(robot, "shoulder", recorder, progress=lambda *_: robot.time > 1.0 and robot.close())
     found = open_recording(tmp_path / "a.mcap")
@@ -52,6 +52,12 @@ def test_a_robot_that_is_closed_ends_the_experiment(tmp_path):
     assert found.end - found.start == pytest.approx(1.0, abs=0.04)
     with axbridge.open("bench_arm") as robot, Recorder(tmp_path / "b.mcap", {}) as recorder:
         assert not conduct("duty", robot, None, recorder, progress=lambda *_: robot.time > 1.0 and robot.close()).whole
+    _, found, _ = conducted(tmp_path / "c.mcap", "sine", before=switched_off_under_way)
+    assert not found["shoulder"].enabled[-1]
+
+
+def switched_off_under_way(robot):
+    robot.observe(lambda *_: robot.time == pytest.approx(1.5) and robot[0].torque_off())
 
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS))

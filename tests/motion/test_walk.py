@@ -48,12 +48,14 @@ def test_a_robot_is_let_go_on_its_feet_and_what_its_motors_draw_is_metered():
     assert outcome.energy == pytest.approx(ended - begun, abs=1e-9)
 
 
-def test_a_joint_that_is_far_from_the_first_pose_is_not_flung_there():
+def test_a_joint_that_is_far_from_the_first_pose_is_not_flung_there_and_one_switched_off_under_way_stays_off():
     speeds = []
     with axbridge.open("bioloid") as robot:
-        arm = robot["left_shoulder_swing"]
+        arm, ankle = robot["left_shoulder_swing"], robot["left_ankle_lateral"]
         arm.goto(2.6, 2.0)
+        robot.observe(lambda *_: robot.time == pytest.approx(6.0) and ankle.torque_off())  # of 7.8 s
         walk(robot, Gait(steps=1), progress=lambda part, _: part == "walk" or speeds.append(abs(arm.velocity)))
+        assert not ankle.torque_enabled
     assert max(speeds) < 4.0  # rad/s: as it sinks while its torque is low; it was 5.1
 
 

@@ -294,14 +294,19 @@ def torque(
     """Switch torque on or off. When on, the servo holds its position, also after this program has ended."""
     if state not in {"on", "off"}:
         raise UsageError(f"torque is on or off, not {state!r}")
-    bus, number, profile, mute, _ = found
+    (bus, number, profile, mute, _), goal = found, ""
     if state == "on":
         if mute:
             raise found.silence
-        present = read_register(bus, number, profile.register("present_position"))
-        write_register(bus, number, profile, "goal_position", present)
+        endless = bus.protocol(number).endless_goal(bus.read(number, *bus.protocol(number).mode).data)
+        at = {register.address: name for name, register in profile.registers.items()}
+        goal = at[endless[0]] if endless else "goal_position"  # a wheel would turn as it did last
+        present = 0 if endless else read_register(bus, number, profile.register("present_position"))
+        write_register(bus, number, profile, goal, present)
     (write_blindly if mute else write_register)(bus, number, profile, "torque_enable", int(state == "on"))
     text = f"torque of servo {number} is {state}"
+    if goal not in {"", "goal_position"}:
+        text += f"; it follows no position, and its {goal} is 0"
     if mute:
         text = f"sent torque off to servo {number}; nothing is confirmed\n{found.silence}"
     return text, {"id": number, "torque": state, "confirmed": not mute}

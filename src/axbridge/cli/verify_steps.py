@@ -213,7 +213,7 @@ def judge_endings(facts: Mapping[str, Any], lines: Sequence[ExpectedBus]) -> lis
 
 def _left_on(lines: Sequence[ExpectedBus], on: Sequence[str], after: str, kind: str = "powered") -> list[Finding]:
     problem = f"still had torque, or did not answer, after {after}"
-    fix = "what answers was switched off now; until this is understood, keep a hand on the switch, and send what was found"
+    fix = "what answers is off now; until this is understood, keep a hand on the switch, and send what was found"
     servos = [servo for line in lines for servo in line.servos if servo.name in on]
     return [Finding(name_of(servo), problem, fix, True, kind, servo.id) for servo in servos]
 

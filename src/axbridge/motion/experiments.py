@@ -73,7 +73,8 @@ class Driven:
         if not self.driven:
             self.servo.torque_on()
             self.driven = True
-        self.servo.set_position(position)
+        if self.servo.torque_enabled or self._run.robot.stopped:  # else somebody has switched it off under way
+            self.servo.set_position(position)
 
     def limit_torque(self, share: float) -> None:
         """Limit the torque to a share of the servo's largest, from now on."""

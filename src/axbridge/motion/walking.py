@@ -228,6 +228,7 @@ class _Walker:
         self._steering = Steering(path)
         self._tilt = self._drawn = 0.0  # rad, and J
         self._moment = 0.0  # of the plan, s
+        self._off: set[str] = set()  # joints that somebody has switched off under way
         simulation = robot.simulation
         looked_at = simulation is not None and robot.mode == SIMULATION and simulation.engine is not None
         self._soles = Soles(simulation) if simulation is not None and looked_at else None
@@ -318,7 +319,11 @@ class _Walker:
         for tick in range(1, ticks + 1):
             self._moment = tick * self._period
             for joint, angle in self._balanced(self._path.angles(self._moment)).items():
-                self._robot[self._names[joint]].set_position(angle)
+                servo = self._robot[self._names[joint]]
+                if not (servo.torque_enabled or self._robot.stopped):
+                    self._off.add(joint)  # a goal would switch it on
+                if joint not in self._off:
+                    servo.set_position(angle)
             self._step("walk", tick / ticks)
             self._drawn += sum(one.power for one in self._summed) * self._robot.last_step.requested / 1000
             if (base := self._base()) is not None:

@@ -306,8 +306,8 @@ class Robot(Mapping[str, Servo]):
         duration = checks.number(duration, "a duration")
         if not 0 < duration <= _LONGEST_WAY:
             raise UsageError(f"a way of {duration:g} s: 0 to {_LONGEST_WAY:g} s can be had", "give seconds")
-        goals = {name: checks.number(goal, f"a goal of {name!r}") for name, goal in pose.items()}
-        ways = {name: self._way(self[name].name, goal) for name, goal in goals.items()}
+        goals = {self[name].name: checks.number(goal, f"a goal of {name!r}") for name, goal in pose.items()}
+        moving = ways = {name: self._way(name, goal) for name, goal in goals.items()}
         times = {
             name: minimum_jerk.shortest(end - start, self[name].max_velocity) for name, (start, end) in ways.items()
         }
@@ -319,7 +319,9 @@ class Robot(Mapping[str, Servo]):
             duration = needed
         ticks = max(1, math.ceil(duration * 1000 / self.basic_time_step - 1e-9))
         for tick in range(1, ticks + 1):
-            for name, (start, end) in ways.items():
+            on = [name for name in moving if self._joints[name].setpoints.enabled or self._stopped]
+            moving = {name: moving[name] for name in on}  # a goal would switch on again who was switched off
+            for name, (start, end) in moving.items():
                 self[name].set_position(start + (end - start) * minimum_jerk.way(tick / ticks))
             if self.step() == -1:
                 return False
