@@ -24,7 +24,6 @@ SAME_GOALS = 1.0  # degrees: a motion whose goals differ by more on average is n
 LONGEST = 0.4  # s: of delay and lag
 
 _STEP = 2e-3  # s: of the simulation
-_SAME = 1e-6  # s: less apart is the same moment, also on a clock that began in 1970
 _AT_ONCE = 1 << 16  # steps: an hour in one piece would take ten times as much memory
 _STILL = math.radians(2.0)  # a goal that moves less tells nothing
 _ENOUGH = 60.0  # s of a motion that delay and lag are found from
@@ -137,31 +136,33 @@ def _fitted(tracks: Sequence[Track], *, ramped: bool) -> tuple[Lag, float]:
 
 
 class _Goals:
-    """A joint's goal every `_STEP`, and the times at which its position is known."""
+    """A joint's goals as lines from one to the next, and the times at which its position is known."""
 
     def __init__(self, track: Track, *, ramped: bool) -> None:
-        sent = track.sent - track.time[0]
+        time, sent = track.time - track.time[0], track.sent - track.time[0]
         changed = np.flatnonzero(np.diff(track.command) != 0) + 1
-        self._even = np.arange(-LONGEST, float(track.time[-1] - track.time[0]) + 2 * _STEP, _STEP)
-        self._wanted, self._start = track.time - track.time[0], float(track.position[0])
         rest = np.concatenate(([0], changed))
-        times, goals = sent[rest], track.command[rest]
-        if ramped:
-            last = track.time[np.concatenate((changed - 1, [-1]))] - track.time[0]  # it is there by then
-            ends, ways = np.stack((times, np.maximum(last, times)), axis=1), np.concatenate(([self._start], goals))
-            self._goal = np.interp(self._even, ends.ravel(), np.stack((ways[:-1], ways[1:]), axis=1).ravel())
-        else:
-            self._goal = np.concatenate(([self._start], goals))[np.searchsorted(times - _SAME, self._even, "right")]
+        there = np.maximum(time[np.concatenate((changed - 1, [-1]))], sent[rest]) if ramped else sent[rest]
+        begin = sent[rest] - _STEP  # a jump is a line, too
+        self._wanted, self._start = time, float(track.position[0])
+        self._times = np.maximum.accumulate(np.stack((begin, there), axis=1).ravel())
+        goals = track.command[rest]
+        self._goals = np.stack((np.concatenate(([self._start], goals[:-1])), goals), axis=1).ravel()
 
     def followed(self, delay: float, lag: float) -> FloatArray:
         """Positions (l,) of a joint that follows with a delay and a lag, s."""
-        from scipy.signal import lfilter
+        from scipy.linalg.blas import dtbsv  # scipy.signal takes 27 MB more
 
-        share = 1 - math.exp(-_STEP / lag) if lag > 1e-4 else 1.0
-        late, before = np.empty_like(self._even), np.zeros(1)
-        for begin in range(0, len(late), _AT_ONCE):
-            part = slice(begin, begin + _AT_ONCE)
-            way = np.interp(self._even[part] - delay, self._even, self._goal) - self._start
-            late[part], before = lfilter([share], [1.0, share - 1.0], way, zi=before)
-        result: FloatArray = self._start + np.interp(self._wanted, self._even, late)
+        kept = math.exp(-_STEP / lag) if lag > 1e-4 else 0.0  # of the way that is left, in a step
+        way, last = np.empty_like(self._wanted), 0.0
+        steps = round((LONGEST + self._wanted[-1]) / _STEP) + 2
+        for begin in range(0, steps, _AT_ONCE):
+            even = np.arange(begin - 1, min(begin + _AT_ONCE, steps)) * _STEP - LONGEST
+            asked = (1 - kept) * (np.interp(even[1:] - delay, self._times, self._goals) - self._start)
+            asked[0] += kept * last
+            came = dtbsv(1, np.full((2, len(asked)), -kept, order="F"), asked, lower=1, diag=1)  # y[i] - kept·y[i - 1]
+            part = slice(*np.searchsorted(self._wanted, even[[0, -1]]))
+            way[part] = np.interp(self._wanted[part], even, np.concatenate(([last], came)))
+            last = came[-1]
+        result: FloatArray = self._start + way
         return result
