@@ -23,6 +23,7 @@ GOLDEN = {  # profile, id: by what it shows, questions and answers
         "bad checksum for all or another": [("FF FF FE 02 01 00", ""), ("FF FF 02 02 01 00", "")],
         "too few parameters": [(encode(1, code, b"\x1e").hex(), "FF FF 01 02 40 BC") for code in (2, 3, 4)],
         "a read past the table has no data": [(encode(1, 2, b"\x31\x02").hex(), encode(1, 8).hex())],
+        "a question before the answer": [((encode(1, 2, b"\0\x32") + encode(1, 1)).hex(), ""), (PING_1, OK_1)],
         "several registers in one write": [
             (encode(1, 3, b"\x1e\xf4\x01\xff\x03").hex(), OK_1),
             (encode(1, 2, b"\x1e\x04").hex(), encode(1, 0, b"\xf4\x01\xff\x03").hex()),
@@ -54,7 +55,8 @@ GOLDEN = {  # profile, id: by what it shows, questions and answers
     ("mx-28", 1): {"reboot": [("FF FF 01 02 08 F4", OK_1)]},
     ("xl330-m288", 1): {
         "ping tells model and firmware": [("FF FF FD 00 01 03 00 01 19 4E", v2.encode_status(1, 0, b"\xb0\x04\x34").hex())],
-        "a damaged packet": [("FF FF FD 00 01 03 00 01 19 4F", "")],
+        "a damaged packet": [("FF FF FD 00 01 03 00 01 19 4F", v2.encode_status(1, 3).hex())],
+        "more than a packet holds": [(v2.encode(254, 0x8A, SECOND.read_params(132, 65535) + b"\1").hex(), "")],
         "unknown instruction": [(v2.encode(1, 0x77).hex(), v2.encode_status(1, 2).hex())],
         "no register": [(v2.encode(1, 2, SECOND.read_params(14, 2)).hex(), v2.encode_status(1, 7).hex())],
         "past the table": [(v2.encode(1, 2, SECOND.read_params(220, 20)).hex(), v2.encode_status(1, 7).hex())],
@@ -68,6 +70,7 @@ GOLDEN = {  # profile, id: by what it shows, questions and answers
         "position 2048": [("FF FF 01 04 02 38 02 BE", "FF FF 01 04 00 00 08 F2")],
         "goal 1000": [("FF FF 01 05 03 2A E8 03 E1", OK_1)],
         "silence": [("FF FF 01 02 7F 7D", ""), ("FF FF 01 02 01 00", "")],
+        "more than a packet holds": [(encode(1, 2, b"\0\xff").hex(), OK_1)],
     },
     ("scs0009", 1): {
         "words are big-endian: model 1284": [("FF FF 01 04 02 03 02 F3", "FF FF 01 04 00 05 04 F1")],

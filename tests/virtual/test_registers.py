@@ -135,6 +135,7 @@ SCRIPTS = {
     },
     "mx-28": {
         "REBOOT": "d_gain=5, REBOOT, wait 0.2, d_gain?0",
+        "Lock stays until the power goes": "lock=0, lock=1, lock=0 RANGE, id=2 RANGE, lock=1, power, lock=0, max_torque=9",
         "a wheel is a speed": "cw_angle_limit=0, ccw_angle_limit=0, torque_enable=1, moving_speed=0x400|100, wait 0.1,"
         " SPEED~-100*speed, present_speed?0x400|100",
         "multi-turn goals go beyond a turn": f"goal_position=5000 RANGE, {MULTI_TURN}, goal_position=-3000, wait 3,"
@@ -174,6 +175,7 @@ SCRIPTS = {
         "reverse mode turns positions round": "turn 100, drive_mode=1, present_position?4095-2148",
         "Moving Status follows the profile": "torque_enable=1, moving?0, moving_status?1, profile_velocity=50, stall,"
         " goal_position=3000, wait 0.01, moving_status?&0x39==0x18",
+        "without a radio it speaks 2.0 whatever radio it is to hear": "protocol_type=1 RANGE, protocol_type=20, PING",
         "the tick counts milliseconds": "realtime_tick?<100, wait 1, realtime_tick?>1000, realtime_tick?<1150",
         "the Bus Watchdog stops a servo nobody speaks to": "operating_mode=1, torque_enable=1, goal_velocity=100,"
         " bus_watchdog=10, " + 5 * "wait 0.15, bus_watchdog?10, " + "SPEED~100*speed, wait 0.25, SPEED~0, bus_watchdog?-1,"
@@ -339,7 +341,9 @@ def test_the_secondary_id_is_obeyed_in_silence_and_not_in_the_eeprom():
     assert host.write("secondary_shadow_id", 5) == other.write("secondary_shadow_id", 5) == 0
     assert [packet.id for packet in host.ask(Instruction.WRITE, PROTOCOLS[2].write_params(65, b"\1"), id=5)] == [5]
     assert host.read("led") == other.read("led") == 1
-    assert other.write("moving_threshold", 20) == 0
+    for code in (Instruction.WRITE, Instruction.REG_WRITE):
+        assert other.write("moving_threshold", 20, code=code) == 0
+    other.ask(Instruction.ACTION, id=BROADCAST)
     assert (host.read("moving_threshold"), other.read("moving_threshold")) == (10, 20)
 
 

@@ -31,6 +31,7 @@ class AxFirmware(Firmware):
         "goal_position": "_new_goal",
         "moving_speed": "_new_speed",
         "torque_limit": "_new_limit",
+        "lock": "_lock",
     }
     REST: ClassVar = ("moving", "realtime_tick")
     turned = 0.0  # whole turns, rad, that the sensor does not tell from none, as the motor was commanded last
@@ -97,6 +98,9 @@ class AxFirmware(Firmware):
     def _new_limit(self, _: str, written: Written) -> None:
         if written.values["torque_limit"] and self.alarms.tripped:
             self.alarms.recover(torque_enable=False)
+
+    def _lock(self, _: str, written: Written) -> None:
+        self.ranges["lock"] = written.values["lock"], 1  # what is locked stays so until the power goes
 
     def shut_down(self, flags: int) -> None:
         if self.profile.behaviour.shutdown_effect == "torque_enable_off":

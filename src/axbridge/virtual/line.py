@@ -274,7 +274,8 @@ class Line:
                 break
             first = first or (by_id[id_], part[1])
             blocks.append(part[0])
-        if first is None or len({id_ for id_, _, _ in reads}) < len(reads):
+        size = sum(length + 4 for _, _, length in reads)
+        if first is None or len({id_ for id_, _, _ in reads}) < len(reads) or size > first[0].profile.timing.rx_buffer:
             return
         missing = [v2.Block(id_, 0, bytes(length)) for id_, _, length in reads[len(blocks) :]]
         frame = v2.encode_fast_status(blocks + missing)
@@ -326,12 +327,14 @@ class Line:
             self._put(frame.start, frame.end, frame.data, end)
 
     def _put(self, begin: float, finish: float, data: bytes, now: float) -> None:
-        """A reply on the line from `begin` to `finish`, unless the host is still sending by then."""
+        """A reply on the line from `begin` to `finish`, unless the host, or a servo asked before, still speaks then."""
         if begin < self.host_free:
             self._collide(begin)
             return
         if self._speaking:
             self._speaking = [span for span in self._speaking if span[1] > now]
+            if self._interrupted(begin, finish):
+                return
         self._speaking.append((begin, finish))
         self._reply(finish, data)
 
@@ -348,7 +351,7 @@ class Line:
             self._outbox.sort(key=lambda delivery: delivery.due)
 
     def _interrupted(self, start: float, end: float) -> bool:
-        """Whether the host spoke while a servo did; then neither is understood."""
+        """Whether somebody spoke while a servo did; then neither is understood."""
         cut = [span for span in self._speaking if span[0] < end and span[1] > start]
         if not cut:
             return False

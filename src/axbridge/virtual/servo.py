@@ -168,7 +168,7 @@ class VirtualServo:
         code, params, level = packet.code, packet.params, self._answering
         if not packet.intact:
             damaged = self.protocol.refusals.damaged
-            silent = broadcast or level < 2 or damaged is None or self.profile.behaviour.bad_checksum == "silent"
+            silent = not own or level < 2 or damaged is None or self.profile.behaviour.bad_checksum == "silent"
             return None if silent else self._status(damaged or 0, b"", Instruction.PING)
         self.feed(time)
         if broadcast and code in _GROUP_WRITES:
@@ -230,8 +230,8 @@ class VirtualServo:
 
     @property
     def listens(self) -> bool:
-        """Whether it hears packets: with power, and unless Protocol Type says otherwise."""
-        return self.firmware.powered and self.table.get("protocol_type", version := self.protocol.version) == version
+        """Whether it hears packets: with power, and unless its Protocol Type is 1.0; those of radios leave it 2.0."""
+        return self.firmware.powered and self.table.get("protocol_type") != 1
 
     @property
     def _state_bits(self) -> int:
@@ -265,7 +265,7 @@ class VirtualServo:
         inside = address + length <= table.size
         if not self.protocol.gaps:
             inside = inside and any(share.name for share in table.shares(address, length))
-        if inside or beyond == "zeros":
+        if inside or (beyond == "zeros" and self.protocol.longest(length) <= self.profile.timing.rx_buffer):
             return 0, self.peek(address, length, time).ljust(length, b"\0")
         return None if beyond == "silent" else (self.protocol.refusals.access, b"")
 
@@ -291,7 +291,7 @@ class VirtualServo:
                 return self._short
             if code == Instruction.WRITE:
                 return self.write(address, data, time, own=own or broadcast)
-            return self._register(address, data)
+            return self._register(address, data, own=own or broadcast)
         if code == Instruction.ACTION:
             return self._action(time)
         if code == Instruction.REBOOT:
@@ -311,8 +311,8 @@ class VirtualServo:
         refusals = self.protocol.refusals
         return refusals.short if self.profile.behaviour.short_instruction == "reply_0x40" else refusals.length
 
-    def _register(self, address: int, data: bytes) -> int | None:
-        error, values = self._checked(address, data, own=True)
+    def _register(self, address: int, data: bytes, *, own: bool) -> int | None:
+        error, values = self._checked(address, data, own=own)
         if values is not None:
             self._registered = address, data
             self.table["registered_instruction"] = 1

@@ -39,7 +39,7 @@ class _Second(Protocol):
     burning = 0.0  # LeRobot writes one after the other, and is answered
     refusals = Refusals(
         StatusError.RESULT, StatusError.INSTRUCTION, StatusError.RANGE, StatusError.LENGTH, StatusError.LENGTH,
-        StatusError.ACCESS, goal=StatusError.LIMIT,
+        StatusError.ACCESS, StatusError.CRC, StatusError.LIMIT,
     )  # fmt: skip
     resets: Mapping[bytes, tuple[str, ...]] = {b"\xff": (), b"\x01": ("id",), b"\x02": ("id", "baud_rate")}
     reboots_all = True
