@@ -120,7 +120,8 @@ SCRIPTS = {
         " goal_position=4000 INPUT_VOLTAGE|RANGE, volts 11.1, wait 0.1, PING, fault overload:1, fault overheat:1, wait 0.1,"
         " PING OVERLOAD|OVERHEATING",
         "a dead servo is silent until it is revived": "fault dead:1, wait 0.05, PING -, fault none, wait 0.3, PING",
-        "overheating shuts down": "goal_position=600, sense temperature=75, wait 0.05, PING OVERHEATING, TORQUE~0",
+        "overheating shuts down": "goal_position=600, sense temperature=70.4, wait 0.05, PING,"
+        " sense temperature=75, wait 0.05, PING OVERHEATING, TORQUE~0",
     },
     "ax-12a cw_angle_limit=0 ccw_angle_limit=0": {
         "a wheel is a duty, takes no goal, and turns although Torque Enable is 0": "goal_position=100 ANGLE_LIMIT,"
@@ -270,6 +271,7 @@ JOINT = "ax-12a cw_angle_limit=200 ccw_angle_limit=800"
         pytest.param("xl330-m288", 11, "02", "RANGE", id="X: no operating mode"),
         pytest.param("xl330-m288", 104, "be 01 00 00", "LIMIT", id="X: faster than Velocity Limit"),
         pytest.param("xl330-m288", 116, "00 10 00 00", "LIMIT", id="X: a goal beyond the limits"),
+        pytest.param("mx-28-2.0 acceleration_limit=9", 108, "0a 00 00 00", "LIMIT", id="X: a profile beyond its limit"),
         pytest.param("xl330-m288", 20, "00 10 f0 ff", "RANGE", id="X: a number with a sign"),
     ],
 )

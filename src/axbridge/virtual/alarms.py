@@ -50,7 +50,7 @@ class Alarms:
         lowest, highest = self._voltages
         if not lowest <= round(state[_VOLTS] * 10) <= highest:
             bits |= _VOLTAGE
-        if (state[_TEMPERATURE] if hot is None else hot) > self._hottest:
+        if round(state[_TEMPERATURE] if hot is None else hot) > self._hottest:
             bits |= _OVERHEATING
         if self._stalled(state, time, driven) or self.tripped & _OVERLOAD or self.overloaded:
             bits |= _OVERLOAD

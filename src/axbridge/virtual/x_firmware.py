@@ -43,8 +43,8 @@ _MODES = {  # what the loop does, and which goal it follows
     OperatingMode.CURRENT_BASED_POSITION: (Mode.JOINT_CURRENT, "goal_position"),
     OperatingMode.PWM: (Mode.WHEEL_DUTY, "goal_pwm"),
 }
-_GOALS = {goal for _, goal in _MODES.values()}
 _LIMITS = {"goal_pwm": "pwm_limit", "goal_current": "current_limit", "goal_velocity": "velocity_limit"}
+_LIMITS["profile_acceleration"] = "acceleration_limit"  # of MX alone
 _RESET_BY_MODE = (
     "velocity_i_gain", "velocity_p_gain", "position_d_gain", "position_i_gain", "position_p_gain",
     "feedforward_2nd_gain", "feedforward_1st_gain",
@@ -135,9 +135,9 @@ class XFirmware(Firmware):
             return 0 if value in self.profile.operating_modes else StatusError.RANGE
         if name == "torque_enable" and value and self.alarms.tripped:
             return StatusError.RESULT  # nothing but a reboot brings it back
-        if (name in _GOALS or (name == "bus_watchdog" and value)) and self._expired:
+        if (name.startswith("goal_") or (name == "bus_watchdog" and value)) and self._expired:
             return StatusError.RANGE  # until 0 is written to the watchdog
-        return 0 if name not in _LIMITS or abs(value) <= table[_LIMITS[name]] else StatusError.LIMIT
+        return 0 if abs(value) <= table.get(_LIMITS.get(name, ""), abs(value)) else StatusError.LIMIT
 
     def _new_mode(self, _: str, written: Written) -> None:
         """Another operating mode: what was set for the old one is reset."""
