@@ -19,7 +19,7 @@ from axbridge.virtual.line import Line
 from axbridge.virtual.mishaps import Fault
 from axbridge.virtual.servo import VirtualServo
 
-_BROWNOUT = 4.0  # V
+_BROWNOUT = 2.5  # V: below what any profile resets at
 _TIME = r"(?:\d+(?:\.\d+)?)(?:ms|s)?"
 
 
@@ -142,7 +142,7 @@ FAULTS: Mapping[str, FaultKind] = {
     ),
     "replug": FaultKind("replug@7s", "the adapter comes back under the same link", _PLUG, _nothing),
     "brownout": FaultKind(
-        "brownout:1s@2s", "the supply drops to 4 V, for 0.2 s without a time: servos reset", _brown_out,
+        "brownout:1s@2s", "the supply drops to 2.5 V, for 0.2 s without a time: servos reset", _brown_out,
         _restore_supply, lasts=True, usually=0.2,
     ),
     "dead": FaultKind("dead:3@4s", "servo 3 dies", _each(VirtualServo.die), _each(VirtualServo.revive), of_servo=True),
