@@ -115,13 +115,14 @@ def test_broadcast_ping_of_different_delays_gets_through():
     assert [packet.id for packet in Decoder().feed(heard)] == [2, 1]
 
 
-def test_two_servos_with_one_id_garble_what_differs():
-    world = make_world(ids=(1, 2), return_delay_time=0)
+@pytest.mark.parametrize(("profile", "place", "middle"), [("ax-12a", 0x24, 512), ("sts3215", 0x38, 2048)])
+def test_two_servos_with_one_id_garble_what_differs(profile, place, middle):
+    world = make_world((1, 2), profile, return_delay_time=0)
     world.inject("collision:1")
     world.sleep_until(0.05)
     world.lines["main"].servos[-1].firmware.stuck = 100
-    replies = {b"".join(d.data for d in deliveries(world, encode(1, 2, b"\x24\x02"))) for _ in range(50)}
-    assert any(reply != encode(1, 0, (512).to_bytes(2, "little")) for reply in replies)
+    replies = {b"".join(d.data for d in deliveries(world, encode(1, 2, bytes((place, 2))))) for _ in range(50)}
+    assert any(len(reply) == 8 and int.from_bytes(reply[5:7], "little") not in {middle, 100} for reply in replies)
 
 
 def test_shifted_frames_still_come_out_as_bytes():

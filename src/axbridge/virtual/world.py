@@ -218,6 +218,7 @@ class World:
         """A second servo with this one's registers, and no motor."""
         twin = VirtualServo(servo.profile, _Limp(self.bank.state), servo.row, zero=servo.zero, time=self._now)
         twin.table.data[:] = servo.table.data
+        twin.firmware.keep()
         twin.power_on(self._now, {"id": servo.id, "present_position": servo.table["present_position"]})
         twin.deaf_until = self._now
         return twin
