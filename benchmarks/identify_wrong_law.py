@@ -55,7 +55,7 @@ def tried(law, seed, options, running):
     )  # fmt: skip
     richer = richer_law(
         fit.space, fit.friction, fit.runs, fit.space.point(fit.row), generations=options.generations // 2, seed=seed,
-        spread=running,
+        mapper=running,
     )  # fmt: skip
     wide = allowing_for(fit, richer)
     missed = [

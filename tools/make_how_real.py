@@ -24,8 +24,8 @@ import axbridge
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit.least_squares import misfits, polish
+from axbridge.fit.prediction import predicted
 from axbridge.fit.prepare import base_model, loaded_with
-from axbridge.fit.residuals import predicted
 from axbridge.fit.unknowns import space_of
 from axbridge.recording import import_wizard
 from axbridge.recording.import_logs import import_log

@@ -100,8 +100,7 @@ _registered: list[_Kernel] = []
 
 def plain(kernel: F) -> F:
     """The Python function that a kernel was made of: for one call now and then it need not be compiled."""
-    function: F = getattr(kernel, "py_func", kernel)
-    return function
+    return getattr(kernel, "py_func", kernel)
 
 
 def as_tuple(named: T) -> T:

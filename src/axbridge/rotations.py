@@ -91,8 +91,7 @@ def about(axis: FloatArray, angles: FloatArray) -> FloatArray:
 def matrix_of_roll_pitch_yaw(roll: npt.ArrayLike, pitch: npt.ArrayLike, yaw: npt.ArrayLike) -> FloatArray:
     """Matrices (…, 3, 3) about the fixed axes x, y and z, one after the other, by angles (…,), rad: as in a URDF."""
     about_x, about_y, about_z = (_about_frame_axis(axis, angle) for axis, angle in enumerate((roll, pitch, yaw)))
-    found: FloatArray = about_z @ about_y @ about_x
-    return found
+    return about_z @ about_y @ about_x
 
 
 def _about_frame_axis(axis: int, angle: npt.ArrayLike) -> FloatArray:

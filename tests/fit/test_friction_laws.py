@@ -119,7 +119,7 @@ def test_stiction_that_the_law_lacks_is_within_the_intervals_that_allow_for_it(s
     row, data = several(COULOMB=0.01, STRIBECK=0.02, STRIBECK_SPEED=0.2)
     fit = fit_model(data, RIG, "ax12", near=ax12_truth(), starts=1, generations=1, budget=0, richer=False, where=spread)
     point = fit.space.point(fit.row)
-    richer = richer_law(fit.space, "M1", runs_of(data, RIG), point, generations=100, seed=0, spread=spread)
+    richer = richer_law(fit.space, "M1", runs_of(data, RIG), point, generations=100, seed=0, mapper=spread)
     assert not inside(fit, row, Param.ARMATURE)
     assert "may lie outside" in fit.condition
     wide = allowing_for(fit, richer)
@@ -139,7 +139,7 @@ def test_a_little_more_friction_at_rest_is_seen_where_errors_do_not_last(monkeyp
     _, data = several(COULOMB=0.01, STRIBECK=0.0015, STRIBECK_SPEED=0.3)
     runs, space = runs_of(data, RIG), space_of("ax12", "M1", ax12_truth())
     point = polish(space, runs, space.point(ax12_truth()))
-    found = richer_law(space, "M1", runs, point, generations=1, seed=0, spread=map)
+    found = richer_law(space, "M1", runs, point, generations=1, seed=0, mapper=map)
     assert found is not None
     assert found.law == "M2"
 
@@ -167,7 +167,7 @@ def test_laws_are_tried_only_where_the_residuals_ask_for_them(friction, tried):
 
     point = polish(space, runs, space.point(ax12_truth()))
     richer_law(
-        space, "M1", runs, point, generations=1, seed=0, spread=ends, report=lambda what, _: said.append(what)
+        space, "M1", runs, point, generations=1, seed=0, mapper=ends, report=lambda what, _: said.append(what)
     )  # fmt: skip
     if tried:
         assert said[1] == "tried"
@@ -182,4 +182,4 @@ def test_the_law_with_all_terms_has_no_richer_one():
     row, data = several()
     space = space_of("ax12", "M6", row)
     runs = runs_of(data[:1], RIG)
-    assert richer_law(space, "M6", runs, space.point(row), generations=1, seed=0, spread=map) is None
+    assert richer_law(space, "M6", runs, space.point(row), generations=1, seed=0, mapper=map) is None

@@ -18,10 +18,10 @@ from axbridge.fit.intervals import Uncertainty, _tolerable, allowing, constants_
 from axbridge.fit.least_squares import left_alone, misfits, polish
 from axbridge.fit.lima2009 import ks_line
 from axbridge.fit.pipeline import _missed, beside_others, doubts, hidden
+from axbridge.fit.prediction import parts, predicted
 from axbridge.fit.prepare import base_model, excitation, prepare, resting_noise
-from axbridge.fit.residuals import parts, predicted
 from axbridge.fit.result import Score, summary
-from axbridge.fit.search import KEPT, SHARPENED, WAVE, Job, StartOutcome, best_of_both, climb, losses, opened, search
+from axbridge.fit.search import KEPT, SHARPENED, WAVE, Job, StartOutcome, best_of_both, climb, freed, losses, search
 from axbridge.fit.unknowns import Space, space_of
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track
@@ -427,7 +427,7 @@ def test_a_joint_without_armature_is_found_though_the_logarithm_of_an_armature_i
     job = Job(space, runs_of(ax12_data(truth), RIG), 0, 40, loss="huber")
     found = search(job, map, starts=1, budget=1.0)
     before = job.space.sets(found[0].point[None])[0]
-    space, ends = opened(job, found, map)
+    space, ends = freed(job, found, map)
     after = space.sets(ends[0].point[None])[0]
     assert before[Param.ARMATURE] == pytest.approx(3e-4, rel=0.05)
     assert after[Param.ARMATURE] < 5e-5
@@ -438,7 +438,7 @@ def test_a_joint_without_armature_is_found_though_the_logarithm_of_an_armature_i
 def test_a_joint_with_armature_is_searched_no_further(runs):
     job = Job(only(Param.ARMATURE, Param.EFFICIENCY), runs, 0, 20, loss="huber")
     found = search(job, map, starts=1, budget=1.0)
-    space, ends = opened(job, found, map)
+    space, ends = freed(job, found, map)
     assert space is job.space
     assert ends is found
 

@@ -9,8 +9,8 @@ from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.fit.least_squares import misfits, polish
 from axbridge.fit.pipeline import fit_model
+from axbridge.fit.prediction import predicted
 from axbridge.fit.prepare import base_model, inertia_of, loaded_with
-from axbridge.fit.residuals import predicted
 from axbridge.fit.suspects import sampling
 from axbridge.fit.unknowns import space_of
 from axbridge.recording import import_wizard

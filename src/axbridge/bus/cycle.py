@@ -66,14 +66,14 @@ class Goal(NamedTuple):
     In wheel mode (`wheel`) Moving Speed is a duty or a signed speed, so neither it nor the position is clipped.
 
     A servo with a mode of its own for what is no position gets its `speed` alone, a duty, a current or a signed speed,
-    in the register at `place`.
+    in `register`.
     """
 
     position: int
     speed: int
     torque_limit: int | None = None
     wheel: bool = False
-    place: int = 0
+    register: int = 0
 
 
 class CycleResult(NamedTuple):
@@ -107,7 +107,7 @@ class _Track:
     servo: CycleServo
     protocol: Protocol
     request: tuple[int, int, int]  # its usual read: id, address, length
-    place: tuple[Protocol, int]  # of its goals, as a rule
+    key: tuple[Protocol, int]  # what its goals go out by, as a rule; see `_Writes`
     asks: bool  # what is wrong with it, and whether it has torque, is read apart from its samples
     failures: int = 0
     retry_at: float = 0.0
@@ -130,7 +130,7 @@ class _Track:
     polled_at: float = -math.inf  # when its Torque Enable was read last, s on the bus's clock
     must_limp: bool = False  # beyond its limits; has not yet confirmed that its torque is off
     eeprom: bytes = b""  # by which it is known again when the port was lost; empty: taken for the same
-    strange: bool = False  # since then it was not looked at
+    unproven: bool = False  # the port was lost, and it has not been known again since
 
     @property
     def missing(self) -> bool:
@@ -143,7 +143,7 @@ class _Track:
             self.failures
             or self.unsure
             or self.away
-            or self.strange
+            or self.unproven
             or self.must_ask
             or self.must_limp
             or not self.known
@@ -218,7 +218,7 @@ class Cycle:
             track.ramp = (now, now + seconds)
             limit = self._torque_now(track, None, now)
             assert limit is not None  # within a ramp
-            self._limit(track, limit, limits)
+            self._add_limit(track, limit, limits)
         self.bus.exchange([(address, data) for (_, address), data in limits.items()], ())
 
     def cap(self, name: str, torque: int | None) -> None:
@@ -230,7 +230,7 @@ class Cycle:
             track.ramp = (now - self.soft_start * share / (1 - share), now + self.soft_start)
         else:
             self._caps[name] = torque
-            self._limit(track, torque, limits)
+            self._add_limit(track, torque, limits)
             self.bus.exchange([(address, data) for (_, address), data in limits.items()], ())
 
     def send(self, goals: Mapping[str, Goal]) -> float:
@@ -259,7 +259,7 @@ class Cycle:
             track = tracks[name]
             track.driven, track.sent = True, False
             if not (track.failures >= _FORGIVEN or track.withheld or track.unsure or name in off):
-                self._choose(track, goal, started, limits, blocks)
+                self._add_goal(track, goal, started, limits, blocks)
         heard = started
         if self._port_error is None and blocks:
             try:
@@ -275,8 +275,8 @@ class Cycle:
         self._spent += self.bus.clock.now() - started
         return heard
 
-    def _choose(self, track: _Track, goal: Goal, now: float, limits: _Writes, blocks: _Writes) -> None:
-        """What goes out to a servo for its goal."""
+    def _add_goal(self, track: _Track, goal: Goal, now: float, limits: _Writes, blocks: _Writes) -> None:
+        """Add what goes out to a servo for its goal to `blocks`, and a changed torque limit to `limits`."""
         servo, protocol = track.servo, track.protocol
         track.sent = not track.restart or track.known
         if track.restart:
@@ -288,15 +288,15 @@ class Cycle:
         torque = goal.torque_limit
         if torque != track.written_torque or track.ramp is not None or self._caps:
             torque = self._torque_now(track, torque, now)
-        key = track.place
+        key = track.key
         if goal == track.goal:
             block = track.block
-        elif goal.place:
+        elif goal.register:
             value = goal.speed
-            if goal.place == protocol.torque_limit:  # its duty is where the limit is otherwise
+            if goal.register == protocol.torque_limit:  # its duty is where the limit is otherwise
                 value, torque = value if torque is None else min(max(value, -torque), torque), None
-            track.goal, key = None, (protocol, goal.place)
-            block = protocol.endless_bytes(goal.place, value)
+            track.goal, key = None, (protocol, goal.register)
+            block = protocol.endless_bytes(goal.register, value)
         else:
             position, speed = goal.position, goal.speed
             if not goal.wheel:
@@ -306,16 +306,13 @@ class Cycle:
                     speed = servo.top_speed
             block = protocol.goal_bytes(position, speed)
             track.goal, track.block = goal, block
-        into = blocks.get(key)
-        if into is None:
-            into = blocks[key] = {}
-        into[servo.id] = block
+        blocks.setdefault(key, {})[servo.id] = block
         if torque is not None and torque != track.written_torque:
-            self._limit(track, torque, limits)
+            self._add_limit(track, torque, limits)
 
     @staticmethod
-    def _limit(track: _Track, torque: int, limits: _Writes) -> None:
-        """Let this torque limit be written."""
+    def _add_limit(track: _Track, torque: int, limits: _Writes) -> None:
+        """Add a torque limit."""
         protocol = track.protocol
         limits.setdefault((protocol, protocol.torque_limit), {})[track.servo.id] = protocol.word(torque)
         track.written_torque = torque
@@ -411,8 +408,7 @@ class Cycle:
 
     def _quiet(self, now: float) -> Mask:
         """Which servos were heard, but not for so long that they may have been without power."""
-        quiet: Mask = now - self._rows["time"] > _BOOT  # not before the first sample: that is NaN
-        return quiet
+        return now - self._rows["time"] > _BOOT  # not before the first sample: that is NaN
 
     def _is_calm(self, now: float) -> bool:
         """Whether all have answered not long ago, and nothing is out of the ordinary with any of them."""
@@ -442,7 +438,7 @@ class Cycle:
         heard: _Heard = []
         for track, answer, (_, address, length) in zip(due, answers, requests, strict=True):
             if isinstance(answer, Reply) and len(answer.data) == length:
-                if track.strange:
+                if track.unproven:
                     self._recognise(track, answer)
                 else:
                     heard.append((track, answer, address))
@@ -479,7 +475,7 @@ class Cycle:
             return requests
         quiet = self._quiet(now)
         for place, track in enumerate(due):
-            if track.strange:
+            if track.unproven:
                 requests[place] = track.servo.id, *track.protocol.identity
             elif track.missing or track.unsure or track.servo.name in self.taken or (track.driven and quiet[track.row]):
                 requests[place] = track.servo.id, *track.protocol.with_torque
@@ -534,8 +530,8 @@ class Cycle:
         silent = times - table["time"][rows] > _BOOT  # NaN before the first sample
         fresh[rows] = True
         for (track, reply, address), out, away in zip(heard, beyond.tolist(), silent.tolist(), strict=True):
-            strange = out or away or reply.error & track.protocol.heeded != self._usual_bytes[track.row]
-            if strange or address != track.request[1] or (not calm and track.uneasy):
+            odd = out or away or reply.error & track.protocol.heeded != self._usual_bytes[track.row]
+            if odd or address != track.request[1] or (not calm and track.uneasy):
                 self._examine(track, reply, address, beyond=out)
                 self._calm = self._calm and not track.uneasy
         table["time"][rows] = times
@@ -543,8 +539,7 @@ class Cycle:
     def _beyond(self, rows: Rows) -> Mask:
         """Which servos are beyond their limits of supply and temperature."""
         voltage, (lowest, highest) = rows["voltage"], self._volts
-        beyond: Mask = (voltage < lowest) | (voltage > highest) | (rows["temperature"] > self._hottest)
-        return beyond
+        return (voltage < lowest) | (voltage > highest) | (rows["temperature"] > self._hottest)
 
     def _correct(self, track: _Track, name: str, value: int) -> None:
         """Put another value into a column, which results of earlier cycles have, too."""
@@ -748,8 +743,8 @@ class Cycle:
         known = [track for track in self._all if track.eeprom]
         asked = [(track.servo.id, *track.protocol.identity) for track in known]
         for track, answer in zip(known, self.bus.read_many(asked), strict=True):
-            track.strange = not isinstance(answer, Reply)
-            self._calm = self._calm and not track.strange
+            track.unproven = not isinstance(answer, Reply)
+            self._calm = self._calm and not track.unproven
             if isinstance(answer, Reply) and not self._is_same(track, answer):
                 who, port = track.servo, getattr(self.bus, "port_name", "")
                 raise PortError(port, f"{who.name!r} (id {who.id}) is another servo than before", _OTHER_ROBOT)
@@ -757,7 +752,7 @@ class Cycle:
     def _recognise(self, track: _Track, reply: Reply) -> None:
         """Look who answers later than the others on a port that is back; another one gets nothing."""
         if self._is_same(track, reply):
-            track.strange, track.retry_at = False, 0.0
+            track.unproven, track.retry_at = False, 0.0
         else:
             self._fail(track, BusError(f"servo {track.servo.id} is another one than before", _OTHER_ROBOT))
 

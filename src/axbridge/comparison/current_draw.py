@@ -47,8 +47,7 @@ class PowerDraw(NamedTuple):
         """Mean power in the spans (m,) that begin at `start` (s) and last `length` (s), W."""
         passed = np.concatenate(([0.0], np.cumsum(self.watt))) * _STEP
         ends = self.time[0] + _STEP * np.arange(len(passed))
-        found: FloatArray = (np.interp(start + length, ends, passed) - np.interp(start, ends, passed)) / length
-        return found
+        return (np.interp(start + length, ends, passed) - np.interp(start, ends, passed)) / length
 
 
 def power_draw(recording: Recording) -> PowerDraw | None:
@@ -154,8 +153,7 @@ class _ServoDraw:
         duty = share * np.interp(self.time - _HELD * age, self.time, self.duty)
         duty += np.interp(self.time, self.sampled - age * (1 - _HELD), left)
         power = self.servo.power(np.clip(duty, -1.0, 1.0), self.volts, self.speed)
-        found: FloatArray = np.where(self.driven, np.maximum(power, 0.0), 0.0)
-        return found
+        return np.where(self.driven, np.maximum(power, 0.0), 0.0)
 
     def left(self, age: float) -> tuple[FloatArray, float]:
         """What the model leaves of the loads (l,), and the share of its duty that shows in them."""

@@ -216,8 +216,7 @@ def _points(where: Posed, sole: Sole) -> FloatArray:
 
 def _heading(turn: FloatArray) -> FloatArray:
     """Where the x axis of frames (n, 3, 3) looks, rad to the left, (n,)."""
-    found: FloatArray = np.arctan2(turn[:, 1, 0], turn[:, 0, 0])
-    return found
+    return np.arctan2(turn[:, 1, 0], turn[:, 0, 0])
 
 
 def _about_up(angle: FloatArray) -> FloatArray:
@@ -231,8 +230,7 @@ def _turned(points: FloatArray, angle: FloatArray) -> FloatArray:
 
 def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     """Matrices (…, k, k) on vectors (…, k)."""
-    found: FloatArray = (matrices @ vectors[..., None])[..., 0]
-    return found
+    return (matrices @ vectors[..., None])[..., 0]
 
 
 def joints_motion(recording: Recording, rig: Rig, tree: Tree, time: FloatArray) -> Motion:

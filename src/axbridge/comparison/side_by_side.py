@@ -44,8 +44,7 @@ class TimeMap:
     def other(self, time: FloatArray) -> FloatArray:
         """Times of the other recording, s, (n,), for times of the reference (n,)."""
         index = np.maximum(np.searchsorted(self.since, time + 1e-9, side="right") - 1, 0)
-        found: FloatArray = time + self.ahead[index]
-        return found
+        return time + self.ahead[index]
 
 
 @dataclass(frozen=True)

@@ -364,5 +364,4 @@ def power_panels(sides: Sequence[WalkSide]) -> list[Panel]:
 def _smooth(values: FloatArray) -> FloatArray:
     """The mean over five samples; a servo's load flickers."""
     padded = np.pad(values, 2, mode="edge")
-    found: FloatArray = np.convolve(padded, np.full(5, 0.2), mode="valid")
-    return found
+    return np.convolve(padded, np.full(5, 0.2), mode="valid")

@@ -7,7 +7,7 @@ for all. Without held-out recordings the Bayesian information criterion (BIC) de
 
 *Richer* (`richer_law`): if a law with more terms follows the recordings better by the BIC, its intervals count, too.
 Errors last, so not every sample counts as one (`independent`). A law is tried only where a linear model of what its
-terms do to the residuals promises enough (`asked`).
+terms do to the residuals promises enough (`promising`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.fit.intervals import Uncertainty, flat_of, uncertainty
 from axbridge.fit.least_squares import best_polished, polish, residuals, slopes
-from axbridge.fit.residuals import COARSE, independent, predicted
+from axbridge.fit.prediction import COARSE, independent, predicted
 from axbridge.fit.result import Fit, LawComparison, LawScore
 from axbridge.fit.search import Job, Mapper, Report, executor, minimise
 from axbridge.fit.unknowns import FRICTION_LAWS, Space, enriched, richer_than
@@ -62,7 +62,7 @@ def begun_from(row: FloatArray) -> FloatArray:
 
 
 def richer_law(
-    space: Space, law: str, runs: Runs, point: FloatArray, *, generations: int, seed: int, spread: Mapper,
+    space: Space, law: str, runs: Runs, point: FloatArray, *, generations: int, seed: int, mapper: Mapper,
     report: Report = lambda _what, _share: None,
 ) -> Richer | None:  # fmt: skip
     """The law that follows the recordings best among those that contain a fit's; None when the fit's own does."""
@@ -70,7 +70,7 @@ def richer_law(
         return None
     own = polish(space, runs, point, rounds=ROUNDS)  # squares choose, so the law itself has to have the least of them
     plain = predicted(space.sets(own[None]), runs)[0]
-    spaces = asked(space, law, runs, own, independent(runs, plain))
+    spaces = promising(space, law, runs, own, independent(runs, plain))
     if not spaces:
         return None
     report(f"richer friction laws: {', '.join(spaces)}", None)
@@ -79,7 +79,7 @@ def richer_law(
         Job(wider, runs, seed, generations, wider.point(_begin(row, wider)), SPREAD, COARSE, loss="huber")
         for wider in spaces.values()
     ]
-    ends = dict(zip(spaces, spread(_ended, jobs), strict=True))
+    ends = dict(zip(spaces, mapper(_ended, jobs), strict=True))
     gains = {}
     for name, wider in spaces.items():
         simulated = predicted(wider.sets(ends[name][None]), runs)[0]
@@ -88,10 +88,10 @@ def richer_law(
     best = max(gains, key=lambda name: gains[name])
     if gains[best] <= 0:
         return None
-    return Richer(best, spaces[best], uncertainty(spaces[best], runs, ends[best], spread))
+    return Richer(best, spaces[best], uncertainty(spaces[best], runs, ends[best], mapper))
 
 
-def asked(space: Space, law: str, runs: Runs, point: FloatArray, count: float) -> dict[str, Space]:
+def promising(space: Space, law: str, runs: Runs, point: FloatArray, count: float) -> dict[str, Space]:
     """The richer laws, and their unknowns, that residuals at a point ask for; as many samples count as one each."""
     row, error = space.sets(point[None])[0], residuals(space, runs, point[None], robust=True)[0]
     found = {}
@@ -150,13 +150,13 @@ def compare_laws(
     """
     fits: dict[str, Fit] = {}
     laws = len(FRICTION_LAWS)
-    with executor(where) as running:
+    with executor(where) as mapper:
         for law in FRICTION_LAWS:
             simpler = [fit for name, fit in fits.items() if set(FRICTION_LAWS[name]) < set(FRICTION_LAWS[law])]
             squares = [sum(one.rmse**2 for one in fit.scores if not one.held_out) for fit in simpler]
             near = begun_from(simpler[int(np.argmin(squares))].row) if simpler else None
             fits[law] = fitting(
-                friction=law, budget=budget / laws, near=near, richer=False, where=running,
+                friction=law, budget=budget / laws, near=near, richer=False, where=mapper,
                 report=lambda what, share, law=law: report(f"{law}: {what}", (len(fits) + (share or 0.0)) / laws),
             )  # fmt: skip
     most = fits[max(fits)]  # terms

@@ -23,11 +23,10 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.fit.least_squares import PULL, QUANTILE, STEPS, TOLERANCE, misfits, polish, residuals, slopes
-from axbridge.fit.residuals import FINE, HUBER, predicted, shared, weights
+from axbridge.fit.least_squares import DELTAS, PULL, QUANTILE, TOLERANCE, misfits, polish, residuals, slopes
+from axbridge.fit.prediction import FINE, HUBER, predicted, shared, weights
 from axbridge.fit.search import Mapper
-from axbridge.fit.unknowns import DUTY, HOLD, Space
-from axbridge.fit.unknowns import STEPS as FULL_STEPS
+from axbridge.fit.unknowns import DUTY, HOLD, STEPS, Space
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs
 
@@ -71,7 +70,7 @@ def reaching(sure: Uncertainty, space: Space, point: FloatArray, other: FloatArr
     return replace(sure, low=low, high=high, share=share, flat=flat_of(space, share))
 
 
-def uncertainty(space: Space, runs: Runs, point: FloatArray, spread: Mapper = map) -> Uncertainty:
+def uncertainty(space: Space, runs: Runs, point: FloatArray, mapper: Mapper = map) -> Uncertainty:
     """Intervals of the unknowns at a point (len(space),) where a fit of these runs, or parts of runs, ended."""
     error = residuals(space, runs, point[None])[0]
     coarser = error - residuals(space, runs, point[None], FINE / 2)[0]
@@ -86,7 +85,7 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray, spread: Mapper = ma
     covariance, inverse = _covariance(runs, slope, error)
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-16))
     correlation = covariance / np.outer(deviation, deviation)
-    apart = _left_out(runs, slope, error, inverse) if len(runs.source) else _jackknife(space, runs, point, spread)
+    apart = _left_out(runs, slope, error, inverse) if len(runs.source) else _jackknife(space, runs, point, mapper)
     deviation = np.maximum(deviation, apart)
     rounding, reading = shared(space, runs)
     rounding = np.degrees(rounding) * weights(space, runs)
@@ -134,7 +133,7 @@ def _sums(slope: FloatArray, error: FloatArray, number: IntArray) -> FloatArray:
     return scores
 
 
-def _jackknife(space: Space, runs: Runs, point: FloatArray, spread: Mapper) -> FloatArray:
+def _jackknife(space: Space, runs: Runs, point: FloatArray, mapper: Mapper) -> FloatArray:
     """Standard errors from what the estimates do when each group of recordings in turn is left out, (n,).
 
     Groups are of neighbours: recordings given one after the other are often alike, and then err alike.
@@ -143,7 +142,7 @@ def _jackknife(space: Space, runs: Runs, point: FloatArray, spread: Mapper) -> F
     if len(groups) < 2:
         return point * 0
     left = [[int(k) for other in groups if other is not group for k in other] for group in groups]
-    return _student(np.array(list(spread(partial(_without, space, runs, point), left))))
+    return _student(np.array(list(mapper(partial(_without, space, runs, point), left))))
 
 
 def _without(space: Space, runs: Runs, point: FloatArray, kept: list[int]) -> FloatArray:
@@ -196,7 +195,7 @@ def _wide_slopes(space: Space, runs: Runs, point: FloatArray, slope: FloatArray,
         reach = np.maximum(np.abs(direction), 1e-12)
         below = min(width, float(np.min(np.where(direction > 0, point, 1 - point) / reach)))
         above = min(width, float(np.min(np.where(direction > 0, 1 - point, point) / reach)))
-        if below + above < STEPS[0]:  # in a corner of the ranges
+        if below + above < DELTAS[0]:  # in a corner of the ranges
             continue
         errors = residuals(space, runs, np.array([point - below * direction, point + above * direction]))
         columns[:, index] = (errors[1] - errors[0]) / (below + above)
@@ -219,7 +218,7 @@ _CONSTANTS = (
     Constant("resistance", (Param.RESISTANCE, Param.RESISTANCE_PER_DUTY), HOLD),
     Constant("torque constant", (Param.CONSTANT,), DUTY),
     Constant("dead duty", (Param.DEAD_DUTY,), HOLD),
-    Constant("lag", (Param.LAG,), FULL_STEPS),
+    Constant("lag", (Param.LAG,), STEPS),
     Constant("supply", (), "a voltmeter at the servo"),
 )
 _CARRIED = (
@@ -267,17 +266,17 @@ def _refitted(space: Space, runs: Runs, point: FloatArray, move: tuple[Constant,
 
 
 def allowing(
-    sure: Uncertainty, space: Space, runs: Runs, point: FloatArray, constants: Sequence[Constant], spread: Mapper = map
+    sure: Uncertainty, space: Space, runs: Runs, point: FloatArray, constants: Sequence[Constant], mapper: Mapper = map
 ) -> tuple[Uncertainty, tuple[Wanted, ...]]:
     """Intervals of a point (n,) that allow for held constants, and which of them the data want otherwise."""
     if not constants:
         return sure, ()
     moves = [(one, 1 + sign * one.off) for one in constants for sign in (-1, 1)]
-    found = list(spread(partial(_refitted, space, runs, point), moves))
+    found = list(mapper(partial(_refitted, space, runs, point), moves))
     least = float(misfits(space, runs, point[None])[0])
     ways = [1 if above[1] < below[1] else -1 for below, above in zip(found[::2], found[1::2], strict=True)]
     halfway = [(one, 1 + way * one.off / 2) for one, way in zip(constants, ways, strict=True)]
-    halves = list(spread(partial(_refitted, space, runs, point), halfway))
+    halves = list(mapper(partial(_refitted, space, runs, point), halfway))
     down, up, wanted = [], [], []
     for one, below, above, way, half in zip(constants, found[::2], found[1::2], ways, halves, strict=True):
         possible = _tolerable(np.array([below[1], least, above[1]]) / least - 1)

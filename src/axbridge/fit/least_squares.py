@@ -12,11 +12,14 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import AxBridgeError
-from axbridge.fit.residuals import FINE, HUBER, predicted, weights
+from axbridge.fit.prediction import FINE, HUBER, predicted, weights
 from axbridge.fit.unknowns import Space
 from axbridge.sim.runs import Runs
 
-STEPS = (0.004, 0.012)  # of the range: two sizes of difference, averaged, because stick-slip makes the motion jagged
+DELTAS = (
+    0.004,
+    0.012,
+)  # of the range: two sizes of difference, averaged, because stick-slip makes the motion jagged
 TOLERANCE = 0.05  # of the squared error: what it may rise by for an unknown to stay as the model has it
 QUANTILE = 1.96
 _AT_ONCE = 2_000_000  # samples that are simulated in one call: as fast as more, in less memory
@@ -24,7 +27,12 @@ PULL = TOLERANCE / QUANTILE**2
 
 
 def polish(
-    space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: float = FINE, sizes: Sequence[float] = STEPS
+    space: Space,
+    runs: Runs,
+    point: FloatArray,
+    rounds: int = 6,
+    step: float = FINE,
+    sizes: Sequence[float] = DELTAS,
 ) -> FloatArray:
     """Robust least squares from a point that is close: damped Gauss-Newton steps (Levenberg) as long as they help.
 
@@ -32,26 +40,26 @@ def polish(
     """
     best = point.copy()
     error = residuals(space, runs, best[None], step, robust=True)[0]
-    square, apart, damping = float(error @ error), _apart(space, best[None])[0], 1e-3
+    square, anchor, damping = float(error @ error), _anchoring(space, best[None])[0], 1e-3
     home, pull = space.point(space.base), PULL / space.usual**2
     for _ in range(rounds):
         slope = slopes(space, runs, best, step, sizes, robust=True)
         if not slope.any():
             hint = "record other motions; if the angle is mirrored, import it with --column position=HEADER:-1"
             raise AxBridgeError("the servo's parameters change nothing in these recordings", hint)
-        normal = apart * slope.T @ slope + square * np.diag(pull)
-        gradient = apart * slope.T @ error + square * pull * (best - home)
+        normal = anchor * slope.T @ slope + square * np.diag(pull)
+        gradient = anchor * slope.T @ error + square * pull * (best - home)
         scale = np.diag(np.maximum(np.diag(normal), 1e-9 * np.trace(normal)))
         trials = [damping * factor for factor in (0.01, 1.0, 30.0, 1e3, 1e5)]
         points = np.array([np.clip(best - np.linalg.solve(normal + d * scale, gradient), 0, 1) for d in trials])
         errors = residuals(space, runs, points, step, robust=True)
-        squares, ways = np.einsum("kl,kl->k", errors, errors), _apart(space, points)
-        chosen, before = int(np.argmin(squares * ways)), square * apart
+        squares, ways = np.einsum("kl,kl->k", errors, errors), _anchoring(space, points)
+        chosen, before = int(np.argmin(squares * ways)), square * anchor
         if not squares[chosen] * ways[chosen] < before:
             break
         best, error, damping = points[chosen], errors[chosen], trials[chosen]
-        square, apart = float(squares[chosen]), ways[chosen]
-        if before - square * apart < 1e-5 * square * apart:
+        square, anchor = float(squares[chosen]), ways[chosen]
+        if before - square * anchor < 1e-5 * square * anchor:
             break
     return best
 
@@ -65,11 +73,11 @@ def best_polished(space: Space, runs: Runs, points: Sequence[FloatArray | None],
 
 def misfits(space: Space, runs: Runs, points: FloatArray) -> FloatArray:
     """What `polish` minimises, (k,), of points (k, n), deg²."""
-    result: FloatArray = np.sum(residuals(space, runs, points, robust=True) ** 2, axis=1) * _apart(space, points)
+    result: FloatArray = np.sum(residuals(space, runs, points, robust=True) ** 2, axis=1) * _anchoring(space, points)
     return result
 
 
-def _apart(space: Space, points: FloatArray) -> FloatArray:
+def _anchoring(space: Space, points: FloatArray) -> FloatArray:
     """What squared errors are multiplied by, (k,), for points (k, n) that are away from the base."""
     away = (points - space.point(space.base)) / space.usual
     result: FloatArray = 1 + PULL * np.sum(away**2, axis=1)
@@ -105,12 +113,11 @@ def residuals(space: Space, runs: Runs, points: FloatArray, step: float = FINE, 
         size = np.maximum(np.abs(error), HUBER)
         far = np.copysign(np.sqrt(HUBER * (2 * size - HUBER)), error)
         error = np.where(np.abs(error) > HUBER, far, error)
-    result: FloatArray = error * weights(space, runs)
-    return result
+    return error * weights(space, runs)
 
 
 def slopes(
-    space: Space, runs: Runs, point: FloatArray, step: float = FINE, sizes: Sequence[float] = STEPS, *,
+    space: Space, runs: Runs, point: FloatArray, step: float = FINE, sizes: Sequence[float] = DELTAS, *,
     robust: bool = False,
 ) -> FloatArray:  # fmt: skip
     """Derivatives of the residuals, (l, n): means over differences of these sizes, in ranges."""

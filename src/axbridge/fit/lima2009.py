@@ -24,8 +24,8 @@ from axbridge.file_reading import reading, regular
 from axbridge.fit.intervals import Uncertainty, uncertainty
 from axbridge.fit.least_squares import polish
 from axbridge.fit.pipeline import doubts, inputs_of, scores_of
+from axbridge.fit.prediction import COARSE, predicted
 from axbridge.fit.prepare import prepare
-from axbridge.fit.residuals import COARSE, predicted
 from axbridge.fit.result import Fit, KsLine, Surface
 from axbridge.fit.search import losses
 from axbridge.fit.unknowns import Space, space_of

@@ -16,10 +16,10 @@ from axbridge.config.rig import Rig
 from axbridge.fit.friction_laws import allowing_for, richer_law
 from axbridge.fit.intervals import Constant, Uncertainty, Wanted, allowing, constants_of, moved, reaching, uncertainty
 from axbridge.fit.least_squares import best_polished, left_alone, polish
+from axbridge.fit.prediction import parts, predicted, speeds
 from axbridge.fit.prepare import Problem, prepare, resting_noise
-from axbridge.fit.residuals import parts, predicted, speeds
 from axbridge.fit.result import Fit, Input, Score
-from axbridge.fit.search import KEPT, Job, Mapper, Report, StartOutcome, executor, losses, opened, search
+from axbridge.fit.search import KEPT, Job, Mapper, Report, StartOutcome, executor, freed, losses, search
 from axbridge.fit.unknowns import Space
 from axbridge.recording.provenance import origin_of
 from axbridge.recording.recording import Recording, Track
@@ -73,20 +73,20 @@ def fit_model(
     if prove:
         problem, truth = hidden(problem, seed)
         richer = False  # its law is the right one
-    with executor(where) as running:
+    with executor(where) as mapper:
         cut = None if problem.smooth else parts(problem.runs)
         loss = "huber" if problem.smooth else "mae"
         job = Job(problem.space, problem.runs, seed, generations, loss=loss, parts=cut)
-        outcomes = search(job, running, starts=starts, budget=budget, near=problem.begin, report=report)
-        solution = polished(problem, cut, *opened(job, outcomes, running, report))
-        fit = judged(problem, solution, running, report)
+        outcomes = search(job, mapper, starts=starts, budget=budget, near=problem.begin, report=report)
+        solution = polished(problem, cut, *freed(job, outcomes, mapper, report))
+        fit = judged(problem, solution, mapper, report)
         fit = replace(fit, seed=seed, truth=truth)
         if richer:
             report("richer friction laws", None)
             point = fit.space.point(fit.row)
             law = richer_law(
                 solution.space, problem.friction, solution.fitted, point, generations=2 * generations, seed=seed,
-                spread=running, report=report,
+                mapper=mapper, report=report,
             )  # fmt: skip
             fit = allowing_for(fit, law)
     return replace(fit, seconds=time.monotonic() - began)
@@ -116,8 +116,8 @@ def polished(problem: Problem, cut: Runs | None, space: Space, outcomes: Sequenc
     point, runs = outcomes[0].point, problem.runs
     if problem.smooth:
         begin = None if problem.begin is None else space.point(problem.space.sets(problem.begin[None])[0])
-        free = best_polished(replace(space, near=False), runs, [point, begin])
-        point = best_polished(space, runs, [free, space.point(space.base)]) if space.near else free
+        free = best_polished(replace(space, anchored=False), runs, [point, begin])
+        point = best_polished(space, runs, [free, space.point(space.base)]) if space.anchored else free
         return Solution(space, runs, point, free, tuple(outcomes))
     whole = polish(space, runs, point)
     if cut is None or losses(space, runs, whole[None]).mean() < losses(space, cut, point[None]).mean():
@@ -126,12 +126,12 @@ def polished(problem: Problem, cut: Runs | None, space: Space, outcomes: Sequenc
     return Solution(space, cut, point, point, tuple(outcomes))
 
 
-def judged(problem: Problem, solution: Solution, running: Mapper, report: Report) -> Fit:
+def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report) -> Fit:
     """The fit: intervals, what they owe to constants, what is left to chance, and all that in words."""
     space, runs, point, every = solution.space, problem.runs, solution.point, problem.every
 
     def intervals() -> Uncertainty:
-        return reaching(uncertainty(space, solution.fitted, point, running), space, point, solution.free)
+        return reaching(uncertainty(space, solution.fitted, point, mapper), space, point, solution.free)
 
     report("intervals", None)
     sure = intervals()
@@ -143,7 +143,7 @@ def judged(problem: Problem, solution: Solution, running: Mapper, report: Report
             sure = intervals()
         report("constants held", None)
         constants = constants_of(space, runs)
-        sure, wanted = allowing(sure, space, runs, point, constants, running)
+        sure, wanted = allowing(sure, space, runs, point, constants, mapper)
     best = [one for one in solution.outcomes if one.searched] or solution.outcomes[:KEPT]
     rows = space.sets(np.array([point, *(outcome.point for outcome in best)]))
     simulated, *rest = predicted(rows, every)

@@ -17,7 +17,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
 from axbridge.fit.least_squares import slopes
-from axbridge.fit.residuals import COARSE, scatter
+from axbridge.fit.prediction import COARSE, scatter
 from axbridge.fit.unknowns import MODELS, Space, space_of
 from axbridge.recording.recording import Recording
 from axbridge.servo.columns import Param

@@ -104,7 +104,7 @@ class Fit:
     @property
     def space(self) -> Space:
         """Its unknowns, around `row`."""
-        return Space(self.unknowns, self.row, near=self.kind in KNOWN)
+        return Space(self.unknowns, self.row, anchored=self.kind in KNOWN)
 
     @property
     def condition(self) -> str:

@@ -1,6 +1,6 @@
 """The search: many short climbs of least squares from anywhere, then CMA-ES from where the best of them ended.
 
-Where short parts of the recordings are given (`residuals.parts`), they alone are searched: errors of whole recordings
+Where short parts of the recordings are given (`prediction.parts`), they alone are searched: errors of whole recordings
 are decided by the few moments in which a sticking joint lets go, and what fits those predicts other motions worse.
 Among the ends of the search, whole recordings count as well. No result depends on a clock or on how many cores there
 are: the same seed ends at the same point.
@@ -21,7 +21,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import AxBridgeError
 from axbridge.fit.least_squares import polish
-from axbridge.fit.residuals import COARSE, FINE, HUBER, predicted
+from axbridge.fit.prediction import COARSE, FINE, HUBER, predicted
 from axbridge.fit.unknowns import Space
 from axbridge.pool import APART, workers
 from axbridge.servo.columns import Param
@@ -70,8 +70,7 @@ class Job:
         """What is minimised, of points (k, n): (k,)."""
         runs = self.fitted
         weights = None if self.parts is None else self.parts.compared  # parts differ in length
-        mean: FloatArray = np.average(losses(self.space, runs, points, self.loss, step), axis=1, weights=weights)
-        return mean
+        return np.average(losses(self.space, runs, points, self.loss, step), axis=1, weights=weights)
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ def climb(job: Job) -> StartOutcome:
         point = screened[int(np.argmin(job.cost(screened, job.step)))]
     ends = [point]
     with suppress(AxBridgeError):  # from there nothing changes anything
-        ends.append(polish(replace(job.space, near=False), job.fitted, point, CLIMBED, job.step, CLOSE))
+        ends.append(polish(replace(job.space, anchored=False), job.fitted, point, CLIMBED, job.step, CLOSE))
         points += CLIMBED * (2 * len(job.space) + 5)  # at most
     return _settled(job, np.array(ends), points)
 
@@ -179,7 +178,7 @@ Report = Callable[[str, float | None], None]  # what is under way, and the share
 
 
 def search(
-    job: Job, spread: Mapper, *, starts: int, budget: float, near: FloatArray | None = None,
+    job: Job, mapper: Mapper, *, starts: int, budget: float, near: FloatArray | None = None,
     report: Report = lambda _what, _share: None,
 ) -> list[StartOutcome]:  # fmt: skip
     """Climb from `starts` random points, `near`, and a base of the servo's kind; search on from the best `KEPT`.
@@ -189,42 +188,42 @@ def search(
     """
     allowed, used = budget * PACE, 0.0
     begin = replace(job, step=COARSE, population=POPULATION if job.parts is None else CROWD)
-    known = [job.space.point(job.space.base)] if job.space.near else []
+    known = [job.space.point(job.space.base)] if job.space.anchored else []
     points = [*([near] if near is not None else []), *known, *[None] * starts]
     jobs = [replace(begin, seed=job.seed + 1000 * k, point=point) for k, point in enumerate(points)]
     found: list[StartOutcome] = []
     while jobs and not (found and used > CLIMBING * allowed):
         done = len(found)
         what = f"starts {done + 1} to {done + len(jobs[:WAVE])} of {len(points)}"
-        found += _run(climb, jobs[:WAVE], spread, report, what, done / len(points))
+        found += _run(climb, jobs[:WAVE], mapper, report, what, done / len(points))
         used = sum(one.steps for one in found)
         jobs = jobs[WAVE:]
     found.sort(key=lambda outcome: outcome.loss)
     if used < allowed:
-        found = _searched_on(begin, found, spread, report, allowed - used)
+        found = _searched_on(begin, found, mapper, report, allowed - used)
     if not found or not np.isfinite(found[0].loss):
         raise AxBridgeError("the search found no parameters with a finite error", "check the recordings: axbridge info")
     return found if job.parts is None else best_of_both(job, found)
 
 
 def _run(
-    function: Callable[[Job], StartOutcome], jobs: Sequence[Job], spread: Mapper, report: Report, what: str,
+    function: Callable[[Job], StartOutcome], jobs: Sequence[Job], mapper: Mapper, report: Report, what: str,
     share: float | None,
 ) -> list[StartOutcome]:  # fmt: skip
     """The outcomes of jobs; what runs is said before and after each."""
     report(what, share)
     found = []
-    for outcome in spread(function, jobs):
+    for outcome in mapper(function, jobs):
         found.append(outcome)
         error = math.sqrt(outcome.loss) if jobs[0].loss == "huber" else outcome.loss  # deg², or degrees
         report(f"{what}: {error:.2f}°", share)
     return found
 
 
-def opened(
-    job: Job, found: list[StartOutcome], spread: Mapper, report: Report = lambda _what, _share: None
+def freed(
+    job: Job, found: list[StartOutcome], mapper: Mapper, report: Report = lambda _what, _share: None
 ) -> tuple[Space, list[StartOutcome]]:
-    """A search's space and ends (best first), searched on where the best has the least armature of a logarithm."""
+    """Space and ends (best first) with an armature that may be 0, where the best end has the least of a logarithm."""
     space = job.space.from_none
     changed = [one != other for one, other in zip(job.space.unknowns, space.unknowns, strict=True)]
     playing = job.space.base[Param.BACKLASH] > 0.0  # a rotor that turns on its own has an inertia
@@ -232,12 +231,12 @@ def opened(
         return job.space, found
     there = [replace(one, point=space.point(job.space.sets(one.point[None])[0]), searched=False) for one in found]
     job = replace(job, space=space)
-    ends = _searched_on(job, there, spread, report)
+    ends = _searched_on(job, there, mapper, report)
     return space, ends if job.parts is None else best_of_both(job, ends)
 
 
 def _searched_on(
-    job: Job, found: list[StartOutcome], spread: Mapper, report: Report, left: float = math.inf
+    job: Job, found: list[StartOutcome], mapper: Mapper, report: Report, left: float = math.inf
 ) -> list[StartOutcome]:
     """The same, and the ends of searches from the first of them, as far as `left` steps allow; best first."""
     ends = list(found)
@@ -250,7 +249,7 @@ def _searched_on(
         one = replace(job, spread=around, step=step)
         count = min(most, max(1, int(min(left, 1e300) // (one.generations * one.population * one.steps))))
         further = [replace(one, point=end.point, seed=job.seed + 77 + k) for k, end in enumerate(ends[:count])]
-        done = _run(minimise, further, spread, report, f"{what} the best {len(further)}", None)
+        done = _run(minimise, further, mapper, report, f"{what} the best {len(further)}", None)
         left -= sum(outcome.steps for outcome in done)
         ends += done
         ends.sort(key=lambda outcome: outcome.loss)

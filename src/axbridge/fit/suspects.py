@@ -9,7 +9,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.comparison.recorded_runs import packed
 from axbridge.errors import listed
-from axbridge.fit.residuals import COARSE, predicted
+from axbridge.fit.prediction import COARSE, predicted
 from axbridge.fit.result import Fit
 from axbridge.fit.unknowns import Space
 from axbridge.recording.recording import Recording, Track

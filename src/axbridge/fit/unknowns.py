@@ -99,13 +99,13 @@ class Space:
     unknowns: tuple[Unknown, ...]  # what is searched
     base: FloatArray  # parameter set (len(Param),) that supplies everything else
     # whether the base was fitted to a servo of this kind: unknowns then stay near it unless the data say more
-    near: bool = False
+    anchored: bool = False
 
     @property
     def usual(self) -> FloatArray:
         """How far one servo lies from the base, as shares of the ranges (len(self),); infinite where nobody knows."""
         spans = [math.log(one.high / one.low) if one.logarithmic else one.high - one.low for one in self.unknowns]
-        known = [one.usual if self.near else math.inf for one in self.unknowns]
+        known = [one.usual if self.anchored else math.inf for one in self.unknowns]
         result: FloatArray = np.array(known) / np.array(spans)
         return result
 
@@ -164,7 +164,7 @@ def space_of(
         rest = (_CONSTANT, *rest)
     if warming and _RESISTANCE in rest:
         rest = (*rest, _RESISTANCE_KELVIN)
-    return Space(rest + FRICTION_LAWS[law], row, near=model in KNOWN)
+    return Space(rest + FRICTION_LAWS[law], row, anchored=model in KNOWN)
 
 
 def richer_than(law: str) -> tuple[str, ...]:

@@ -472,5 +472,4 @@ def _rates(way: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _turned(points: FloatArray, angles: FloatArray) -> FloatArray:
     """Points (n, 2) turned to the left by angles (n,), rad."""
     c, s = np.cos(angles), np.sin(angles)
-    turned: FloatArray = np.stack((c * points[:, 0] - s * points[:, 1], s * points[:, 0] + c * points[:, 1]), axis=1)
-    return turned
+    return np.stack((c * points[:, 0] - s * points[:, 1], s * points[:, 0] + c * points[:, 1]), axis=1)

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from queue import Full, Queue
-from types import TracebackType
 from typing import IO, Any
 
 import numpy as np
@@ -202,9 +201,7 @@ class Recorder:
     def __enter__(self) -> Recorder:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, value: BaseException | None, _trace: object) -> None:
         if value is None:
             self.close()
             return

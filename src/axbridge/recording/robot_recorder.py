@@ -10,7 +10,6 @@ import math
 import time as clocks
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
@@ -161,9 +160,7 @@ class RobotRecorder:
     def __enter__(self) -> RobotRecorder:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.finish()
         else:

@@ -85,8 +85,7 @@ def packed_event(event: Mapping[str, Any]) -> bytes:
 
 def event(message: bytes) -> dict[str, Any]:
     """The event of a message."""
-    found: dict[str, Any] = dict(json.loads(message[len(_CDR) + 4 :].rstrip(b"\0")))
-    return found
+    return dict(json.loads(message[len(_CDR) + 4 :].rstrip(b"\0")))
 
 
 def definition(fields: Mapping[str, str]) -> str:

@@ -93,8 +93,7 @@ def _even_times(sampled: Mapping[str, FloatArray], rate: float) -> FloatArray:
     count = (end - start) * rate
     if count > _MOST_ROWS:
         raise UsageError(f"{rate:g} rows a second make {count:.3g} rows in {end - start:g} s", "give a lower rate")
-    times: FloatArray = start + np.arange(math.floor(count + 1e-6) + 1) / rate
-    return times
+    return start + np.arange(math.floor(count + 1e-6) + 1) / rate
 
 
 def _resampled(key: str, time: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:

@@ -15,13 +15,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from axbridge.bus.base import Bus
 from axbridge.bus.commission import apply_registers
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.handshake import Expected, Finding, handshake, require
-from axbridge.bus.rows import Rows
+from axbridge.bus.rows import Mask, Rows
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, PortError, UsageError, warn
@@ -141,7 +140,7 @@ class Connection:
         limp = max((drive.limp_at for drive in self.on_bus), default=heard)
         return limp if limp > self._read_at else self.backend.clock.now()
 
-    def receive(self) -> tuple[Rows, npt.NDArray[np.bool_], dict[str, BusError]]:
+    def receive(self) -> tuple[Rows, Mask, dict[str, BusError]]:
         """Read every servo: those on buses in the rig's order, which rows are new, and faults by name."""
         free = all(cycle.bus.turn.only is None for cycle in self.cycles.values())  # else no other thread may write
         work = self._threads.map if self._threads and free else map

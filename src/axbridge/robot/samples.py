@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
-from axbridge.bus.rows import RawState, Rows
+from axbridge.bus.rows import Mask, RawState, Rows
 from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.drives.drive import Drive
 from axbridge.robot.drives.ideal import IdealDrive
@@ -21,7 +21,6 @@ from axbridge.servo.columns import Param
 from axbridge.servo.steady import SteadyServo
 from axbridge.state import SERVO_ROW, ServoState, StepTable
 
-Flags = npt.NDArray[np.bool_]
 Truths = Callable[[Sequence[str], Sequence[float]], FloatArray]
 _FEW = 8  # servos, up to which plain floats are quicker than arrays
 
@@ -184,7 +183,7 @@ class Sampling:
                 for quantity, value in measured.items():
                     self._others[quantity][joint.row] = value
 
-    def add(self, raw: Rows, fresh: Flags, start: float) -> None:
+    def add(self, raw: Rows, fresh: Mask, start: float) -> None:
         """Publish a step: samples of the servos on buses, and which of these rows are new."""
         if self.frozen:
             return

@@ -232,8 +232,7 @@ def goal_offset(
     drive = servo.needed(load, speed, np.tanh(speed / _STILL)) + motor.armature * acceleration
     volts = supply * servo.felt(np.clip(servo.duty_of(drive, np.full_like(drive, supply), speed), -1.0, 1.0))
     if law.law == "state_feedback":
-        ahead: FloatArray = (volts + law.k_omega * speed) / law.k_theta
-        return ahead
+        return (volts + law.k_omega * speed) / law.k_theta
     count, initial, dead = profile.units.position, profile.registers, motor.dead_duty
     duty = np.abs(volts) / supply
     if law.law == "compliance":

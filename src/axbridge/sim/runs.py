@@ -79,8 +79,7 @@ class Runs(NamedTuple):
     @property
     def compared(self) -> FloatArray:
         """How many samples of each recording a model has to account for, (m,)."""
-        counts: FloatArray = np.add.reduceat(self.judged.astype(float), self.start[:-1])
-        return counts
+        return np.add.reduceat(self.judged.astype(float), self.start[:-1])
 
     def errors(self, positions: FloatArray) -> FloatArray:
         """Simulated positions (…, l) minus measured ones, rad; 0 where there is nothing to account for."""
@@ -88,8 +87,7 @@ class Runs(NamedTuple):
 
     def means(self, errors: FloatArray) -> FloatArray:
         """Means (…, m) by recording of what `errors` gave (…, l); 0 where there is nothing to account for."""
-        sums: FloatArray = np.add.reduceat(errors, self.start[:-1], axis=-1) / np.maximum(self.compared, 1.0)
-        return sums
+        return np.add.reduceat(errors, self.start[:-1], axis=-1) / np.maximum(self.compared, 1.0)
 
     def only(self, chosen: Sequence[int]) -> Runs:
         """The recordings with these indices."""

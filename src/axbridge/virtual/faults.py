@@ -24,7 +24,7 @@ _TIME = r"(?:\d+(?:\.\d+)?)(?:ms|s)?"
 
 
 @dataclass(frozen=True)
-class Scene:
+class Targets:
     """What faults strike."""
 
     lines: Collection[Line]  # those that faults of bytes strike
@@ -35,7 +35,7 @@ class Scene:
     now: Callable[[], float]  # s
 
 
-Act = Callable[[Scene, Fault], None]
+Act = Callable[[Targets, Fault], None]
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ class FaultKind:
 # ---- what they do
 
 
-def _nothing(scene: Scene, fault: Fault) -> None:
+def _nothing(targets: Targets, fault: Fault) -> None:
     """It passes without help."""
 
 
-def _set_share(scene: Scene, fault: Fault) -> None:
-    for line in scene.lines:
+def _set_share(targets: Targets, fault: Fault) -> None:
+    for line in targets.lines:
         line.mishaps.set(fault)
 
 
@@ -80,47 +80,47 @@ def _rate(example: str, says: str, *, lasts: bool = False) -> FaultKind:
     return FaultKind(example, says, _set_share, _set_share, "rate", lasts=lasts)
 
 
-def _set_deaf(scene: Scene, fault: Fault) -> None:
-    for servo in scene.servos:
+def _set_deaf(targets: Targets, fault: Fault) -> None:
+    for servo in targets.servos:
         servo.burns_all = fault.share > 0
 
 
 def _each_line(act: Callable[[Line], None]) -> Act:
-    def strike(scene: Scene, fault: Fault) -> None:
-        for line in scene.lines:
+    def strike(targets: Targets, fault: Fault) -> None:
+        for line in targets.lines:
             act(line)
 
     return strike
 
 
-def _brown_out(scene: Scene, fault: Fault) -> None:
-    scene.supply[:] = _BROWNOUT
+def _brown_out(targets: Targets, fault: Fault) -> None:
+    targets.supply[:] = _BROWNOUT
 
 
-def _restore_supply(scene: Scene, fault: Fault) -> None:
-    scene.supply[:] = scene.rated_supply
+def _restore_supply(targets: Targets, fault: Fault) -> None:
+    targets.supply[:] = targets.rated_supply
 
 
-def _struck(scene: Scene, fault: Fault) -> Iterator[VirtualServo]:
-    return (servo for servo in scene.servos if fault.id is None or servo.id == fault.id)
+def _struck(targets: Targets, fault: Fault) -> Iterator[VirtualServo]:
+    return (servo for servo in targets.servos if fault.id is None or servo.id == fault.id)
 
 
 def _each(act: Callable[[VirtualServo, float], None]) -> Act:
-    def strike(scene: Scene, fault: Fault) -> None:
-        for servo in _struck(scene, fault):
-            act(servo, scene.now())
+    def strike(targets: Targets, fault: Fault) -> None:
+        for servo in _struck(targets, fault):
+            act(servo, targets.now())
 
     return strike
 
 
-def _add_twin(scene: Scene, fault: Fault) -> None:
-    for servo in _struck(scene, fault):
-        next(line for line in scene.lines if servo in line.servos).add(scene.twin_of(servo))
+def _add_twin(targets: Targets, fault: Fault) -> None:
+    for servo in _struck(targets, fault):
+        next(line for line in targets.lines if servo in line.servos).add(targets.twin_of(servo))
 
 
-def _remove_twins(scene: Scene, fault: Fault) -> None:
-    for line in scene.lines:
-        for twin in [servo for servo in line.servos if servo not in scene.servos]:
+def _remove_twins(targets: Targets, fault: Fault) -> None:
+    for line in targets.lines:
+        for twin in [servo for servo in line.servos if servo not in targets.servos]:
             line.remove(twin)
 
 

@@ -21,7 +21,7 @@ from axbridge.sim.bank import Bank
 from axbridge.sim.engine import Engine
 from axbridge.sim.engines.ideal_joints import IdealJoint
 from axbridge.units import baud_register
-from axbridge.virtual.faults import FAULTS, Scene, parse_faults
+from axbridge.virtual.faults import FAULTS, Targets, parse_faults
 from axbridge.virtual.line import Line
 from axbridge.virtual.mishaps import Fault
 from axbridge.virtual.servo import VirtualServo
@@ -44,8 +44,7 @@ class _Limp:
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:  # noqa: ARG002 - time passes
         """As they are now."""
-        state: FloatArray = self.state[rows]
-        return state
+        return self.state[rows]
 
 
 class World:
@@ -99,7 +98,7 @@ class World:
             )
             for place, bus in enumerate(rig.buses)
         }
-        self._scene = Scene(
+        self._targets = Targets(
             self.lines.values(), self._rows, self.bank.supply, self.bank.supply.copy(), self._twin_of, self.now
         )
         self._events: list[tuple[float, int, Fault, bool]] = []  # when, which first, what, whether it ends
@@ -127,8 +126,7 @@ class World:
         rows = np.array([self.servos[servo].row for servo in servos], dtype=int)
         known = [time if is_kept else self._now for time, is_kept in zip(times, kept, strict=True)]
         states = self.bank.sampled(rows, known)[:, [State.ANGLE, State.TORQUE]]
-        found: FloatArray = np.where(np.array(kept, dtype=bool)[:, None], states, math.nan)
-        return found
+        return np.where(np.array(kept, dtype=bool)[:, None], states, math.nan)
 
     def sample(self, servo: str, time: float | None = None) -> RawState:
         """What a bus would read of a servo now, or would have read at `time` (s), at most 50 ms ago.
@@ -173,11 +171,11 @@ class World:
             if fault.kind == "none":
                 self._events.clear()
                 for name, kind in FAULTS.items():
-                    kind.end(self._scene, Fault(name))
+                    kind.end(self._targets, Fault(name))
             elif FAULTS[fault.kind].form == "event":
                 self._later(fault.at, fault)
             else:
-                FAULTS[fault.kind].start(self._scene, fault)
+                FAULTS[fault.kind].start(self._targets, fault)
         if self._events:
             self.next_watch = min(self.next_watch, max(self._events[0][0], self._now))
 
@@ -204,9 +202,9 @@ class World:
         """An event begins, or one that passes ends."""
         kind = FAULTS[fault.kind]
         if ends:
-            kind.end(self._scene, fault)
+            kind.end(self._targets, fault)
             return
-        kind.start(self._scene, fault)
+        kind.start(self._targets, fault)
         lasts = kind.usually if fault.duration is None else fault.duration
         if lasts is not None:
             self._later(lasts, fault, ends=True)

@@ -21,7 +21,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import Area, FirmwareProfile
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, PortError, ServoFault, UsageError
-from axbridge.robot.drives.drive import Capability, Sample
+from axbridge.robot.drives.drive import Capability, LatestSample
 from axbridge.robot.drives.shaft_speed import SpeedForecast, TurnCounter
 from axbridge.servo.columns import Param, pack
 from axbridge.servo.setpoints import Limits, Setpoints, VelocityController, braking_speed, towards
@@ -180,7 +180,7 @@ class BusDrive:
         top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
         return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, protocol=self.protocol)
 
-    def command(self, setpoints: Setpoints, sample: Sample, period: float) -> Goal | None:
+    def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:
         """The mode of control the set-points ask for, as registers for the next cycle."""
         if not (self.powered and setpoints.enabled):
             return None  # a goal would switch it on
@@ -205,7 +205,7 @@ class BusDrive:
             return self._follow(self._speed, setpoints, sample("position"), limit)
         return self._position_goal(setpoints, sample, limit)
 
-    def turned(self, sample: Sample) -> float:
+    def turned(self, sample: LatestSample) -> float:
         """The position with whole turns, counted while it is a wheel; through the dead zone by the motor model."""
         if not self.is_wheel:
             return sample("position")
@@ -264,7 +264,7 @@ class BusDrive:
 
     # ---- position
 
-    def _position_goal(self, wanted: Setpoints, sample: Sample, limit: int) -> Goal:
+    def _position_goal(self, wanted: Setpoints, sample: LatestSample, limit: int) -> Goal:
         """The goal as it is; speed 0 holds still, because a Moving Speed of 0 would be full speed."""
         speed = abs(wanted.velocity)
         if speed:
@@ -297,7 +297,7 @@ class BusDrive:
 
     # ---- torque
 
-    def _torque_goal(self, torque: float, sample: Sample, period: float) -> Goal:
+    def _torque_goal(self, torque: float, sample: LatestSample, period: float) -> Goal:
         """The duty that gives the torque: as Moving Speed in wheel mode, else as torque limit of a far goal."""
         voltage = sample("voltage") or self.profile.electrics.nominal_voltage
         velocity = self._forecast.update(sample("time"), sample("velocity"), torque, period)
@@ -317,7 +317,7 @@ class BusDrive:
 
     # ---- wheel
 
-    def _velocity_goal(self, wanted: Setpoints, sample: Sample, period: float, limit: int) -> Goal:
+    def _velocity_goal(self, wanted: Setpoints, sample: LatestSample, period: float, limit: int) -> Goal:
         """Turn endlessly at the velocity set: duty by the motor model, corrected by the speed measured."""
         self._enter_wheel(sample)
         step = math.inf if wanted.acceleration == -1 else wanted.acceleration * period
@@ -340,7 +340,7 @@ class BusDrive:
         counts = round(max(-1.0, min(1.0, duty)) * self.profile.units.full_scale) * self.config.direction
         return Goal(0, signed_to_bits(counts), limit, wheel=True)
 
-    def _enter_wheel(self, sample: Sample) -> None:
+    def _enter_wheel(self, sample: LatestSample) -> None:
         """Angle limits 0/0, kept to be restored; written once, because EEPROM wears and the servo is deaf meanwhile."""
         if self.is_wheel:
             return

@@ -23,8 +23,7 @@ EMULATION = {  # what a servo says about itself when it is first asked for somet
     "torque_feedback": "has no torque sensor: torque is estimated by the motor model",
 }
 
-Flags = type[ServoFlags]
-Sample = Callable[[str], float]
+LatestSample = Callable[[str], float]
 """The latest sample of a servo: its value in a column of `axbridge.state.SERVO_COLUMNS`."""
 
 
@@ -32,7 +31,7 @@ class Drive(Protocol):
     """One motor of a robot; its methods raise `BusError` where a servo does not answer."""
 
     config: ServoConfig  # the rig's entry
-    flags: Flags  # what the bits of the servo's error byte mean
+    flags: type[ServoFlags]  # what the bits of the servo's error byte mean
     # By `CAPABILITIES`: what it does itself, what the host does for it, and what cannot be done
     capabilities: Mapping[str, Capability]
     limits: Limits  # highest speed, and the positions it can be sent to whatever the soft limits say
@@ -44,7 +43,7 @@ class Drive(Protocol):
     def power(self, *, on: bool) -> float:
         """Switch the motor; on: goal := present position first, so that nothing snaps. Returns the present position."""
 
-    def command(self, setpoints: Setpoints, sample: Sample, period: float) -> Goal | None:
+    def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:
         """Hand over set-points before a step of `period` s; a drive on a bus returns what its cycle is to send."""
 
     def restore(self) -> None:

@@ -14,7 +14,7 @@ from axbridge.bus.cycle import Goal
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import FeetechAddress
 from axbridge.robot.drives.bus_drive import AX_CAPABILITIES, BusDrive
-from axbridge.robot.drives.drive import Capability, Sample
+from axbridge.robot.drives.drive import Capability, LatestSample
 from axbridge.servo.setpoints import Setpoints, towards
 
 _VELOCITY, _DUTY = {"operating_mode": 1}, {"operating_mode": 2}
@@ -63,7 +63,7 @@ class FeetechDrive(BusDrive):
         self._speed = self._correction = 0.0
         return self.calibration.angle(present)
 
-    def _position_goal(self, wanted: Setpoints, sample: Sample, limit: int) -> Goal:
+    def _position_goal(self, wanted: Setpoints, sample: LatestSample, limit: int) -> Goal:
         """As of every drive; the way to a first goal that is far away is a gentle one."""
         self._arrives = self._arrives and not abs(wanted.target - sample("position")) < _NEAR
         if not self._arrives or abs(wanted.velocity) <= _GENTLE:
@@ -91,18 +91,18 @@ class FeetechDrive(BusDrive):
             self._speed = self._correction = 0.0
             self.write("torque_enable", 1)
 
-    def _enter_wheel(self, sample: Sample) -> None:  # noqa: ARG002 - an AX needs it
+    def _enter_wheel(self, sample: LatestSample) -> None:  # noqa: ARG002 - an AX needs it
         self._enter(_DUTY if self._modal else _WHEEL)
 
-    def _velocity_goal(self, wanted: Setpoints, sample: Sample, period: float, limit: int) -> Goal:
+    def _velocity_goal(self, wanted: Setpoints, sample: LatestSample, period: float, limit: int) -> Goal:
         if not self._modal:
             return super()._velocity_goal(wanted, sample, period, limit)
         self._enter(_VELOCITY)
         step = math.inf if wanted.acceleration == -1 else wanted.acceleration * period
         self._speed = towards(self._speed, wanted.velocity, step)
         counts = round(self._speed / self.profile.units.speed) * self.config.direction
-        return Goal(0, counts, limit, place=FeetechAddress.GOAL_VELOCITY)
+        return Goal(0, counts, limit, register=FeetechAddress.GOAL_VELOCITY)
 
     def _duty_goal(self, duty: float, limit: int) -> Goal:
         counts = round(max(-1.0, min(1.0, duty)) * self.profile.units.full_scale) * self.config.direction
-        return Goal(0, counts, limit, place=FeetechAddress.GOAL_TIME)
+        return Goal(0, counts, limit, register=FeetechAddress.GOAL_TIME)

@@ -8,8 +8,8 @@ from typing import Literal
 
 from axbridge.bus.cycle import Goal
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import ErrorFlag
-from axbridge.robot.drives.drive import CAPABILITIES, Capability, Flags, Sample
+from axbridge.errors import ErrorFlag, ServoFlags
+from axbridge.robot.drives.drive import CAPABILITIES, Capability, LatestSample
 from axbridge.servo.setpoints import Limits, Setpoints
 from axbridge.sim.engines.ideal_joints import IdealJoint
 
@@ -23,7 +23,7 @@ class IdealDrive:
     capabilities = IDEAL_CAPABILITIES
     brake = True
     on_at_start = True
-    flags: Flags = ErrorFlag
+    flags: type[ServoFlags] = ErrorFlag
 
     def __init__(self, config: ServoConfig, joint: IdealJoint) -> None:
         self.config = config
@@ -38,7 +38,7 @@ class IdealDrive:
         self._joint.powered = on
         return self._joint.position
 
-    def command(self, setpoints: Setpoints, sample: Sample, period: float) -> Goal | None:  # noqa: ARG002 - Drive
+    def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:  # noqa: ARG002 - Drive
         """Hand the set-points to the simulation."""
         self._joint.command(setpoints)
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from axbridge.config.model import MotorParams
-from axbridge.robot.drives.drive import Sample
+from axbridge.robot.drives.drive import LatestSample
 from axbridge.servo.steady import SteadyServo
 
 _TURN = 2 * math.pi
@@ -72,7 +72,7 @@ class TurnCounter:
         self._agreed = _FAR  # readings in a row that went along with the one before
         self._torque = 0.0  # that the load took when the shaft was last seen, N·m
 
-    def update(self, sample: Sample) -> float:
+    def update(self, sample: LatestSample) -> float:
         """Count a sample of a driven wheel; its angle, rad."""
         time, position, load, voltage = map(sample, ("time", "position", "load", "voltage"))
         passed = time - self._time if time > self._time else 0.0

@@ -20,7 +20,7 @@ from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, Instruction,
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusTimeout
 from axbridge.robot.drives.bus_drive import AX_CAPABILITIES, BusDrive
-from axbridge.robot.drives.drive import Capability, Sample
+from axbridge.robot.drives.drive import Capability, LatestSample
 from axbridge.servo.setpoints import Limits, Setpoints
 
 _STANDS = {  # what lets a servo stand that gets its torque, by mode; in the others its goal is where it is
@@ -121,7 +121,7 @@ class XDrive(BusDrive):
         """See `BusDrive.cycle_servo`."""
         return replace(super().cycle_servo(low, high), top_torque=self.profile.units.full_scale)
 
-    def command(self, setpoints: Setpoints, sample: Sample, period: float) -> Goal | None:
+    def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:
         """As of every drive; the acceleration is the servo's own."""
         if not (self.powered and setpoints.enabled):
             return None
@@ -138,7 +138,7 @@ class XDrive(BusDrive):
             self._cap_current(setpoints.available_torque)
         return goal
 
-    def turned(self, sample: Sample) -> float:
+    def turned(self, sample: LatestSample) -> float:
         """The position: the servo counts its turns."""
         return sample("position")
 
@@ -161,7 +161,7 @@ class XDrive(BusDrive):
         if self._mode != mode:
             self._start(mode)
 
-    def _enter_wheel(self, sample: Sample) -> None:  # noqa: ARG002 - an AX needs it
+    def _enter_wheel(self, sample: LatestSample) -> None:  # noqa: ARG002 - an AX needs it
         self._enter(OperatingMode.PWM)
 
     def _leave_wheel(self) -> None:
@@ -170,14 +170,14 @@ class XDrive(BusDrive):
     def _duty_goal(self, duty: float, limit: int) -> Goal:
         most = min(limit, self._top_duty)
         counts = min(max(round(duty * self.profile.units.full_scale), -most), most)
-        return Goal(0, self.config.direction * counts, place=XAddress.GOAL_PWM)
+        return Goal(0, self.config.direction * counts, register=XAddress.GOAL_PWM)
 
-    def _velocity_goal(self, wanted: Setpoints, sample: Sample, period: float, limit: int) -> Goal:  # noqa: ARG002 - likewise
+    def _velocity_goal(self, wanted: Setpoints, sample: LatestSample, period: float, limit: int) -> Goal:  # noqa: ARG002 - likewise
         self._enter(OperatingMode.VELOCITY)
         counts = min(max(round(wanted.velocity / self.profile.units.speed), -self._top_speed), self._top_speed)
-        return Goal(0, self.config.direction * counts, min(limit, self._top_duty), place=XAddress.GOAL_VELOCITY)
+        return Goal(0, self.config.direction * counts, min(limit, self._top_duty), register=XAddress.GOAL_VELOCITY)
 
-    def _torque_goal(self, torque: float, sample: Sample, period: float) -> Goal:
+    def _torque_goal(self, torque: float, sample: LatestSample, period: float) -> Goal:
         """By the loop of the current; where there is none, by the duty that gives the torque by the motor model."""
         if self.capabilities["torque"] != "native":
             self._enter_wheel(sample)
@@ -189,7 +189,7 @@ class XDrive(BusDrive):
         outward = (torque > 0 and position >= self._high) or (torque < 0 and position <= self._low)
         current = 0.0 if outward else self.steady.loop_current(torque, voltage, velocity)
         counts = min(max(round(current / _AMPERE), -self._top_current), self._top_current)
-        return Goal(0, self.config.direction * counts, self._top_duty, place=GOAL_CURRENT)
+        return Goal(0, self.config.direction * counts, self._top_duty, register=GOAL_CURRENT)
 
     def _torque_counts(self, torque: float) -> int:
         if self._home == OperatingMode.CURRENT_BASED_POSITION:

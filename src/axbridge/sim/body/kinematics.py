@@ -111,8 +111,7 @@ class Sole(NamedTuple):
     @property
     def middle(self) -> FloatArray:
         """In its link's frame, m, (3,)."""
-        middle: FloatArray = (self.low + self.high) / 2
-        return middle
+        return (self.low + self.high) / 2
 
     @property
     def corners(self) -> FloatArray:

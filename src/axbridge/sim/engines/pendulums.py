@@ -46,8 +46,7 @@ class Pendulums(AheadEngine):
         self._follow()
 
     def load(self) -> FloatArray:
-        load: FloatArray = self._weight * np.sin(self._book[:, Book.ANGLE])
-        return load
+        return self._weight * np.sin(self._book[:, Book.ANGLE])
 
     def base(self) -> LinkPose | None:
         return None
