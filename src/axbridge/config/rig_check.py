@@ -32,11 +32,7 @@ class RigSummary:
 def check_rig(rig: Rig) -> RigSummary:
     """Put everything together that a rig names: profiles, models, URDF, joints."""
     for servo in rig.dynamixels:
-        law = rig.model_of(servo).controller.law
-        if not rig.has_law(servo, law):
-            why = f"{servo.model!r} has the law {law}, for which a {servo.profile} has no registers"
-            hint = "take a model of that servo: `axbridge list models`"
-            raise RigError(rig.path, f"servo.{servo.name}.model", why, hint)
+        rig.model_of(servo)
     if rig.world is None:
         if ideal := next((servo for servo in rig.servos if servo.drive == "ideal"), None):
             why = f"{ideal.name!r} is ideal, and there is no world to move it in"
