@@ -37,7 +37,7 @@ def off(
     for line in buses_of(port, rig, baud):
         try:
             with line.open() as bus:
-                said, name = _switched_off(bus, line), bus.port_name
+                said, name = _switched_off(bus, line, quiet=json), bus.port_name
         except BusError as error:  # it must not spare the next line
             broken.append(error)
             continue
@@ -53,13 +53,17 @@ def off(
     return DONE if sure else HARDWARE
 
 
-def _switched_off(bus: SerialBus, line: ExpectedBus) -> dict[str, list[str]]:
+def _switched_off(bus: SerialBus, line: ExpectedBus, *, quiet: bool) -> dict[str, list[str]]:
     broadcast_off(bus)
-    names = {**{one.id: f"servo {one.id}" for one in scan(bus)}, **{one.id: name_of(one) for one in line.servos}}
-    bus.latency = max(bus.latency, _PATIENCE)
+    from axbridge.cli.progress import progress  # which takes its time, too
+
     said: dict[str, list[str]] = {"off": [], "unconfirmed": []}
-    for id_, name in sorted(names.items()):
-        said["off" if _is_off(bus, id_) else "unconfirmed"].append(name)
+    with progress("looking for servos", quiet=quiet) as show:
+        heard = {one.id: f"servo {one.id}" for one in scan(bus)}
+        bus.latency = max(bus.latency, _PATIENCE)
+        for id_, name in sorted({**heard, **{one.id: name_of(one) for one in line.servos}}.items()):
+            show(f"asking {name}")
+            said["off" if _is_off(bus, id_, _ATTEMPTS if id_ in heard else 1) else "unconfirmed"].append(name)
     return said
 
 
@@ -74,12 +78,12 @@ def broadcast_off(bus: SerialBus) -> None:
             bus.limp_all(FIRST)
 
 
-def _is_off(bus: SerialBus, id: int) -> bool:
+def _is_off(bus: SerialBus, id: int, attempts: int) -> bool:
     address = bus.protocol(id).torque_enable
     try:
         for _ in range(_ATTEMPTS):
             bus.write(id, address, b"\0", answered=False)
-        return read_patiently(bus, id, address, 1) == b"\0"
+        return read_patiently(bus, id, address, 1, attempts) == b"\0"
     except PortError:
         raise
     except BusError:
@@ -99,9 +103,9 @@ def powered(lines: Sequence[ExpectedBus]) -> list[str]:
     return [servo.name for line in lines for servo in line.servos if servo.name not in off]
 
 
-def read_patiently(bus: SerialBus, id: int, address: int, length: int) -> bytes:
+def read_patiently(bus: SerialBus, id: int, address: int, length: int, attempts: int = _ATTEMPTS) -> bytes:
     """Bytes of a servo on a line that may lose packets."""
-    for _ in range(_ATTEMPTS - 1):
+    for _ in range(attempts - 1):
         with suppress(BusTimeout, CorruptPacket):
             return bus.read(id, address, length).data
     return bus.read(id, address, length).data

@@ -15,6 +15,7 @@ from axbridge.cli import options as opt
 from axbridge.cli.app import app, emit_json, note
 from axbridge.cli.by_hand import END, pressed
 from axbridge.cli.exit import stopping
+from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, UsageError
 from axbridge.files import check_new
@@ -59,28 +60,27 @@ def teach(
             print(f"wrote {out}: {poses} poses, {move.duration:.1f} s, {', '.join(move.joints)}")
         left = f"{out} is whole"
 
-    with (
-        stopping(loaded, lambda: left),
-        open_robot(loaded, "real", port=port) as robot,
-        pressed() as key,
-    ):
-        names = chosen(robot, only)
-        with soft(robot, names, stiffness):
-            if keyframes:
-                _poses(robot, names, key, save)
-            else:
-                taught = _hand(robot, names, key, duration, save)
-                document |= {fact: value for fact, value in vars(taught).items() if fact != "move"}
-                if not json:
-                    off, rms = math.degrees(taught.smoothed), math.degrees(taught.smoothed_rms)
-                    print(f"cut       {taught.trimmed:.1f} s of rest")
-                    print(f"smoothed  by {off:.1f}° at most, {rms:.2f}° RMS")
-        if json:
-            emit_json("teach-1", document)
-        if sys.stdin.isatty():
-            print("it holds; support it and press a key to let go", file=sys.stderr)
-            while not key() and robot.step() != -1:
-                pass
+    with stopping(loaded, lambda: left):
+        with progress("opening the robot", quiet=json):
+            robot = open_robot(loaded, "real", port=port)
+        with robot, pressed() as key:
+            names = chosen(robot, only)
+            with soft(robot, names, stiffness):
+                if keyframes:
+                    _poses(robot, names, key, save)
+                else:
+                    taught = _hand(robot, names, key, duration, save)
+                    document |= {fact: value for fact, value in vars(taught).items() if fact != "move"}
+                    if not json:
+                        off, rms = math.degrees(taught.smoothed), math.degrees(taught.smoothed_rms)
+                        print(f"cut       {taught.trimmed:.1f} s of rest")
+                        print(f"smoothed  by {off:.1f}° at most, {rms:.2f}° RMS")
+            if json:
+                emit_json("teach-1", document)
+            if sys.stdin.isatty():
+                print("it holds; support it and press a key to let go", file=sys.stderr)
+                while not key() and robot.step() != -1:
+                    pass
 
 
 def _hand(
