@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from inspect import Signature, signature
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -28,9 +28,10 @@ from axbridge.config.profile import FirmwareProfile, in_units
 from axbridge.config.registers import ADDRESSES, Address, Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, HardwareError, UsageError
-from axbridge.robot.open import open_robot
-from axbridge.robot.servo import Servo
 from axbridge.units import Calibration, baud_of, baud_register
+
+if TYPE_CHECKING:
+    from axbridge.robot.servo import Servo
 
 servo = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
 app.add_typer(servo, name="servo")
@@ -333,6 +334,8 @@ def goto(
         raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
     alone = _one_of_rig(rig, servo) if rig else _rig_of_id(servo, port, baud)
     there = f"{alone.servos[0].name} is where it was"
+    from axbridge.robot.open import open_robot  # half of this verb's imports, and no other of `servo` needs it
+
     with (
         stopping(alone, lambda: there),
         progress(f"{alone.servos[0].name} goes to {angle:g}°", quiet=json) as show,
