@@ -90,6 +90,13 @@ def test_a_soft_joint_that_somebody_switches_off_stays_off(robot):
         assert not robot["tilt"].torque_enabled
 
 
+def test_who_stops_the_robot_ends_the_teaching_and_loses_nothing():
+    with axbridge.open("bench_arm") as robot:
+        robot["shoulder"].goto(1.2, 1.0)
+        robot.observe(lambda *_: robot.time > 2.0 and not robot.stopped and robot.stop())
+        assert teach(robot, 9.0).move.duration > 0.3  # its fall
+
+
 def test_smoothing_takes_the_counts_steps_away_and_keeps_the_ends(robot):
     count = math.radians(300 / 1023)
     clock = np.arange(0.0, 2.0, 0.02)

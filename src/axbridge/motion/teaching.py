@@ -58,7 +58,7 @@ def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float =
 
     def follow(_report: StepReport, states: Mapping[str, ServoState]) -> None:
         # a goal that lags like a load on ice: the joint is carried, but gives way to a hand; what is off stays so
-        for name in (one for one in names if robot[one].torque_enabled or robot.stopped):
+        for name in (one for one in names if robot[one].torque_enabled):
             here = states[name].position
             goals[name] = _within(robot, name, min(max(goals[name], here - _DRAG), here + _DRAG))
             robot[name].set_position(goals[name])
@@ -77,7 +77,8 @@ def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float =
         if leave is not None:
             leave()
     for name in names:
-        robot[name].torque_on()
+        if not robot.stopped:
+            robot[name].torque_on()
         robot[name].set_available_torque(torques[name])
 
 
@@ -95,12 +96,12 @@ class Taking:
         self._taken: dict[str, list[tuple[float, float]]] = {joint: [] for joint in joints}
 
     def run(self, until: Callable[[float], bool]) -> None:
-        """Step the robot and take down."""
+        """Step the robot and take down; `Robot.stop` ends it, too."""
         robot, watch = self._robot, Watch(self._robot)
         begun = robot.time
         leave = robot.observe(self._take)
         try:
-            while not until(robot.time - begun):
+            while not (robot.stopped or until(robot.time - begun)):
                 if robot.step() == -1:
                     raise UsageError("the robot was closed while it was taught")
                 watch.check()
@@ -152,7 +153,7 @@ def worked_up(robot: Robot, taken: Mapping[str, Sequence[tuple[float, float]]], 
 def teach(
     robot: Robot, seconds: float, joints: Collection[str] | None = None, stiffness: float = 0.0, width: float = _WIDTH
 ) -> Taught:
-    """Let a hand lead some joints for so long, from now on; the robot holds where it is left.
+    """Let a hand lead some joints for so long, from now on, or until `Robot.stop`; the robot holds where it is left.
 
     Args:
         robot: Any.

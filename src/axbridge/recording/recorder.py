@@ -74,6 +74,7 @@ class Recorder:
         self._began = clocks.time_ns() if metadata.get("backend") == "sim" else None
         with writing(self.path):
             self._stream, self._claim = _opened(self.path)
+            self._file = os.fstat(self._stream.fileno())
             try:
                 self._writer = MessageWriter(self._stream, metadata, chunked=False)
                 self._stream.flush()
@@ -135,17 +136,10 @@ class Recorder:
         if self._closing.is_set():
             return
         self._closing.set()
-        self._thread.join()
         try:
-            ours = os.fstat(self._stream.fileno())
-            try:
-                if self._failure is None:
-                    self._writer.finish()
-                self._stream.close()
-            except OSError as failure:
-                self._failure = self._failure or failure
+            self._thread.join()
             self._check()
-            if self.path.is_file() and os.path.samestat(ours, self.path.stat()):  # else it was moved meanwhile
+            if self.path.is_file() and os.path.samestat(self._file, self.path.stat()):  # else it was moved meanwhile
                 self._compress()
         finally:
             release(self._claim)
@@ -177,19 +171,20 @@ class Recorder:
             raise RecordingError(self.path, why, "choose another disk") from None
 
     def _write(self) -> None:
-        """The thread: every `FLUSH_PERIOD` write what has come and flush it, and once more after the last."""
+        """The thread: every `FLUSH_PERIOD` write what has come and flush it; in the end, finish and close the file."""
         last = False
-        while not last:
-            last = self._closing.wait(FLUSH_PERIOD)
-            try:
-                while not self._queue.empty():
-                    self._writer.write(self._queue.get())
-                self._stream.flush()
-            except OSError as failure:
-                self._failure = failure
-                while not self._queue.empty():  # who waits for room is told at the next message
-                    self._queue.get()
-                return
+        try:
+            with self._stream:
+                while not last:
+                    last = self._closing.wait(FLUSH_PERIOD)
+                    while not self._queue.empty():
+                        self._writer.write(self._queue.get())
+                    self._stream.flush()
+                self._writer.finish()
+        except OSError as failure:
+            self._failure = failure
+            while not self._queue.empty():  # who waits for room is told at the next message
+                self._queue.get()
 
     def _check(self) -> None:
         """Raise what failed."""
