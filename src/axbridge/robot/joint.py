@@ -139,6 +139,11 @@ class Joint:
             why = f"servo {self.config.name!r} stays off: all motors were switched off by hand"
             raise RobotStopped(why, "release it on the page, or call Robot.resume()")
 
+    def keep_off(self) -> None:
+        """Switch the motor off again that another thread has switched off while this one switched it on."""
+        if not self.setpoints.enabled:
+            self.drive.power(on=False)
+
     def on_bus(self, lack: str) -> BusDrive:
         """The drive, if it has registers."""
         if not isinstance(self.drive, BusDrive):

@@ -224,7 +224,10 @@ class Robot(Mapping[str, Servo]):
             if whole and not self._believed:
                 refuse_impossible(self.rig, list(self._joints.values()), self._connection.limp)
             self._believed = whole or (self._believed and bool(goals))
-        return self._connection.send(goals)
+        heard = self._connection.send(goals)
+        for name in goals:
+            self._joints[name].keep_off()
+        return heard
 
     def _receive(self) -> dict[str, BusError]:
         self._sensed = self._connection.sense(self._start)

@@ -217,6 +217,7 @@ class Servo:
         """
         self._joint.connection.refuse_closed()
         here = self._joint.connection.recover(self.name, on=self._joint.setpoints.enabled)
+        self._joint.keep_off()
         self._joint.withheld = False
         if self._joint.has_goal_turns_away(here):
             self._joint.setpoints.target = here

@@ -52,6 +52,7 @@ class TorqueWatch:
         for name in connection.dark:
             with contextlib.suppress(BusError):  # again in the next step
                 connection.revive(name, on=name in wanted - kept)
+                joints[name].keep_off()
         off = kept | connection.taken
         limp = off | connection.dark
         if self._marked is None:
