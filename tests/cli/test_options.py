@@ -88,10 +88,11 @@ def test_a_file_that_is_there_is_replaced_where_that_is_asked_for(folder, said):
 
 
 SCRIPT = """
+import sys
 import axbridge
 with axbridge.open("bench_arm") as robot:
     robot.step()
-    print(robot.rig.model_of(robot.rig.servos[0]).name)
+    print(robot.rig.model_of(robot.rig.servos[0]).name, *sys.argv[1:])
 """
 
 
@@ -120,7 +121,7 @@ def test_a_script_that_opens_its_robot_by_name_gets_it_and_a_file_is_found_from_
     (tmp_path / "mine.toml").write_text(to_toml(mine))
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "it.py").write_text(SCRIPT)
-    assert said("run", "scripts/it.py", "--rig", "bench_arm", "--model", "mine.toml") == "mine\n"
+    assert said("run", "scripts/it.py", "--model", "mine.toml", "--", "koch") == "mine koch\n"  # koch is the script's
 
 
 @pytest.mark.slow

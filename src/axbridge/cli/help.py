@@ -129,7 +129,8 @@ def _arguments(command: Any) -> list[Any]:
 
 def _may_omit(command: Any) -> bool:
     """Whether a word after all arguments of a verb can only be its rig."""
-    return all(one.nargs == 1 and one.required for one in _arguments(command))
+    own = command.context_settings.get("allow_extra_args")  # of a script
+    return not own and all(one.nargs == 1 and one.required for one in _arguments(command))
 
 
 def _with_rig(command: Any, words: list[str]) -> list[str]:

@@ -37,7 +37,7 @@ _STEP_PATIENCE = 0.4  # s in which a controller that steps hears that it is to e
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def run(
     context: typer.Context,
-    script: Annotated[Path, typer.Argument(help="The script; all words after it are its arguments.")],
+    script: Annotated[Path, typer.Argument(help="The script; words after it are its own, and after -- options, too.")],
     *,
     rig: Annotated[str | None, opt.shared("--rig", "Of a Webots controller; other scripts open their own.")] = None,
     backend: opt.BackendOption = "sim",
