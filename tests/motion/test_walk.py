@@ -1,6 +1,7 @@
 """A Bioloid walks: in the simulation ahead and upright, on the (virtual) bus as commanded."""
 
 import json
+import time
 from dataclasses import asdict
 
 import numpy as np
@@ -153,10 +154,12 @@ def test_what_the_legs_cannot_do_is_refused_before_anything_moves(options, said,
 @pytest.mark.ci
 def test_a_walk_runs_on_the_bus_and_does_not_pretend_to_know_where_it_led(monkeypatch):
     monkeypatch.setattr("axbridge.motion.walking._WAIT_FOR_HANDS", 0.5)
+    walked = []
     with serving("bioloid") as port, axbridge.open("bioloid", backend="real", port=port) as robot:
-        outcome = walk(robot, Gait(steps=1, period=0.8, step_height=0.005))
+        gait = Gait(steps=1, period=0.8, step_height=0.005)
+        outcome = walk(robot, gait, progress=lambda part, _: part != "walk" or walked.append(time.monotonic()))
         assert robot["left_knee"].torque_enabled
         assert robot.simulation is None
-    found = outcome.distance, outcome.speed, outcome.fell, outcome.seconds
-    assert found == (None, None, None, pytest.approx(2.6))
+    assert (outcome.distance, outcome.speed, outcome.fell) == (None, None, None)
+    assert outcome.seconds == pytest.approx(walked[-1] - walked[0], abs=0.2)  # with what its steps came late
     assert outcome.energy > 0

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from axbridge.cli import options as opt
-from axbridge.cli.app import DONE, FAILED_CHECK, app, report
+from axbridge.cli.app import DONE, FAILED_CHECK, app, note, report
 from axbridge.cli.exit import interruptible, motors_after
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
@@ -21,6 +21,8 @@ from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.robot.open import open_robot
 from axbridge.view.attach import watched
+
+_SLOWER = 1.05  # times the time of the plan
 
 
 @app.command()
@@ -75,7 +77,9 @@ def walk(
             facts = describe(loaded, backend=robot.backend, seed=seed, experiment="walk", gait=asdict(gait))
             with Recorder(record, facts) as recorder, robot:  # the robot ends first: no motor waits for the disk
                 outcome = walk_with(robot, gait, recorder, progress=show)
-    lines = [f"planned   {outcome.planned * 100:.1f} cm in {outcome.seconds:.1f} s"]
+    if outcome.seconds > _SLOWER * gait.duration:
+        note(f"it took {outcome.seconds:.1f} s: the line or this computer was too slow (see `axbridge doctor`)")
+    lines = [f"planned   {outcome.planned * 100:.1f} cm in {gait.duration:.1f} s"]
     if outcome.distance is None or outcome.speed is None:
         lines.append("distance  unknown: a real robot cannot measure it")
     else:

@@ -226,7 +226,7 @@ class _Walker:
         self._names = {joint: servo_of[joint] for joint in path.angles(0.0) if joint in servo_of}
         self._watch = Watch(robot)
         self._steering = Steering(path)
-        self._tilt = self._drawn = 0.0  # rad, and J
+        self._tilt = self._drawn = self._late = 0.0  # rad, J, and s of the steps that came late
         self._moment = 0.0  # of the plan, s
         self._off: set[str] = set()  # joints that somebody has switched off under way
         simulation = robot.simulation
@@ -249,7 +249,7 @@ class _Walker:
             began, start = self._robot.time, self._base()
             fell = self._walk()
             energy = self._drawn - before + (0.0 if meter is None else meter.energy())
-            outcome = self._judge(self._robot.time - began, start, energy, fell=fell)
+            outcome = self._judge(self._robot.time - began + self._late, start, energy, fell=fell)
             if not fell:
                 self._hold("end", _AFTER)
             if self._log is not None:
@@ -325,7 +325,9 @@ class _Walker:
                 if joint not in self._off:
                     servo.set_position(angle)
             self._step("walk", tick / ticks)
-            self._drawn += sum(one.power for one in self._summed) * self._robot.last_step.requested / 1000
+            late = self._robot.last_step.late / 1000
+            self._late += late
+            self._drawn += sum(one.power for one in self._summed) * (self._period + late)
             if (base := self._base()) is not None:
                 self._tilt = max(self._tilt, *map(abs, base[1][:2]))
             if self._tilt > _TIPPED and self._robot.backend == "sim":
