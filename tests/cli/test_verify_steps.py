@@ -86,7 +86,8 @@ def test_a_control_period_that_is_not_kept_and_a_joint_that_does_not_follow_in_t
 
 
 @pytest.fixture
-def line():
+def line(monkeypatch):
+    monkeypatch.setattr(off, "_FREE", 0.1)
     with PtyLine((1, 2)) as line:
         yield line
 
@@ -102,8 +103,7 @@ def until_it_has_heard_the_broadcast(line):
 
 
 @pytest.mark.slow
-def test_motors_that_are_on_are_named_and_switched_off_and_so_is_who_does_not_answer(line, monkeypatch):
-    monkeypatch.setattr(off, "_FREE", 0.1)
+def test_motors_that_are_on_are_named_and_switched_off_and_so_is_who_does_not_answer(line):
     gone, lines = ExpectedBus("/nowhere", 1_000_000, (KNEE,)), [expected(line)]
     assert powered(lines) == []
     until_it_has_heard_the_broadcast(line)
@@ -124,10 +124,7 @@ def test_motors_that_are_on_are_named_and_switched_off_and_so_is_who_does_not_an
 
 
 @pytest.mark.slow
-def test_torque_limits_are_given_back_whatever_ends_the_block_on_a_line_that_loses_every_second_answer(
-    line, monkeypatch
-):
-    monkeypatch.setattr(off, "_FREE", 0.1)
+def test_torque_limits_are_given_back_whatever_ends_the_block_on_a_line_that_loses_every_second_answer(line):
     other = PtyLine((3,))  # which is gone in the end
     line.tables[1][34:36] = (700).to_bytes(2, "little")
     fates = itertools.cycle(["drop", "ok"])

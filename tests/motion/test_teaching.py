@@ -83,18 +83,12 @@ def test_a_limp_arm_falls_and_one_with_stiffness_is_carried_or_gives_way():
     assert far[0.3] < 0.15
 
 
-def test_a_soft_joint_that_somebody_switches_off_stays_off(robot):
-    with soft(robot, stiffness=0.2):
-        robot["tilt"].torque_off()
-        run(robot, 0.1)
-        assert not robot["tilt"].torque_enabled
-
-
-def test_who_stops_the_robot_ends_the_teaching_and_loses_nothing():
+def test_a_soft_joint_that_somebody_switches_off_stays_off_and_stop_ends_the_teaching_with_its_move():
     with axbridge.open("bench_arm") as robot:
         robot["shoulder"].goto(1.2, 1.0)
-        robot.observe(lambda *_: robot.time > 2.0 and not robot.stopped and robot.stop())
-        assert teach(robot, 9.0).move.duration > 0.3  # its fall
+        robot.observe(lambda *_: robot.time == pytest.approx(1.5) and robot["shoulder"].torque_off())
+        robot.observe(lambda *_: robot.time > 2.5 and robot.stop())
+        assert teach(robot, 9.0, stiffness=0.3).move.duration > 0.3  # its fall
 
 
 def test_smoothing_takes_the_counts_steps_away_and_keeps_the_ends(robot):
