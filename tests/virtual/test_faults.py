@@ -6,12 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from axbridge.bus.base import Reply
-from axbridge.config.registers import Instruction
 from axbridge.errors import BusTimeout, CorruptPacket, ErrorFlag, PortError, UsageError
 from axbridge.servo.columns import State
 from axbridge.virtual.bus import VirtualBus
 from axbridge.virtual.faults import FAULTS, Fault, parse_faults
-from tests.support.virtual_rig import Host, make_world
+from tests.support.virtual_rig import make_world
 
 
 def test_the_spec_of_the_manual():
@@ -123,17 +122,6 @@ def test_unplug_and_replug(world, bus):
     world.sleep_until(0.2)
     bus.reopen()
     assert bus.ping(1).error == 0
-
-
-@pytest.mark.parametrize("profile", ["ax-12a", "xl330-m288", "sts3215"])
-def test_a_brownout_resets_the_servos(profile):
-    host = Host(make_world(profile=profile))
-    host.write("torque_enable", 1)
-    host.world.inject("brownout:50ms")
-    host.wait(0.04)
-    assert not host.ask(Instruction.PING)
-    host.wait(1)
-    assert host.read("torque_enable") == 0
 
 
 @pytest.mark.parametrize("beyond", [-16, 16])

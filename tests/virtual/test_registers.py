@@ -150,6 +150,7 @@ SCRIPTS = {
         "the tick counts milliseconds and wraps": "wait 33, realtime_tick?<500",
     },
     "xl330-m288": {
+        "a brownout resets it": "torque_enable=1, fault brownout:50ms, wait 0.04, PING -, wait 1, torque_enable?0",
         "what it does not know": "PING, ACTION INSTRUCTION, CLEAR:0244584c22 RANGE",
         "a goal waits for ACTION": "torque_enable=1, goal_position=3000 later, registered_instruction?1, goal_position?2048,"
         " ACTION, registered_instruction?0, goal_position?3000",
@@ -201,6 +202,7 @@ SCRIPTS = {
         " operating_mode=4, operating_mode=5 RANGE, operating_mode=16",
     },
     "sts3215": {
+        "a brownout resets it": "torque_enable=1, fault brownout:50ms, wait 0.04, PING -, wait 1, torque_enable?0",
         "a factory reset lasts": "lock=0, p_gain=8, FACTORY_RESET, wait 1, power, p_gain?32",
         "the homing offset is taken from the encoder and given back to goals": "homing_offset=100, present_position?1948,"
         " goal_position=1948, GOAL~0",
