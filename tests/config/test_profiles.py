@@ -10,6 +10,9 @@ from axbridge.config import toml_tables
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ProfileError
+from axbridge.servo.columns import pack
+from axbridge.servo.steady import SteadyServo
+from axbridge.units import RPM
 from axbridge.virtual.control_table import ControlTable
 
 NAMES = toml_tables.shipped_names("firmware_profiles")
@@ -22,7 +25,9 @@ def test_factory_values_are_taken_and_the_model_that_a_profile_names_has_its_kin
     for key, register in profile.registers.items():
         if isinstance(register.initial, int) and key != "lock":
             assert register.minimum <= register.initial <= register.maximum, key
-    loop = ServoModel.load(profile.model, profile).controller
+    model, sheet = ServoModel.load(profile.model, profile), profile.electrics
+    servo, loop = SteadyServo.of(pack(model, profile.units.position)), model.controller
+    assert servo.torque(1.0, sheet.nominal_voltage, 0.8 * sheet.no_load_speed * RPM) > 0.0  # it runs that fast
     assert loop.law != "pid" or loop.p_duty * profile.p_gain < 0.02  # a count; far more in units of another firmware
     wheel_servo = name == "ax-12w"  # nobody has fitted one
     assert loop.law == ("state_feedback" if wheel_servo else "compliance" if profile.units_name == "ax" else "pid")
