@@ -72,6 +72,7 @@ def test_every_shipped_rig_loads_with_its_profiles_and_models(name):
         ),
         (("id = 2", "id = 2\ncontrol_pid = [0, 0, 0]"), "servo.b.control_pid", "P must be positive"),
         (("id = 2", "id = 2\ncontrol_pid = [1, 0]"), "servo.b.control_pid", "too few values"),
+        (("[world]", '[safety]\non_exit = "park"\n[world]'), "safety", "needs a pose: park ="),
         (("[world]", "[robot]\nbattery = [9, 5, 0]\n[world]"), "robot.battery", "now <= most"),
         (('name = "arm"', 'name = "arm"\npath = "x"'), "path", "unknown key"),
         (("id = 2", "id = 300"), "servo.b.id", "less than or equal to 253, not 300"),

@@ -52,6 +52,16 @@ def test_park_goes_to_the_pose_of_the_rig(line):
     assert line.powered == []
 
 
+def test_stop_ends_a_park_of_a_robot_that_is_being_closed(line):
+    robot = opened(line, on_exit="park", park={"hip": 1.0})
+    robot["hip"].torque_on()
+    with ThreadPoolExecutor(1) as other:
+        other.submit(robot.close)
+        until(lambda: any(code == 0x83 for _, code, *_ in list(line.heard)))  # goals
+        assert robot.stop() == {}
+        assert line.powered == []
+
+
 def test_motors_that_were_limped_stay_off_until_the_program_asks_for_them_anew(line):
     with driven(line, stale_command_ms=100) as robot:
         until(lambda: not line.powered)

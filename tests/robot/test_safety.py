@@ -10,7 +10,7 @@ import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.serial import SerialBus
-from axbridge.errors import BusError, BusTimeout, PortError, UsageError
+from axbridge.errors import BusError, BusTimeout, PortError
 from axbridge.robot.safety import net as safety
 from axbridge.robot.safety import policies
 from axbridge.robot.safety.net import NETS
@@ -102,12 +102,15 @@ def test_park_wakes_no_limp_servo_and_sends_no_wheel_round(line, cycle, lost):
     assert line.tables[3][32:34] == bytes(2)
 
 
-def test_a_signal_while_the_watchdog_parks_leaves_nothing_powered(line, cycle):
+@pytest.mark.parametrize("end", [lambda _: interrupt(), safety.Safety.limp])
+def test_a_signal_or_stop_while_the_watchdog_parks_leaves_nothing_powered_at_once(line, cycle, end):
     with safety.Safety([cycle], "park", park_pose={"hip": 900}, stale_command_ms=30, guard=False) as watched:
         while not any(code == 0x83 and data[0] == 30 for _, code, data, _ in list(line.heard)):
             pass
         assert watched.stale
-        interrupt()
+        since = time.monotonic()
+        end(watched)
+        assert time.monotonic() < since + 2.0  # s: it would park for 3
         watched.disarm()
         settle(cycle)
         assert not line.powered
@@ -393,11 +396,6 @@ def test_a_park_takes_its_time_whatever_the_watchdog_and_the_guard_are_told(line
     assert goals[-1] - goals[0] > 0.3
     assert offs[0] > goals[-1]
     assert not line.powered
-
-
-def test_park_needs_a_pose(cycle):
-    with pytest.raises(UsageError, match="pose"):
-        safety.Safety([cycle], "park")
 
 
 @pytest.mark.parametrize("strict", [False, True])

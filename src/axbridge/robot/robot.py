@@ -435,7 +435,7 @@ class Robot(Mapping[str, Servo]):
             joint.stopped, joint.setpoints.enabled = True, False
             if isinstance(joint.drive, IdealDrive):
                 joint.drive.power(on=False)
-        left = {} if self.closed else self._connection.limp()
+        left = self._connection.limp()
         self._powered_still = left or None  # None: said once more, because a step under way may have sent a goal since
         self._insist_at = -math.inf
         return left

@@ -30,7 +30,7 @@ from axbridge.bus.cycle import Cycle
 from axbridge.bus.line_lock import Turn
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.clock import WallClock
-from axbridge.errors import BusError, UsageError
+from axbridge.errors import BusError
 from axbridge.robot.safety.exits import Exits
 from axbridge.robot.safety.policies import Policy, disarm, hold, limp, park, powerless
 
@@ -140,8 +140,6 @@ class Safety:
         restore: Callable[[], None] = lambda: None,
         tripped: Callable[[frozenset[str]], None] | None = None,
     ) -> None:
-        if policy == "park" and not park_pose:
-            raise UsageError("the policy park needs a pose", 'give the rig a park pose, or choose "limp" or "hold"')
         self.cycles = tuple(cycles)
         self.policy: Policy = policy
         self.stale = False
@@ -239,8 +237,9 @@ class Safety:
 
     def limp(self) -> dict[str, BusError]:
         """Switch every motor off now, whatever the policy; from any thread. Returns the servos that did not confirm."""
+        self._releases += 1  # a park under way is given up
         with self._applying:
-            return self._hold_or_limp("limp", self.cycles)
+            return self._hold_or_limp("limp", self.cycles if self._armed else ())
 
     def __enter__(self) -> Safety:
         self.arm()
