@@ -3,6 +3,7 @@
 import os
 import pty
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -24,11 +25,15 @@ def terminated(process):
     return err
 
 
-def test_view_says_that_the_page_is_closed():
+@pytest.mark.parametrize(("shown", "left"), [("pan_tilt", "motors are off; "), ("log.mcap xl330_pendulum", "")])
+def test_view_shows_its_page_until_it_is_ended_and_says_so(shown, left, tmp_path):
     pytest.importorskip("websockets")
-    with start("view", "--rig", "pan_tilt", "--no-open") as page:
+    write_recording(samples.load("xl330"), tmp_path / "log.mcap")
+    with start("view", *shown.split(), "--no-open", "--page-port", "0", cwd=tmp_path) as page:
         assert page.stdout.readline().startswith("page: ")
-        assert terminated(page) == "stopped: motors are off; the page is closed\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            page.wait(0.5)
+        assert terminated(page) == f"stopped: {left}the page is closed\n"
 
 
 @pytest.mark.ci

@@ -97,7 +97,7 @@ def serve(
         print("stopped: the port is closed, and nothing was written")
     print(lateness.summary(sum(line.counters.packets for line in world.lines.values())), file=sys.stderr)
     if lateness.unanswered:
-        print(f"warning: this machine was too busy: {lateness.unanswered} packets got no answer", file=sys.stderr)
+        print(f"warning: this machine was too busy: packets without an answer: {lateness.unanswered}", file=sys.stderr)
     return DONE
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from functools import partial
 from pathlib import Path
 from time import sleep
@@ -13,7 +12,7 @@ import typer
 
 from axbridge.cli import options as opt
 from axbridge.cli.app import app, note
-from axbridge.cli.exit import stopping
+from axbridge.cli.exit import early_end, stopping
 from axbridge.cli.progress import progress
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
@@ -26,6 +25,8 @@ from axbridge.robot.open import open_robot
 from axbridge.view.attach import attach
 from axbridge.view.replay import replay_page
 from axbridge.view.web_server import WebServer
+
+_LONGEST_SLEEP = 4e6  # s, 46 days; there are systems that refuse more
 
 
 @app.command()
@@ -64,7 +65,8 @@ def view(
         check_new(out, force=force, sources=(*paths, rig, model))  # before it is simulated
         replay = _replay(paths, rig, model, engine)
         if out is None:
-            _serve(replay, paths[0].name, page_port, host, duration or math.inf, browser=browser)
+            with early_end(lambda _: "stopped: the page is closed"):
+                _serve(replay, paths[0].name, page_port, host, duration or math.inf, browser=browser)
         else:
             with writing(out):
                 write_whole(out, replay)
@@ -124,6 +126,6 @@ def _serve(page: str, name: str, page_port: int | None, host: str, seconds: floa
             import webbrowser
 
             webbrowser.open(server.url)
-        sleep(min(seconds, threading.TIMEOUT_MAX))
+        sleep(min(seconds, _LONGEST_SLEEP))
     finally:
         server.stop()
