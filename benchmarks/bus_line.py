@@ -84,7 +84,7 @@ def main(count: int, timing: str, faults: str, seed: int, folder: str, profiles:
     stop: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stop.append(number))
     lateness = serve(world, {"main": channel}, lambda: bool(stop), lambda: print(channel.address, flush=True))
-    print(lateness.summary(world.lines["main"].counters.packets), file=sys.stderr)
+    print(lateness.summary(world.lines["main"].packets), file=sys.stderr)
     channel.close()
 
 

@@ -191,14 +191,14 @@ def test_a_twin_names_the_cause_in_its_step_and_asks_the_simulation_by_no_packet
     ):
         shoulder, events = twin["shoulder"], []
         shoulder.set_position(0.9)
-        packets = twin.simulation.world.lines["main"].counters.packets
+        packets = twin.simulation.world.lines["main"].packets
         while "extra load" not in events:
             assert twin.time < 10.0, events
             twin.step()
             events += [event.kind for event in twin.last_step.events if event.name == "shoulder"]
-        before = twin.simulation.world.lines["main"].counters.packets
+        before = twin.simulation.world.lines["main"].packets
         twin.simulation.shadow()
-        assert twin.simulation.world.lines["main"].counters.packets == before > packets
+        assert twin.simulation.world.lines["main"].packets == before > packets
 
 
 @pytest.mark.slow

@@ -113,8 +113,8 @@ def main(name, faults="none", model=""):
             if word == "lead":
                 threading.Thread(target=hand.lead, daemon=True).start()
             elif word == "seen":
-                packets = counters.packets
-                while counters.packets < packets + 4 * len(world.servos):
+                packets = served.packets
+                while served.packets < packets + 4 * len(world.servos):
                     time.sleep(0.002)
                 print("there", flush=True)
             elif word == "stop":
@@ -134,7 +134,7 @@ def main(name, faults="none", model=""):
                 hand.turn({int(word): float(more[0])})
 
     world = World(rig, bank=bank, faults=faults)
-    counters = world.lines["main"].counters
+    served = world.lines["main"]
     threading.Thread(target=listen, daemon=True).start()
     serve(world, {"main": channel}, lambda: False, lambda: print(f"ready: {channel.address}", flush=True))
 

@@ -94,7 +94,6 @@ def test_a_host_that_talks_over_a_reply_hears_neither():
     line.send(PING_1, 100e-6)  # the reply began at about 78 µs
     world.sleep_until(0.01)
     assert not line.collect(0.01)
-    assert line.counters.collisions == 1
     line.send(PING_1, 0.01)
     assert [delivery.data for delivery in (line.collect(0.02))] == [PONG_1]
 

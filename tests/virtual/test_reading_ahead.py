@@ -36,7 +36,7 @@ def history(kind, world, rounds=18, disturb=None):
         seen.append((told(bus.read_many(requests)), world.now()))
     tables = [bytes(servo.table.data) for servo in world.servos.values()]
     line = world.lines["main"]
-    return seen, tables, line.host_free, vars(line.counters), world.next_watch
+    return seen, tables, line.host_free, line.packets, world.next_watch
 
 
 def disturb(world, bus, turn):

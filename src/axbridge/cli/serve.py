@@ -95,7 +95,7 @@ def serve(
         world.close()
     if sys.stdout.isatty():
         print("stopped: the port is closed, and nothing was written")
-    print(lateness.summary(sum(line.counters.packets for line in world.lines.values())), file=sys.stderr)
+    print(lateness.summary(sum(line.packets for line in world.lines.values())), file=sys.stderr)
     if lateness.unanswered:
         print(f"warning: this machine was too busy: packets without an answer: {lateness.unanswered}", file=sys.stderr)
     return DONE

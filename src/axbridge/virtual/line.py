@@ -10,7 +10,6 @@ import math
 import random
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from axbridge.bus.protocols import v2
@@ -66,15 +65,6 @@ class _Interrupts:
         return start, duration
 
 
-@dataclass
-class LineCounters:
-    """What happened on a line: packets of the host that ended, status packets sent, times that two spoke at once."""
-
-    packets: int = 0
-    replies: int = 0
-    collisions: int = 0
-
-
 class Line:
     """One line, at the rate that the host has set, bits per second.
 
@@ -93,7 +83,7 @@ class Line:
         self.servos: list[VirtualServo] = []
         self.baud: float = float(baud)
         self.timing = timing
-        self.counters: LineCounters = LineCounters()
+        self.packets: int = 0  # of the host, that have ended
         self.mishaps: Mishaps = Mishaps(seed)
         self.plugged: bool = True
         self._rng = random.Random(seed)
@@ -206,8 +196,7 @@ class Line:
         """These reads have been carried out."""
         self._outbox.clear()
         self._speaking.clear()
-        self.counters.packets += len(reads)
-        self.counters.replies += len(reads)
+        self.packets += len(reads)
         self.host_free = reads[-1].sent
 
     def _is_quiet(self, start: float) -> bool:
@@ -242,7 +231,7 @@ class Line:
             self._by_id.setdefault((servo.protocol.version, BROADCAST), []).append(servo)
 
     def _execute(self, start: float, end: float, heard: Heard) -> None:
-        self.counters.packets += 1
+        self.packets += 1
         version, packet, size, _ = heard
         servos = [servo for servo in self._by_id.get((version, packet.id), ()) if self._hears(servo, start, size)]
         if version == 2 and packet.code in _FAST_READS and packet.id == BROADCAST and packet.intact:
@@ -296,7 +285,6 @@ class Line:
 
     def _answer(self, replies: list[tuple[VirtualServo, Status, float]], end: float) -> None:
         """Put status packets on the line."""
-        self.counters.replies += len(replies)
         if self.timing == "none":
             for _, status, _ in sorted(replies, key=lambda reply: len(reply[1].turn)):
                 self._reply(end, status.frame)
@@ -319,11 +307,7 @@ class Line:
             begin, duration = self._interrupts[id(servo)].hold_up(free + status.delay, len(status.frame) * byte, byte)
             finished[servo.id] = begin + duration
             frames.append(Transmission(begin, status.frame, len(status.frame) * BITS_PER_BYTE / duration))
-        heard = frames
-        if len(frames) > 1:
-            heard = overlay(frames, self.baud)
-            self.counters.collisions += len(frames) - len(heard)
-        for frame in heard:
+        for frame in overlay(frames, self.baud) if len(frames) > 1 else frames:
             self._put(frame.start, frame.end, frame.data, end)
 
     def _put(self, begin: float, finish: float, data: bytes, now: float) -> None:
@@ -358,10 +342,8 @@ class Line:
         ends = {span[1] for span in cut}
         self._speaking = [span for span in self._speaking if span not in cut]
         self._outbox = [delivery for delivery in self._outbox if delivery.due not in ends]
-        self.counters.collisions += 1
         return True
 
     def _collide(self, begin: float) -> None:
         """A servo began while the host was still sending: what the host sends from then on is lost."""
-        self.counters.collisions += 1
         self._inbox = deque(entry for entry in self._inbox if entry[1] <= begin)
