@@ -9,9 +9,11 @@ from contextlib import contextmanager, suppress
 from axbridge.bus.base import Bus
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.config.profile import Area, FirmwareProfile, Register
+from axbridge.config.registers import Instruction
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, StatusError, UsageError
 
 _LOOKS, _REST = 3, 0.15  # how often it is asked, s apart, before a servo that answers PING counts as silent to READ
+_BOOT_LOOKS = 10
 MODEL_AND_FIRMWARE = struct.Struct("<HB")  # what a servo says to a PING where that has an answer with data
 UNLOCK = "switch the supply of the servo off and on: nothing else ends the lock"
 
@@ -34,6 +36,16 @@ def answers_ping(bus: Bus, id: int, *, damaged: bool = False) -> bool:
     except BusTimeout:
         return False
     return True
+
+
+def reboot(bus: Bus, id: int, profile: FirmwareProfile) -> bool:
+    """Restart a servo of Protocol 2.0; whether it answers again."""
+    bus.instruct(id, Instruction.REBOOT)
+    for _ in range(_BOOT_LOOKS):
+        bus.clock.sleep_until(bus.clock.now() + 1e-3 * profile.timing.boot_ms)
+        if answers_ping(bus, id):
+            return True
+    return False
 
 
 def try_protocol(bus: Bus, id: int, protocol: Protocol) -> tuple[int, int] | None:

@@ -8,13 +8,12 @@ A servo that protects itself sets its Torque Limit to 0, or takes its Torque Ena
 then wakes it. So a servo with a new alarm, or one that was away, gets nothing before both registers were read. Where
 the alarm is a register of its own, it is read when the error byte has changed; a reboot alone wakes such a servo.
 
-Torque Enable is read of each servo that gets goals, too, twice a second and after each silence. Where it is off, the
-servo was without power (it was away, or has forgotten what was written), or somebody has switched it off. Neither gets
-goals: the first until its owner has set it up again (`Cycle.revived`), the other until its torque is on again.
+Torque Enable is read of each servo that gets goals, too, every third of a second and after each silence. Where it is
+off, the servo was without power (it was away, or has forgotten what was written), or somebody has switched it off.
+Neither gets goals: the first until its owner has set it up again (`Cycle.revived`), the other until its torque is on.
 
-Replies become one table of register counts, whole columns when they are asked for (`Rows`). All else is looked at one
-by one.
-Time is the bus's clock, so a cycle on a virtual bus runs in simulated time.
+Replies become one table of register counts (`Rows`); all else is looked at one by one. Time is the bus's clock, so a
+cycle on a virtual bus runs in simulated time.
 """
 
 from __future__ import annotations

@@ -48,7 +48,6 @@ _RATES = {
 }
 _FEETECH_RATES = "1000000, 500000, 250000, 128000, 115200, 57600, 38400 or 19200"
 _SCOPES = {"": 0xFF, "id": 0x01, "id+baud": 0x02}
-_BOOT_LOOKS = 10
 
 
 class _Found(NamedTuple):
@@ -273,12 +272,7 @@ def reboot(found: _Found) -> _Said:
         raise UsageError(f"an {profile.name} cannot be rebooted", "switch its supply off and on")
     status = profile.registers.get("hardware_error_status")
     before = 0 if status is None else read_register(bus, number, status)
-    bus.instruct(number, Instruction.REBOOT)
-    for _ in range(_BOOT_LOOKS):
-        bus.clock.sleep_until(bus.clock.now() + 1e-3 * profile.timing.boot_ms)
-        if commission.answers_ping(bus, number):
-            break
-    else:
+    if not commission.reboot(bus, number, profile):
         raise BusTimeout(number, f"servo {number} was asked to reboot, and has not answered since")
     after = 0 if status is None else read_register(bus, number, status)
     had, has = (HardwareError(value).describe() if value else "" for value in (before, after))

@@ -32,7 +32,7 @@ from axbridge.servo.steady import SteadyServo
 _STEP = 1e-3  # s
 _AGES = np.arange(0.0, 10.1e-3, 0.5e-3)  # s: tried
 _NEAR = 6  # of them on either side
-_HELD = 1 / 3  # of a load's age: see `_Servo.power`
+_HELD = 1 / 3  # of a load's age: see `_ServoDraw.power`
 _FEWEST = 3  # samples
 
 

@@ -127,7 +127,7 @@ class Connection:
             self._safety.feed()
 
     def send(self, goals: Mapping[str, Goal]) -> float:
-        """Write the goals, in one packet a bus."""
+        """Write the goals; when they were heard, s. Without any: when a motor went off since the samples, or now."""
         if self._safety is not None:
             self._safety.update_guard()
         heard = -math.inf

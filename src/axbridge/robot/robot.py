@@ -377,7 +377,7 @@ class Robot(Mapping[str, Servo]):
 
     def _way(self, name: str, goal: float) -> tuple[float, float]:
         """Where a servo starts and ends; it is on afterwards."""
-        joint, servo = self._joints[name], self._servos[name]
+        joint = self._joints[name]
         if not math.isfinite(goal):
             raise UsageError(f"{goal} is no position for {name!r} to go to", "give rad")
         joint.refuse_degrees(goal)
@@ -385,10 +385,7 @@ class Robot(Mapping[str, Servo]):
         assert end.value is not None  # it is finite
         if end.warning:
             joint.warn(end.warning, "position")
-        if not joint.torque_enabled:
-            servo.torque_on()
-        here, target = servo.position, servo.target_position
-        return (target if abs(target - here) < _FOLLOWS else here), end.value
+        return begin_way(self._servos[name]), end.value
 
     # ---- the servos by name
 
@@ -616,6 +613,14 @@ class Robot(Mapping[str, Servo]):
         state = "closed" if self.closed else f"{self.time:.2f} s after the start"
         servos = "1 servo" if len(self) == 1 else f"{len(self)} servos"
         return f"<Robot {self.name!r} on {self.backend}: {servos}, {state}>"
+
+
+def begin_way(servo: Servo) -> float:
+    """Where a way of a servo begins, rad or m; the servo is on then."""
+    if not servo.torque_enabled:
+        servo.torque_on()
+    here, target = servo.position, servo.target_position
+    return target if abs(target - here) < _FOLLOWS else here
 
 
 def _is_at(servo: Servo, goal: float) -> bool:

@@ -202,7 +202,7 @@ class ServoBank:
             self.time = self._tick * self._h
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
-        """Rows of `State` of these servos, each as it was at its own time (s), at most 25 ms ago.
+        """Rows of `State` of these servos, each as it was at its own time (s), at most `_KEPT` ago.
 
         Between two steps, and less than a step after the latest, a shaft goes on at the speed it had.
         """

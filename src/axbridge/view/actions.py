@@ -16,10 +16,9 @@ from axbridge import minimum_jerk
 from axbridge.bus.commission import write_register
 from axbridge.config.profile import in_units
 from axbridge.errors import AxBridgeError, BusError, ControlWarning, UsageError
-from axbridge.robot.robot import Robot
+from axbridge.robot.robot import Robot, begin_way
 from axbridge.robot.servo import Servo
 
-_FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
 _ALONE = "`axbridge servo write`, when no robot is open"
 _NOT_HERE = {  # what a register would go around, and where it is done instead
     "id": "`axbridge servo set-id`", "baud_rate": "`axbridge servo set-baud`", "goal_position": "its slider",
@@ -169,11 +168,7 @@ class Actions:
             if name not in robot:
                 continue  # a pose of a bigger robot
             servo = robot[name]
-            if not servo.torque_enabled:
-                servo.torque_on()
-            here, target = servo.state.position, servo.target_position
-            start = target if abs(target - here) < _FOLLOWS else here
-            ways[name] = start, min(max(goal, servo.min_position), servo.max_position)
+            ways[name] = begin_way(servo), min(max(goal, servo.min_position), servo.max_position)
         for name, (start, end) in ways.items():
             duration = max(duration, minimum_jerk.shortest(end - start, self.share * robot[name].max_velocity))
         begun, ahead = robot.time, robot.basic_time_step / 1000

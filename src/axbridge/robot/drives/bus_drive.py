@@ -14,7 +14,7 @@ from numbers import Integral
 from typing import Any, Literal
 
 from axbridge.bus.base import Bus
-from axbridge.bus.commission import apply_registers, refuse_locked
+from axbridge.bus.commission import apply_registers, read_register, refuse_locked
 from axbridge.bus.cycle import CycleServo, Goal
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.model import ServoModel
@@ -98,11 +98,7 @@ class BusDrive:
 
     def read(self, name: str) -> int:
         """Read a register, in counts."""
-        entry = self.profile.register(name)
-        reply = self.bus.read(self.id, entry.address, entry.size)
-        if len(reply.data) != entry.size:
-            raise ServoFault(self.id, self.protocol.error(reply.error))
-        return entry.decode(reply.data)
+        return read_register(self.bus, self.id, self.profile.register(name))
 
     def write(self, name: str, value: int) -> float:
         """Write a register, in counts, checked against the profile's range before anything is sent."""

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from axbridge.bus.base import Bus
-from axbridge.bus.commission import answers_ping, apply_registers
+from axbridge.bus.commission import apply_registers, reboot
 from axbridge.bus.cycle import CycleServo, Goal
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, Instruction, OperatingMode, XAddress
+from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, OperatingMode, XAddress
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusTimeout
 from axbridge.robot.drives.bus_drive import AX_CAPABILITIES, BusDrive
@@ -32,7 +32,6 @@ _TIMED = 4  # bit of Drive Mode: the profile counts milliseconds
 _ACCELERATION = 214.577 * 2 * math.pi / 3600  # rad/s² a count of Profile Acceleration
 _MOST_ACCELERATION = 32767
 _AMPERE = 1e-3  # A a count of Goal Current
-_BOOT_LOOKS = 10
 
 
 class XDrive(BusDrive):
@@ -105,12 +104,7 @@ class XDrive(BusDrive):
     def wake(self, *, on: bool) -> float:
         """Start it again if it shut itself down, and give it its torque back if it should have it."""
         if self.shut_down:
-            self.bus.instruct(self.id, Instruction.REBOOT)
-            for _ in range(_BOOT_LOOKS):
-                self.bus.clock.sleep_until(self.bus.clock.now() + 1e-3 * self.profile.timing.boot_ms)
-                if answers_ping(self.bus, self.id):
-                    break
-            else:
+            if not reboot(self.bus, self.id, self.profile):
                 raise BusTimeout(self.id, f"servo {self.config.name!r} was rebooted, and has not answered since")
             errors = apply_registers(self.bus, self.id, self.profile, self.config.registers)
             for error in errors.values():
