@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from axbridge.errors import AxBridgeError, UsageError, warn
 from axbridge.motion.moves import Move, Page
 from axbridge.motion.planning import Bounds, Plan, check, plan, reachable
-from axbridge.robot.robot import Robot
+from axbridge.robot.robot import FOLLOWS, Robot, start_of_way
 from axbridge.robot.simulation import hold_up
 from axbridge.robot.watch import Watch
 
@@ -18,7 +18,6 @@ _RISE = 1.5  # s in which a simulated robot that stands free is put on its feet
 _STAND = 0.5  # s that it stands before the move goes on
 _NEAR = math.radians(1)  # a pose is reached
 _PATIENCE = 0.5  # s that the joints may come after it
-_FOLLOWS = 0.2  # rad: a joint this near its target has got there
 _BEYOND = math.radians(3)  # ten counts: limits of two robots of a kind differ by that much
 _SLOPES = ("cw_compliance_slope", "ccw_compliance_slope")
 
@@ -155,12 +154,9 @@ class _Player:
         return Played(robot.time - begun, path.asked - path.eased, error, self._worst, stopped, left)
 
     def _start_of(self, name: str) -> float:
-        """Where a joint starts from: its target, when it is about there, else where it is; within its limits."""
-        servo, limit = self._robot[name], self._bounds[name]
-        here = servo.position
-        if servo.torque_enabled and abs(servo.target_position - here) < _FOLLOWS:
-            here = servo.target_position  # a loaded joint hangs a little below: it must not sink further
-        return min(max(here, limit.low), limit.high)
+        """Where a joint starts from, within its limits."""
+        limit = self._bounds[name]
+        return min(max(start_of_way(self._robot[name]), limit.low), limit.high)
 
     def _pages_from(self, path: Plan, *, loop: bool) -> str | None:
         """Play on from the first pose; the exit page to end with, when somebody asked for the end."""
@@ -271,7 +267,7 @@ class _Player:
         """Torque limits and slopes as they were."""
         for name, torque in self._torques.items():
             servo = self._robot[name]
-            if servo.torque_enabled and abs(servo.target_position - servo.position) > _FOLLOWS:
+            if servo.torque_enabled and abs(servo.target_position - servo.position) > FOLLOWS:
                 servo.torque_on()  # it holds where it is: with all its torque it would jump
             servo.set_available_torque(torque)
         for (name, register), found in self._found.items():

@@ -43,7 +43,7 @@ _LATE = 0.1  # of a step: what is later counts as late for a twin
 _THERE = {"rotational": math.radians(2), "linear": 0.002}  # rad, m: this near a goal a joint has arrived
 _LONGEST_WAY = 86_400.0  # s: a day
 _PATIENCE = 0.5  # s that a joint may come after its goal
-_FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
+FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
 
 
 class Robot(Mapping[str, Servo]):
@@ -377,7 +377,7 @@ class Robot(Mapping[str, Servo]):
 
     def _way(self, name: str, goal: float) -> tuple[float, float]:
         """Where a servo starts and ends; it is on afterwards."""
-        joint = self._joints[name]
+        joint, servo = self._joints[name], self._servos[name]
         if not math.isfinite(goal):
             raise UsageError(f"{goal} is no position for {name!r} to go to", "give rad")
         joint.refuse_degrees(goal)
@@ -385,7 +385,9 @@ class Robot(Mapping[str, Servo]):
         assert end.value is not None  # it is finite
         if end.warning:
             joint.warn(end.warning, "position")
-        return begin_way(self._servos[name]), end.value
+        if not joint.torque_enabled:
+            servo.torque_on()
+        return start_of_way(servo), end.value
 
     # ---- the servos by name
 
@@ -615,12 +617,10 @@ class Robot(Mapping[str, Servo]):
         return f"<Robot {self.name!r} on {self.backend}: {servos}, {state}>"
 
 
-def begin_way(servo: Servo) -> float:
-    """Where a way of a servo begins, rad or m; the servo is on then."""
-    if not servo.torque_enabled:
-        servo.torque_on()
+def start_of_way(servo: Servo) -> float:
+    """From where a servo goes on, rad or m: its target when it is about there, as a loaded joint is; else its place."""
     here, target = servo.position, servo.target_position
-    return target if abs(target - here) < _FOLLOWS else here
+    return target if servo.torque_enabled and abs(target - here) < FOLLOWS else here
 
 
 def _is_at(servo: Servo, goal: float) -> bool:

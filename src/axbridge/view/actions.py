@@ -16,7 +16,7 @@ from axbridge import minimum_jerk
 from axbridge.bus.commission import write_register
 from axbridge.config.profile import in_units
 from axbridge.errors import AxBridgeError, BusError, ControlWarning, UsageError
-from axbridge.robot.robot import Robot, begin_way
+from axbridge.robot.robot import Robot, start_of_way
 from axbridge.robot.servo import Servo
 
 _ALONE = "`axbridge servo write`, when no robot is open"
@@ -168,7 +168,9 @@ class Actions:
             if name not in robot:
                 continue  # a pose of a bigger robot
             servo = robot[name]
-            ways[name] = begin_way(servo), min(max(goal, servo.min_position), servo.max_position)
+            if not servo.torque_enabled:
+                servo.torque_on()
+            ways[name] = start_of_way(servo), min(max(goal, servo.min_position), servo.max_position)
         for name, (start, end) in ways.items():
             duration = max(duration, minimum_jerk.shortest(end - start, self.share * robot[name].max_velocity))
         begun, ahead = robot.time, robot.basic_time_step / 1000
