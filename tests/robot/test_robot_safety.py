@@ -90,6 +90,9 @@ def test_a_motor_that_is_switched_on_while_another_thread_stops_the_robot_goes_o
         with pytest.raises(RobotStopped):
             robot["hip"].set_position(0.3)
         run(robot, 0.1)
+        for register in ("goal_position", "torque_enable"):
+            with pytest.raises(RobotStopped):
+                robot["hip"].write(register, 1)
         assert line.powered == []
         assert not robot["hip"].torque_enabled
 
@@ -257,6 +260,10 @@ def test_after_ctrl_c_that_was_caught_the_main_thread_goes_on_with_several_lines
                 signal.raise_signal(signal.SIGINT)
             until(lambda: robot.step(20) >= 0 and two[2].table["torque_enable"] and not robot.last_step.errors)
             assert not one[1].table["torque_enable"]
+            one.deaf |= {1, 2}
+            before = len(two.heard)
+            robot.stop()
+            assert two.heard[before][3] < one.heard[-1][3]  # it waits for no answer of the first one
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -257,6 +257,23 @@ def test_a_controller_that_was_stopped_trips_before_its_next_goals(line, cycle):
         assert not watched.stale
 
 
+def test_goals_of_a_program_that_was_stopped_before_they_went_out_are_dropped(line, cycle, monkeypatch):
+    exchange = cycle.bus.exchange
+
+    def late(writes, reads):
+        time.sleep(0.2)
+        return exchange(writes, reads)
+
+    with safety.Safety([cycle], stale_command_ms=100, guard=False) as watched:
+        watched._stop.set()  # the watchdog is stopped, too; the guard is not
+        monkeypatch.setattr(cycle.bus, "exchange", late)
+        switch(line)
+        watched.feed()
+        cycle.send({"hip": Goal(500, 100), "knee": Goal(500, 100)})
+        settle(cycle)
+        assert not line.powered
+
+
 def test_a_watchdog_repeats_what_was_not_confirmed(line, cycle, capfd):
     line.frozen.add(24)
     with safety.Safety([cycle], stale_command_ms=30, guard=False) as watched:

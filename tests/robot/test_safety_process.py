@@ -11,7 +11,6 @@ from contextlib import ExitStack
 import pytest
 
 from axbridge.bus.serial import SerialBus
-from axbridge.config.registers import Instruction
 from axbridge.errors import PortError
 from tests.support import ends
 from tests.support.pty_line import PtyLine
@@ -132,49 +131,6 @@ def test_the_guard_of_a_program_without_standard_input_limps_its_motors(line):
 @pytest.mark.parametrize("moment", [0.1, 0.155])
 def test_a_program_that_was_stopped_switches_nothing_on_where_its_policy_is_to_park(bench, moment):
     assert not ends.end(bench, "robot that is stepped only", "SIGSTOP", policy="park", step_ms=20, moment=moment).wrong
-
-
-STOPPED_BEFORE_ITS_GOALS = """
-import os, signal, sys
-from axbridge.bus.cycle import Cycle, CycleServo, Goal
-from axbridge.bus.serial import SerialBus
-from axbridge.robot.safety.net import Safety
-
-bus = SerialBus(sys.argv[1])
-cycle = Cycle(bus, [CycleServo("hip", 1), CycleServo("knee", 2)])
-exchange = bus.exchange
-
-def stopped(writes, reads):
-    if writes and step == 10:
-        print("running", flush=True)
-        os.kill(os.getpid(), signal.SIGSTOP)
-    return exchange(writes, reads)
-
-bus.exchange = stopped
-with Safety([cycle], stale_command_ms=100) as safety:
-    for step in range(11):
-        safety.feed()
-        cycle.exchange({"hip": Goal(500, 100), "knee": Goal(500, 100)})
-    print("on", flush=True)
-    sys.stdin.readline()
-"""
-
-
-def test_goals_of_a_program_that_was_stopped_before_they_went_out_are_dropped(line):
-    def goals():
-        return sum(code == Instruction.SYNC_WRITE for _, code, *_ in line.heard)
-
-    with Warm("-c", STOPPED_BEFORE_ITS_GOALS, line.port) as controller:
-        try:
-            assert controller.stdout.readline() == "running\n"
-            torque_off_after(line, time.monotonic())  # by its guard
-            before = goals()
-            controller.send_signal(signal.SIGCONT)
-            assert controller.stdout.readline() == "on\n"
-            assert goals() == before
-            assert not line.powered
-        finally:
-            controller.kill()
 
 
 LEFT_BEHIND = """

@@ -247,7 +247,10 @@ class Servo:
             UsageError: read-only register, or a value out of its range.
             ServoFault: the servo refused the value.
             BusError: it does not answer.
+            RobotStopped: it would switch the motor on, as `torque_on`.
         """
+        if self._joint.stopped and (register == "goal_position" or (register, value) == ("torque_enable", 1)):
+            self._joint.switch_on()  # which says why not
         self.dynamixel.write(register, value)
 
     @property

@@ -284,6 +284,10 @@ class Safety:
         names = {name for cycle in cycles for name in cycle.servos_by_name} - self._absent
         self._left = {name: BusError("the policy was interrupted") for name in names}
         errors: dict[str, BusError] = {}
+        for cycle in cycles[1:] if policy == "limp" else ():  # they must not wait for a line on which all are silent
+            with contextlib.suppress(Exception), cycle.bus.turn.held(_TICK):
+                for protocol in cycle.bus.by_protocol(servo.id for servo in cycle.servos):
+                    cycle.bus.limp_all(protocol)
         for cycle in cycles:
             try:
                 with cycle.bus.turn.held(_PATIENCE):
