@@ -60,7 +60,7 @@ def run(cycle, until, watched=None):
             watched.feed()
         result = cycle.exchange(GOALS)
         events += [(event.kind, event.name) for event in result.events]
-        for name in tuple(cycle.dark):
+        for name in tuple(cycle.unpowered):
             cycle.revived(name)
         if until(result):
             return result, events

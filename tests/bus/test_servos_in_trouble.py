@@ -30,7 +30,7 @@ class Loop:
         for _ in range(steps):
             result = self.cycle.exchange({name: Goal(goal, 0, limits[name]) for name, goal in self.goals.items()})
             self.events += [(event.kind, event.name) for event in result.events]
-            for name in tuple(self.cycle.dark):
+            for name in tuple(self.cycle.unpowered):
                 if self.x:  # an AX-12 is switched on by its goal
                     self.cycle.bus.write(1 + list(self.goals).index(name), SECOND.torque_enable, b"\1")
                 self.cycle.revived(name)

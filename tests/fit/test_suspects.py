@@ -11,7 +11,7 @@ from axbridge.fit.least_squares import polish
 from axbridge.fit.pipeline import scores_of
 from axbridge.fit.prepare import base_model, prepare
 from axbridge.fit.search import COARSE
-from axbridge.fit.suspects import import_again, looks_like, sampling
+from axbridge.fit.suspects import import_again, sampling, suspects_of
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track
 from axbridge.servo.columns import Param
@@ -63,7 +63,7 @@ def told(recordings):
         "ax12", "M1", space.unknowns, row, problem.base, scores_of(problem, seen), None, (), (), 0, runs, seen,
         problem.rig,
     )  # fmt: skip
-    return "\n".join((*sampling(recordings), *looks_like(fit, recordings)))
+    return "\n".join((*sampling(recordings), *suspects_of(fit, recordings)))
 
 
 def test_a_good_recording_looks_like_nothing_else(good):

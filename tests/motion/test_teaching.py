@@ -8,7 +8,7 @@ import pytest
 import axbridge
 from axbridge import UnknownServo, UsageError
 from axbridge.motion.player import play
-from axbridge.motion.teaching import Taking, soft, teach, worked_up
+from axbridge.motion.teaching import Capture, move_of, soft, teach
 from tests.support.hand import BACK, HIGH, LEFT, UP, lead, led
 from tests.support.waiting import run
 
@@ -35,10 +35,10 @@ def test_what_the_hand_did_is_the_move_and_it_starts_where_it_began(hand, robot)
         assert names == ("pan",)
         robot.step()
         tell()
-        taking = Taking(robot, names)
-        taking.run(lambda passed: passed > 2.8)
+        capture = Capture(robot, names)
+        capture.run(lambda passed: passed > 2.8)
         assert robot["tilt"].position == pytest.approx(0.3, abs=0.02)
-    taught = taking.taught()
+    taught = capture.taught()
     page = taught.move.pages["1"]
     assert page.joints == ("pan",)
     assert page.duration == pytest.approx(UP + BACK, abs=0.35)
@@ -97,7 +97,7 @@ def test_smoothing_takes_the_counts_steps_away_and_keeps_the_ends(robot):
     true = 0.3 * np.sin(2 * clock)
     pan = list(zip(clock.tolist(), (np.round(true / count) * count).tolist(), strict=True))
     tilt = [(time + 0.007, 0.3 * math.sin(2 * time + 0.014)) for time in clock if not 0.5 < time < 0.6]  # some lost
-    rough, even = (worked_up(robot, {"pan": pan, "tilt": tilt}, smooth) for smooth in (0.0, 0.06))
+    rough, even = (move_of(robot, {"pan": pan, "tilt": tilt}, smooth) for smooth in (0.0, 0.06))
 
     def jerk(taught):
         return np.abs(np.diff([key.positions["pan"] for key in taught.move.pages["1"].keys], n=2)).max()
@@ -114,6 +114,6 @@ def test_smoothing_takes_the_counts_steps_away_and_keeps_the_ends(robot):
 def test_what_the_hand_does_beyond_a_limit_is_cut_off_and_said(robot):
     clock = np.arange(0.0, 2.0, 0.02)
     taken = {"pan": [(time, 0.0) for time in clock], "tilt": [(time, 1.4 * math.sin(time)) for time in clock]}
-    taught = worked_up(robot, taken, 0.06)
+    taught = move_of(robot, taken, 0.06)
     assert max(key.positions["tilt"] for key in taught.move.pages["1"].keys) == 1.2
     assert taught.clipped == {"tilt": pytest.approx(0.2, abs=0.02)}

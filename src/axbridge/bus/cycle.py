@@ -168,8 +168,8 @@ class Cycle:
         self.servos_by_name = {servo.name: servo for servo in servos}
         self.times = CycleTimes()
         self.watchdogs = Watchdogs(bus)
-        self.dark: set[str] = set()  # names of those that were without power: no goals until `revived`
-        self.taken: set[str] = set()  # of those whose torque somebody else has switched off: until it is on again
+        self.unpowered: set[str] = set()  # names of those that were without power: no goals until `revived`
+        self.switched_off: set[str] = set()  # of those whose torque somebody else has cut: until it is on again
         self.expires = math.inf
         self._caps: dict[str, int] = {}  # torque limits that no goal exceeds, by name
         for servo in servos:
@@ -253,7 +253,7 @@ class Cycle:
         blocks: _Writes = {}
         for track in self._all if len(goals) < len(self._all) else ():
             track.driven = track.sent = False
-        tracks, off = self._tracks, self.dark | self.taken
+        tracks, off = self._tracks, self.unpowered | self.switched_off
         for name, goal in goals.items():
             track = tracks[name]
             track.driven, track.sent = True, False
@@ -357,11 +357,11 @@ class Cycle:
             track.restart, track.known, track.written_torque = True, False, None
             track.driven = track.sent = False
             if not track.protocol.goal_wakes:
-                self.dark.add(track.servo.name)
+                self.unpowered.add(track.servo.name)
 
     def revived(self, name: str) -> None:
         """A servo that was without power is set up again: its next goals start from where it is, softly."""
-        self.dark.discard(name)
+        self.unpowered.discard(name)
         track = self._tracks[name]
         track.restart, track.written_torque, track.revived_at = True, None, self.bus.clock.now()
 
@@ -381,8 +381,8 @@ class Cycle:
         track.written_torque = None
         track.restart = True
         track.ramp = (0.0, 0.0)
-        self.taken.discard(name)
-        self.dark.discard(name)
+        self.switched_off.discard(name)
+        self.unpowered.discard(name)
         self.watchdogs.forget([track.servo.id])
 
     @property
@@ -411,7 +411,7 @@ class Cycle:
 
     def _is_calm(self, now: float) -> bool:
         """Whether all have answered not long ago, and nothing is out of the ordinary with any of them."""
-        return self._calm and now - self._calm_at < _BOOT / 2 and not self.taken
+        return self._calm and now - self._calm_at < _BOOT / 2 and not self.switched_off
 
     def _read(self, fresh: Mask, now: float) -> None:
         calm = self._is_calm(now)
@@ -472,11 +472,11 @@ class Cycle:
         )
         if calm:
             return requests
-        quiet = self._quiet(now)
+        quiet, off = self._quiet(now), self.switched_off
         for place, track in enumerate(due):
             if track.unproven:
                 requests[place] = track.servo.id, *track.protocol.identity
-            elif track.missing or track.unsure or track.servo.name in self.taken or (track.driven and quiet[track.row]):
+            elif track.missing or track.unsure or track.servo.name in off or (track.driven and quiet[track.row]):
                 requests[place] = track.servo.id, *track.protocol.with_torque
         return requests
 
@@ -577,7 +577,7 @@ class Cycle:
     def _poll_torques(self, due: Iterable[_Track], now: float) -> None:
         """Now and then, ask all servos whose samples do not say so at once whether they have torque."""
         asked = [t for t in due if t.asks and t.driven and not (t.failures or t.must_ask)]
-        if not asked or (now - min(track.polled_at for track in asked) < _TORQUE_PERIOD and not self.taken):
+        if not asked or (now - min(track.polled_at for track in asked) < _TORQUE_PERIOD and not self.switched_off):
             return
         try:
             answers = self.bus.read_many([(t.servo.id, t.protocol.torque_enable, 1) for t in asked])
@@ -596,18 +596,18 @@ class Cycle:
     def _judge(self, track: _Track, *, on: bool, forgot: bool) -> None:
         """Note whose torque is off although it has goals, and why: it was without power, or somebody has seen to it."""
         name = track.servo.name
-        if on and name in self.taken:
-            self.taken.discard(name)
+        if on and name in self.switched_off:
+            self.switched_off.discard(name)
             track.restart = True
-        elif on or track.withheld or name in self.dark or name in self.taken:
+        elif on or track.withheld or name in self.unpowered or name in self.switched_off:
             return
         elif forgot:
-            self.dark.add(name)
+            self.unpowered.add(name)
             self.watchdogs.forget([track.servo.id])
             if track.driven:
                 self._events.append(BusEvent("without power", name))
         elif track.sent:
-            self.taken.add(name)
+            self.switched_off.add(name)
             self._events.append(BusEvent("torque off", name))
 
     def _limp(self, track: _Track) -> None:

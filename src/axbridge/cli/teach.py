@@ -21,7 +21,7 @@ from axbridge.errors import BusError, UsageError
 from axbridge.files import check_new
 from axbridge.motion.files import save_move
 from axbridge.motion.moves import Key, Move, Page
-from axbridge.motion.teaching import Taking, Taught, chosen, soft, take_pose
+from axbridge.motion.teaching import Capture, Taught, chosen, pose_key, soft
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 
@@ -87,18 +87,18 @@ def _hand(
     robot: Robot, names: tuple[str, ...], key: Callable[[], str], seconds: float, save: Callable[[Move], None]
 ) -> Taught:
     """Take down what the hand does for `seconds`, or between two keys; a failure loses nothing of it."""
-    taking = Taking(robot, names)
+    capture = Capture(robot, names)
     if not seconds:
         print(f"soft: {', '.join(names)}\nlead it to the start, then press a key", file=sys.stderr)
         _wait(robot, key)
         print("recording; a key ends it", file=sys.stderr)
     try:
-        taking.run(lambda passed: passed >= seconds if seconds else bool(key()))
+        capture.run(lambda passed: passed >= seconds if seconds else bool(key()))
     except (BusError, KeyboardInterrupt):
         with suppress(UsageError):  # nothing had moved yet
-            save(taking.taught().move)
+            save(capture.taught().move)
         raise
-    taught = taking.taught()
+    taught = capture.taught()
     save(taught.move)
     for joint, far in taught.clipped.items():
         note(f"{joint} went {math.degrees(far):.1f}° beyond its limit: cut off there")
@@ -111,7 +111,7 @@ def _poses(robot: Robot, names: tuple[str, ...], key: Callable[[], str], save: C
     keys: list[Key] = []
     try:
         while _wait(robot, key) not in {"q", "Q", END}:
-            keys.append(take_pose(robot, names))
+            keys.append(pose_key(robot, names))
             print(f"pose {len(keys)}", file=sys.stderr)
     finally:
         if keys:

@@ -19,7 +19,7 @@ from axbridge.fit.pipeline import fit_model
 from axbridge.fit.prepare import MOVED, excitation, loaded_with, prepare
 from axbridge.fit.result import Fit
 from axbridge.fit.search import Mapper, Report
-from axbridge.fit.suspects import looks_like, sampling
+from axbridge.fit.suspects import sampling, suspects_of
 from axbridge.recording.recording import Recording
 from axbridge.recording.stored import opened
 
@@ -131,7 +131,7 @@ def identify(
     if prove:
         return fit
     report("looking at the recordings", None)
-    return replace(fit, warnings=(*known, *sampling([*fitted, *held]), *looks_like(fit, fitted), *fit.warnings))
+    return replace(fit, warnings=(*known, *sampling([*fitted, *held]), *suspects_of(fit, fitted), *fit.warnings))
 
 
 def _by_grid(model: str, method: str | None, friction: str | None) -> bool:

@@ -205,7 +205,7 @@ def parts(runs: Runs, lengths: Sequence[float] = LENGTHS) -> Runs | None:
     if not index:
         return None
     order, start = np.concatenate(index), np.cumsum([0, *(len(i) for i in index)])
-    return runs._replace(velocity=speed).taken(start, order, source)._replace(source=np.array(source))
+    return runs._replace(velocity=speed).cut(start, order, source)._replace(source=np.array(source))
 
 
 def _stretches(chosen: BoolArray, time: FloatArray, longest: float) -> Iterator[tuple[int, int]]:

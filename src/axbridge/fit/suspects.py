@@ -49,7 +49,7 @@ def sampling(recordings: Sequence[Recording]) -> tuple[str, ...]:
     return tuple(text.format(listed(found, _NAMED)) for text, found in remedies.items() if found)
 
 
-def looks_like(fit: Fit, recordings: Sequence[Recording]) -> tuple[str, ...]:
+def suspects_of(fit: Fit, recordings: Sequence[Recording]) -> tuple[str, ...]:
     """What the fitted recordings look like: stamps that are off, and what explains that the fit follows them badly."""
     off = [0.0 if one.metadata.get("stamps") else _stamp_error(fit, m) for m, one in enumerate(recordings)]
     found, scores = [], fit.scores[: len(off)]

@@ -82,13 +82,13 @@ def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float =
         robot[name].set_available_torque(torques[name])
 
 
-def take_pose(robot: Robot, joints: Sequence[str], time: float = 1.0, name: str = "") -> Key:
+def pose_key(robot: Robot, joints: Sequence[str], time: float = 1.0, name: str = "") -> Key:
     """Where the joints are now, as a key that is reached in `time` s."""
     positions = {joint: round(_within(robot, joint, robot[joint].position), _DIGITS) for joint in joints}
     return Key(positions=positions, time=time, name=name)
 
 
-class Taking:
+class Capture:
     """Takes down where a hand leads some soft joints; what was taken until a failure can still be made a move."""
 
     def __init__(self, robot: Robot, joints: Sequence[str]) -> None:
@@ -99,7 +99,7 @@ class Taking:
         """Step the robot and take down; `Robot.stop` ends it, too."""
         robot, watch = self._robot, Watch(self._robot)
         begun = robot.time
-        leave = robot.observe(self._take)
+        leave = robot.observe(self._sample)
         try:
             while not (robot.stopped or until(robot.time - begun)):
                 if robot.step() == -1:
@@ -110,16 +110,16 @@ class Taking:
 
     def taught(self, width: float = _WIDTH) -> Taught:
         """The move: on one clock, without rest, smooth, within the joints' limits."""
-        return worked_up(self._robot, self._taken, width)
+        return move_of(self._robot, self._taken, width)
 
-    def _take(self, _report: StepReport, states: Mapping[str, ServoState]) -> None:
+    def _sample(self, _report: StepReport, states: Mapping[str, ServoState]) -> None:
         for joint, samples in self._taken.items():
             state = states[joint]
             if not samples or state.time > samples[-1][0]:  # else it did not answer
                 samples.append((state.time, state.position))
 
 
-def worked_up(robot: Robot, taken: Mapping[str, Sequence[tuple[float, float]]], width: float) -> Taught:
+def move_of(robot: Robot, taken: Mapping[str, Sequence[tuple[float, float]]], width: float) -> Taught:
     """Samples (s, rad) by joint as a move: on one clock, without rest, smooth, within the joints' limits."""
     period = robot.basic_time_step / 1000
     first = max((samples[0][0] for samples in taken.values() if samples), default=0.0)
@@ -160,7 +160,7 @@ def teach(
         seconds: How long.
         joints: Which ones; None = all.
         stiffness: See `soft`.
-        width: See `Taking.taught`.
+        width: See `Capture.taught`.
 
     Raises:
         UsageError: nothing moved, or an argument out of range.
@@ -168,9 +168,9 @@ def teach(
         BusError: a servo failed or got lost.
     """
     with soft(robot, joints, stiffness) as names:
-        taking = Taking(robot, names)
-        taking.run(lambda passed: passed >= seconds - 1e-9)
-    return taking.taught(width)
+        capture = Capture(robot, names)
+        capture.run(lambda passed: passed >= seconds - 1e-9)
+    return capture.taught(width)
 
 
 def _within(robot: Robot, joint: str, angle: float) -> float:

@@ -222,18 +222,18 @@ class Connection:
 
     @property
     def torqueless(self) -> bool:
-        """Whether any servo is `dark`, `taken` or `withheld`."""
-        return any(cycle.dark or cycle.taken or cycle.withheld for cycle in self.cycles.values())
+        """Whether any servo is `unpowered`, `switched_off` or `withheld`."""
+        return any(cycle.unpowered or cycle.switched_off or cycle.withheld for cycle in self.cycles.values())
 
     @property
-    def dark(self) -> frozenset[str]:
+    def unpowered(self) -> frozenset[str]:
         """Servos that were without power, and get no goals until `revive`."""
-        return frozenset().union(*(cycle.dark for cycle in self.cycles.values()))
+        return frozenset().union(*(cycle.unpowered for cycle in self.cycles.values()))
 
     @property
-    def taken(self) -> frozenset[str]:
+    def switched_off(self) -> frozenset[str]:
         """Servos whose torque somebody else has switched off; they get no goals until it is on again, or `recover`."""
-        return frozenset().union(*(cycle.taken for cycle in self.cycles.values()))
+        return frozenset().union(*(cycle.switched_off for cycle in self.cycles.values()))
 
     @property
     def withheld(self) -> frozenset[str]:

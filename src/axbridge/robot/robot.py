@@ -546,7 +546,7 @@ class Robot(Mapping[str, Servo]):
     @property
     def withheld(self) -> frozenset[str]:
         """Servos that get no goals until `Servo.recover`: they have shut themselves down, or were switched off."""
-        return self._connection.withheld | self._connection.taken
+        return self._connection.withheld | self._connection.switched_off
 
     @property
     def causes(self) -> Mapping[str, Sequence[Cause]]:

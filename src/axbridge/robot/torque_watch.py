@@ -49,12 +49,12 @@ class TorqueWatch:
                 self._why[name] = "it was without power, and may have forgotten its turns"
         kept = connection.withheld
         back -= kept
-        for name in connection.dark:
+        for name in connection.unpowered:
             with contextlib.suppress(BusError):  # again in the next step
                 connection.revive(name, on=name in wanted - kept)
                 joints[name].keep_off()
-        off = kept | connection.taken
-        limp = off | connection.dark
+        off = kept | connection.switched_off
+        limp = off | connection.unpowered
         if self._marked is None:
             self._off = kept  # that was said when it was opened
         if (limp, kept) != self._marked:
@@ -63,7 +63,7 @@ class TorqueWatch:
                 joint.limp, joint.withheld = name in limp, name in kept
         self._why |= {event.name: why for event in connection.events if (why := _reason(event))}
         before, self._off = self._off, off & (wanted | self._off)
-        self._without |= dict.fromkeys(back | connection.dark & self._without.keys(), time)
+        self._without |= dict.fromkeys(back | connection.unpowered & self._without.keys(), time)
         if back:
             who = "all servos" if len(back) == len(joints) else ", ".join(sorted(back))
             warn(f"without power until now: {who}; each starts from where it is, with little torque at first")

@@ -93,11 +93,11 @@ class Runs(NamedTuple):
         """The recordings with these indices."""
         parts = [np.arange(self.start[i], self.start[i + 1]) for i in chosen]
         start = np.cumsum([0, *(len(part) for part in parts)])
-        return self.taken(start, np.concatenate([np.zeros(0, dtype=np.int64), *parts]), chosen)
+        return self.cut(start, np.concatenate([np.zeros(0, dtype=np.int64), *parts]), chosen)
 
-    def taken(self, start: IntArray, samples: IntArray, recordings: Sequence[int]) -> Runs:
+    def cut(self, start: IntArray, samples: IntArray, recordings: Sequence[int]) -> Runs:
         """Recordings cut out of these: `samples` of them in their order, and which `recordings` they come from."""
         source = np.array(recordings, dtype=np.int64)
         places = {"start": slice(None), **dict.fromkeys(_BY_SAMPLE, samples)}
-        cut = (values[places.get(name, source)] if len(values) else values for name, values in self._asdict().items())
-        return Runs(*cut)._replace(start=start.astype(np.int64))
+        parts = (values[places.get(name, source)] if len(values) else values for name, values in self._asdict().items())
+        return Runs(*parts)._replace(start=start.astype(np.int64))

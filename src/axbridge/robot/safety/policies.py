@@ -26,7 +26,7 @@ def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError
         if names is None:
             for protocol in cycle.bus.by_protocol(off):
                 cycle.bus.limp_all(protocol)
-        return _write_and_look(cycle, off, "is off")
+        return _write_and_read(cycle, off, "is off")
     except PortError as error:
         return {servo.name: error for servo in servos}
 
@@ -36,7 +36,7 @@ def disarm(cycle: Cycle, but: Container[str] = ()) -> None:
     dogs = cycle.watchdogs
     servos = [servo for servo in cycle.servos if servo.id in dogs.touched and servo.name not in but]
     dogs.forget(servo.id for servo in servos)
-    failed = _write_and_look(cycle, {servo.id: (servo.protocol.watchdog or 0, b"\0") for servo in servos})
+    failed = _write_and_read(cycle, {servo.id: (servo.protocol.watchdog or 0, b"\0") for servo in servos})
     dogs.touched -= {servo.id for servo in servos if servo.name not in failed}
 
 
@@ -65,12 +65,12 @@ def hold(cycle: Cycle) -> dict[str, BusError]:
             for one in cycle.servos
             if one.name in rising and one.name not in wheels | errors.keys()
         }
-        return errors | _write_and_look(cycle, limits)
+        return errors | _write_and_read(cycle, limits)
     except PortError as error:
         return dict.fromkeys(cycle.servos_by_name, error)
 
 
-def _write_and_look(
+def _write_and_read(
     cycle: Cycle, wanted: Mapping[int, tuple[int, bytes]], what: str = "holds it where it is"
 ) -> dict[str, BusError]:
     """Write to an address of each servo, by id, until it says that it has these bytes; those that did not, by name."""
@@ -117,7 +117,7 @@ def _stop_wheels(cycle: Cycle) -> tuple[set[str], dict[str, BusError]]:
             errors[servo.name] = mode
         elif goal := servo.protocol.endless_goal(mode):
             stop[servo.id] = goal[0], bytes(goal[1])
-    return {servo.name for servo in cycle.servos if servo.id in stop}, errors | _write_and_look(cycle, stop)
+    return {servo.name for servo in cycle.servos if servo.id in stop}, errors | _write_and_read(cycle, stop)
 
 
 def _goal_to_present(cycle: Cycle, servos: Sequence[CycleServo]) -> dict[str, BusError]:
@@ -132,7 +132,7 @@ def _goal_to_present(cycle: Cycle, servos: Sequence[CycleServo]) -> dict[str, Bu
             errors[servo.name] = place
         elif torque[0]:
             goals[servo.id] = servo.protocol.goal_position[0], place
-    return errors | _write_and_look(cycle, goals)
+    return errors | _write_and_read(cycle, goals)
 
 
 def park(
