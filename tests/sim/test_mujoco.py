@@ -10,7 +10,7 @@ from axbridge.rotations import roll_pitch_yaw
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines import choice
 from axbridge.sim.engines.mujoco.engine import MujocoEngine
-from axbridge.sim.support import held
+from axbridge.sim.support import supported
 from axbridge.units import AX
 from axbridge.virtual.assembly import build_bank
 from axbridge.virtual.world import World
@@ -131,7 +131,7 @@ def test_without_bullet_auto_is_mujoco_and_without_both_it_is_said_what_to_insta
 def served():
     rig = Rig.load("bioloid").with_engine("mujoco")
     bank = build_bank(rig)
-    return World(rig, bank=held(bank, rig)), bank.engine
+    return World(rig, bank=supported(bank, rig)), bank.engine
 
 
 def passes(world, seconds, step=0.01):
@@ -200,6 +200,6 @@ def test_a_robot_that_is_bolted_down_needs_no_hand():
     rig = Rig.load("bench_arm")
     bank = build_bank(rig)
     before = bank.before
-    assert held(bank, rig) is bank
+    assert supported(bank, rig) is bank
     assert bank.before is before
     bank.close()
