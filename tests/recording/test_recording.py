@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 import resource
+import signal
 import struct
 import subprocess
 import sys
@@ -41,6 +42,7 @@ from axbridge.recording.stored import Message, MessageWriter, open_recording, wr
 from axbridge.state import SERVO_ROW
 from tests.support.samples import record
 from tests.support.waiting import run as go
+from tests.support.waiting import until
 
 for verb in ("demo", "import_", "play", "record", "run", "walk"):
     import_module(f"axbridge.cli.{verb}")
@@ -346,6 +348,22 @@ def test_an_open_recording_survives_what_takes_its_place(tmp_path):
         assert len(found["servo 0"]) == 200
     assert list(open_recording(path)) == ["other"]
     np.testing.assert_array_equal(found["servo 0"].command, sample()["servo 0"].command)
+
+
+def test_ctrl_c_while_it_is_closed_leaves_the_file_whole_and_free(tmp_path, monkeypatch):
+    recorder = Recorder(tmp_path / "a.mcap", {})
+    finish = recorder._writer.finish
+
+    def slow():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.3)
+        finish()
+
+    monkeypatch.setattr(recorder._writer, "finish", slow)
+    with pytest.raises(KeyboardInterrupt):
+        recorder.close()
+    until(lambda: open_recording(tmp_path / "a.mcap").complete)
+    Recorder(tmp_path / "a.mcap", {}).close()
 
 
 def test_where_compression_fails_the_plain_file_stays_whole(tmp_path):

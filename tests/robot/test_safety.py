@@ -317,8 +317,10 @@ def test_a_silent_controller_that_lives_holds_whatever_its_guard_would_do(line, 
     with safety.Safety([cycle], "hold", stale_command_ms=200) as watched:
         watched.feed()
         until(lambda: watched.stale)
+        (first := watched._guard).kill()
         time.sleep(1)
         assert line.powered == [1, 2, 3]
+        assert watched._guard not in {None, first}  # another one watches
 
 
 @pytest.mark.parametrize("policy", ["limp", "park", "hold"])

@@ -344,8 +344,9 @@ class Safety:
             if any(cycle.watchdogs.hungry for cycle in self._real):
                 self._feed_watchdogs()
             if self.policy == "hold" and (self.stale or self._leaving):  # the guard would limp what holds
-                with self._guarding, contextlib.suppress(OSError):
-                    self._show_life()
+                with self._guarding:
+                    self._shown_at = -math.inf
+                    self._feed_guard()
 
     def _feed_watchdogs(self) -> None:
         """Ask servos for their Bus Watchdog, which feeds it. Where one has expired, this process stood still: trip."""
