@@ -124,13 +124,6 @@ def test_two_servos_with_one_id_garble_what_differs(profile, place, middle):
     assert any(len(reply) == 8 and int.from_bytes(reply[5:7], "little") not in {middle, 100} for reply in replies)
 
 
-def test_shifted_frames_still_come_out_as_bytes():
-    one, two = Transmission(0.0, b"\xff\xff\x01", 1e6), Transmission(3.4e-6, b"\xff\xff\x02", 1e6)
-    (heard,) = overlay([one, two], 1e6)
-    assert heard.start == 0.0
-    assert heard.data != one.data
-
-
 @given(st.lists(st.binary(min_size=1, max_size=6), min_size=1, max_size=4))
 def test_frames_apart_arrive_untouched(frames):
     start, sent = 0.0, []

@@ -30,7 +30,7 @@ def test_all_bytes_arrive_in_order_and_say_when_and_at_which_speed_they_were_sen
     settings = termios.tcgetattr(slave)
     settings[4] = settings[5] = termios.B57600
     termios.tcsetattr(slave, termios.TCSANOW, settings)
-    sent = [bytes([n]) * (1 + n % 7) for n in range(150)]  # more than the listener has room for at once
+    sent = [bytes([n]) * 10 * (1 + n % 7) for n in range(150)]  # more than the listener has room for at once
     before = time.monotonic()
     for piece in sent:
         os.write(slave, piece)
@@ -41,7 +41,7 @@ def test_all_bytes_arrive_in_order_and_say_when_and_at_which_speed_they_were_sen
     assert b"".join(arrival.data for arrival in arrivals) == b"".join(sent)
     assert all(before <= arrival.time <= time.monotonic() and arrival.baud == 57600 for arrival in arrivals)
     for _ in range(150):  # the fixture ends a listener that nobody hears out
-        os.write(slave, b"unheard")
+        os.write(slave, 7 * b"unheard")
         time.sleep(2e-3)
 
 

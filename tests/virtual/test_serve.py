@@ -101,8 +101,11 @@ def test_clients_come_and_go_at_any_speed(served):
         for _ in range(60):  # a client that never reads
             port.write(bytes.fromhex("ffff0104020032c6"))
             time.sleep(0.002)
+        begun = time.monotonic()
+        port.write(bytes(80_000))  # nor waits: the port takes no more than the wire, but for 0.3 s in buffers
+        assert time.monotonic() - begun > 0.4
         port.write(PING[:3])  # and dies in the middle of a packet
-    time.sleep(0.15)
+    time.sleep(0.5)
     with serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
         assert until(lambda: ask(port) == PONG)
 

@@ -32,7 +32,7 @@ from axbridge.virtual.wake_latency import Awake, wake_on_time
 # struct termios2 of Linux: four flag words, line discipline, 19 control characters, input and output speed.
 _TERMIOS2 = struct.Struct("=4IB19s2I")
 _TCGETS2 = 0x802C542A
-_MOST, _CHUNK = 64, 4096  # arrivals that wait to be fetched; bytes of one
+_CHUNK = 4096  # bytes of one read, and of all that wait to be fetched: the kernel keeps as many for a real adapter
 _FULL = 1e-3  # s to wait while nobody takes them
 _TCSETS2 = 0x402C542B
 _CBAUD, _BOTHER = 0o010017, 0o010000
@@ -68,7 +68,7 @@ class Listener:
 
     def arrivals(self) -> list[Arrival]:
         """What has come since the last call; for use when `news` is readable."""
-        os.read(self.news, _MOST)
+        os.read(self.news, _CHUNK)
         return [self._found.popleft() for _ in range(len(self._found))]
 
     def close(self, other: int) -> None:
@@ -87,7 +87,7 @@ class Listener:
         if hasattr(signal, "pthread_sigmask"):  # signals are for the main thread
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         while True:
-            while len(self._found) >= _MOST and not self._over:
+            while sum(len(one.data) for one in list(self._found)) >= _CHUNK and not self._over:
                 time.sleep(_FULL)
             data = os.read(self._end, _CHUNK)
             now = time.monotonic()

@@ -25,6 +25,7 @@ _SPIN = 60e-6  # s before a reply is due: from then on the loop does not sleep
 _SUSPENDED = 1.0  # s: the servos' time leaves out longer pauses of the whole process
 _LATE = 100  # µs after which a reply counts as late
 _SILENT = 0.05  # s: whatever comes, leaves or is known later than that gets no answer
+_AHEAD = 0.03  # s of bytes that wait for the wire: with more than that a client waits, as for a real adapter
 _PATIENCE = 10.0  # s to wait for a server to end before it is killed
 _QUIET = 0.2  # s without a packet after which the machine may sleep between two of them
 
@@ -146,7 +147,8 @@ def _listen(
     lateness: Lateness,
 ) -> bool:
     """Wait for bytes at most `wait` seconds (if that is positive) and put them on their line; whether any came."""
-    open_ = {number: (line, channel) for line, channel in pairs for number in channel.descriptors()}
+    free = [(line, channel) for line, channel in pairs if line.host_free < world.now() + _AHEAD]
+    open_ = {number: (line, channel) for line, channel in free for number in channel.descriptors()}
     waiting = [*open_, console.descriptor] if console is not None and console.descriptor >= 0 else list(open_)
     came = False
     if not waiting:  # Windows waits for nothing but sockets
@@ -159,7 +161,8 @@ def _listen(
             continue
         line, channel = open_[descriptor]
         for arrival in channel.receive():
-            if max(time.monotonic() - arrival.time, world.bank.behind) > _SILENT:
+            begun = max(arrival.time, line.host_free + offset - _AHEAD)  # before, the line was not listened to
+            if max(time.monotonic() - begun, world.bank.behind) > _SILENT:
                 lateness.unanswered += 1
                 continue
             line.baud = arrival.baud or line.baud
