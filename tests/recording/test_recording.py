@@ -352,14 +352,7 @@ def test_an_open_recording_survives_what_takes_its_place(tmp_path):
 
 def test_ctrl_c_while_it_is_closed_leaves_the_file_whole_and_free(tmp_path, monkeypatch):
     recorder = Recorder(tmp_path / "a.mcap", {})
-    finish = recorder._writer.finish
-
-    def slow():
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.3)
-        finish()
-
-    monkeypatch.setattr(recorder._writer, "finish", slow)
+    monkeypatch.setattr(recorder._thread, "join", lambda: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         recorder.close()
     until(lambda: open_recording(tmp_path / "a.mcap").complete)
