@@ -80,12 +80,15 @@ def parse_axes(items: Sequence[str]) -> dict[str, tuple[float, ...]]:
     for item in items:
         for part in re.split(r",(?=[A-Za-z_.]+=)", item):
             name, equals, text = part.partition("=")
-            if not equals or not text:
+            values = tuple(_numbers(part, text)) if equals and text else ()
+            if not values:
                 raise UsageError(f"{part!r} is no axis", "write NAME=VALUE,VALUE,… or NAME=FROM:TO:COUNT")
             if name in axes:
                 raise UsageError(f"{name} is given twice", "give all its values in one list")
             _check_name(name)
-            axes[name] = tuple(_numbers(part, text))
+            if name == "seed" and not all(value >= 0 and value.is_integer() for value in values):
+                raise UsageError(f"{part!r}: a seed is a whole number, at least 0", "write seed=0,1,2")
+            axes[name] = values
     return axes
 
 
@@ -143,7 +146,8 @@ def changed(rig: Rig, values: Mapping[str, float]) -> Rig:
         own = _dry(rig.model_of(servo).friction, values["friction"]) if "friction" in values else {}
         return {"params": toml_tables.merged(toml_tables.merged(servo.params, {"friction": own}), params)}
 
-    found = rig.with_buses(**bus).with_servos(of_servo)
+    wired = rig.overridden({"bus": [one.model_dump() | bus for one in rig.buses]}) if bus else rig
+    found = wired.with_servos(of_servo)
     for servo in found.servos if params or "friction" in values else ():
         found.model_of(servo)
     return found
