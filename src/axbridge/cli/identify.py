@@ -89,17 +89,18 @@ def identify(
             before=None if json else lambda lines: note(*lines, kind="before"),
             report=show,
         )
+    failed = [found for condition in fail_if or () for found in check(fit, condition)]
+    facts = summary(fit) | {"out": None if out is None else str(out), "failed": failed}
+    report("identify-1", facts, _in_words(fit), json=json)  # first: a disk that is full must not cost the fit
     if out is not None:
-        write_params(fit, out)  # first: a report that cannot be written must not cost the fit
+        write_params(fit, out)
     with progress("writing the report", quiet=json):
         if html is not None:
             write_page(fit, html)
-    failed = [found for condition in fail_if or () for found in check(fit, condition)]
-    written = [path for path in (out, html) if path is not None]
-    lines = [*_in_words(fit), *(f"wrote {path}" for path in written)]
+    lines = [f"wrote {path}" for path in (out, html) if path is not None]
     lines += [] if out is None else [f"next: axbridge compare {recordings[0]} --rig {rig} --model {out}"]
-    facts = summary(fit) | {"out": None if out is None else str(out), "failed": failed}
-    report("identify-1", facts, lines, json=json)
+    for line in () if json else lines:
+        print(line)
     note(*failed, kind="failed")
     return FAILED_CHECK if failed else DONE
 
