@@ -163,7 +163,8 @@ def _listen(
         for arrival in channel.receive():
             begun = max(arrival.time, line.host_free + offset - _AHEAD)  # before, the line was not listened to
             if max(time.monotonic() - begun, world.bank.behind) > _SILENT:
-                lateness.unanswered += 1
+                lateness.unanswered += 1  # its bytes take their time, too: else there is no end of them to throw away
+                line.host_free = max(line.host_free, arrival.time - offset) + line.seconds(len(arrival.data))
                 continue
             line.baud = arrival.baud or line.baud
             line.send(arrival.data, arrival.time - offset)
