@@ -204,7 +204,7 @@ def test_torque_on_holds_the_present_position_and_lets_a_wheel_stand(line, on_li
     on_line("servo", "torque", "1", "off")
     assert line.tables[1][24] == 0
     line.tables[1][6:10], line.tables[1][32:34] = bytes(4), b"\xff\1"
-    assert on_line("servo", "torque", "1", "on").endswith("follows no position, and its moving_speed is 0\n")
+    assert on_line("servo", "torque", "1", "on").endswith("follows no position: its moving_speed is 0\n")
     assert line.tables[1][32:34] == b"\0\0"
 
 

@@ -289,7 +289,7 @@ def torque(
     """Switch torque on or off. When on, the servo holds its position, also after this program has ended."""
     if state not in {"on", "off"}:
         raise UsageError(f"torque is on or off, not {state!r}")
-    (bus, number, profile, mute, _), goal = found, ""
+    (bus, number, profile, mute, _), endless = found, None
     if state == "on":
         if mute:
             raise found.silence
@@ -299,9 +299,7 @@ def torque(
         present = 0 if endless else read_register(bus, number, profile.register("present_position"))
         write_register(bus, number, profile, goal, present)
     (write_blindly if mute else write_register)(bus, number, profile, "torque_enable", int(state == "on"))
-    text = f"torque of servo {number} is {state}"
-    if goal not in {"", "goal_position"}:
-        text += f"; it follows no position, and its {goal} is 0"
+    text = f"torque of servo {number} is {state}" + (f"; it follows no position: its {goal} is 0" if endless else "")
     if mute:
         text = f"sent torque off to servo {number}; nothing is confirmed\n{found.silence}"
     return text, {"id": number, "torque": state, "confirmed": not mute}

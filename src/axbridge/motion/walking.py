@@ -228,7 +228,6 @@ class _Walker:
         self._steering = Steering(path)
         self._tilt = self._drawn = self._late = 0.0  # rad, J, and s of the steps that came late
         self._moment = 0.0  # of the plan, s
-        self._off: set[str] = set()  # joints that somebody has switched off under way
         simulation = robot.simulation
         looked_at = simulation is not None and robot.mode == SIMULATION and simulation.engine is not None
         self._soles = Soles(simulation) if simulation is not None and looked_at else None
@@ -318,12 +317,12 @@ class _Walker:
         ticks = self._ticks(self._path.gait.duration)
         for tick in range(1, ticks + 1):
             self._moment = tick * self._period
-            for joint, angle in self._balanced(self._path.angles(self._moment)).items():
-                servo = self._robot[self._names[joint]]
-                if not (servo.torque_enabled or self._robot.stopped):
-                    self._off.add(joint)  # a goal would switch it on
-                if joint not in self._off:
-                    servo.set_position(angle)
+            angles = self._balanced(self._path.angles(self._moment))
+            for joint, name in list(self._names.items()):
+                if self._robot[name].torque_enabled or self._robot.stopped:
+                    self._robot[name].set_position(angles[joint])
+                else:
+                    del self._names[joint]  # somebody has switched it off, and a goal would switch it on
             self._step("walk", tick / ticks)
             late = self._robot.last_step.late / 1000
             self._late += late

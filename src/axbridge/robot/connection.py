@@ -322,7 +322,7 @@ class Connection:
             missing = {
                 (name, finding.id) for name in findings for finding in findings[name] if finding.kind == "missing"
             }
-            self._safety.expect_no_answer(d.config.name for d in drives if (d.config.bus, d.id) in missing)
+            self._safety.absent = frozenset(d.config.name for d in drives if (d.config.bus, d.id) in missing)
         for name, bus in self.backend.buses.items():
             require(findings[name], getattr(bus, "port_name", "") or name)
         failures: list[BusError] = []

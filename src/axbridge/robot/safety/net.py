@@ -156,7 +156,7 @@ class Safety:
         self._releasing = self._released = False
         self._releases = 0
         self._left: Mapping[str, BusError] = {}  # what the policy has not confirmed
-        self._absent: frozenset[str] = frozenset()
+        self.absent: frozenset[str] = frozenset()  # never heard nor written to: they need not confirm
         self._fed_at = time.monotonic()
         self._shown_at = -math.inf  # when the guard was shown a sign of life
         self._applying = threading.RLock()
@@ -231,10 +231,6 @@ class Safety:
         """
         return self._hold_or_limp(self._park(self.cycles), self.cycles)
 
-    def expect_no_answer(self, names: Iterable[str]) -> None:
-        """Nothing is known of these servos, and nothing was written to them: that they confirm nothing is no alarm."""
-        self._absent = frozenset(names)
-
     def limp(self) -> dict[str, BusError]:
         """Switch every motor off now, whatever the policy; from any thread. Returns the servos that did not confirm."""
         self._releases += 1  # a park under way is given up
@@ -281,7 +277,7 @@ class Safety:
 
     def _hold_or_limp(self, policy: Policy, cycles: Sequence[Cycle]) -> dict[str, BusError]:
         """Hold or limp, without another thread in between."""
-        names = {name for cycle in cycles for name in cycle.servos_by_name} - self._absent
+        names = {name for cycle in cycles for name in cycle.servos_by_name} - self.absent
         self._left = {name: BusError("the policy was interrupted") for name in names}
         errors: dict[str, BusError] = {}
         for cycle in cycles[1:] if policy == "limp" else ():  # they must not wait for a line on which all are silent
@@ -302,7 +298,7 @@ class Safety:
             except Exception as failure:  # noqa: BLE001 - whatever it is, it must not spare the next bus
                 unknown = failure if isinstance(failure, BusError) else BusError(f"{type(failure).__name__}: {failure}")
                 errors |= dict.fromkeys(cycle.servos_by_name, unknown)
-        self._left = errors = {name: error for name, error in errors.items() if name not in self._absent}
+        self._left = errors = {name: error for name, error in errors.items() if name not in self.absent}
         return errors
 
     # -- what `NETS` asks for -----------------------------------------------------------------------------------------
