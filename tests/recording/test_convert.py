@@ -29,7 +29,7 @@ from axbridge.recording.stored import write_recording
 from axbridge.recording.tables import rounded, wide_table
 from axbridge.rotations import of_roll_pitch_yaw
 
-for verb in ("convert", "import_"):
+for verb in ("convert", "import_", "plot"):
     import_module(f"axbridge.cli.{verb}")
 
 
@@ -122,6 +122,9 @@ def test_convert_writes_a_wide_table_and_says_what_it_wrote_where_that_does_not_
     assert said.stdout.startswith("time_s,")
     assert len(said.stdout.splitlines()) == 101
     assert "2 servos, 100 rows" in said.stderr
+    (desk / "cut.mcap").write_bytes((desk / "two.mcap").read_bytes()[:-1])
+    assert run(["plot", "cut.mcap"]) == 0
+    assert capsys.readouterr().err == "note: cut.mcap was cut off; everything up to the cut was read\n"
 
 
 def test_a_recording_and_a_comparison_are_data_frames(two):

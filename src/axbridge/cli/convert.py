@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
-from axbridge.cli.app import app, note
-from axbridge.cli.options import ForceOption
+from axbridge.cli.app import app
+from axbridge.cli.options import ForceOption, opened
 from axbridge.cli.progress import progress
 from axbridge.errors import RecordingError, UsageError
 from axbridge.files import check_new
 from axbridge.recording.csv_parquet import write_csv, write_parquet
 from axbridge.recording.ros2 import check_bag, write_ros2
-from axbridge.recording.stored import open_recording
 
 
 @app.command()
@@ -43,7 +42,7 @@ def convert(
     else:
         check_new(table, force=force, sources=(recording,))
     with progress("reading") as show:
-        found = open_recording(recording)
+        found = opened(recording)
         if not found.spans():
             raise RecordingError(recording, found.flaw or "holds no samples", "record it again")
         show("writing")
@@ -57,5 +56,3 @@ def convert(
             said = f"wrote {table}: {servos}, {rows} rows{at}, {found.end - found.start:.1f} s"
     # A pipe has the table on it: there the line goes beside it.
     typer.echo(said, err=not table.is_file() and not table.is_dir())
-    if found.flaw:
-        note(f"{recording} {found.flaw}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, note, report
-from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, seconds, servo_of, shared
+from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, opened, seconds, servo_of, shared
 from axbridge.cli.progress import progress
 from axbridge.comparison.metrics import parse_condition
 from axbridge.comparison.page import table_text
@@ -20,7 +20,6 @@ from axbridge.fit.identify import identify as fit_to
 from axbridge.fit.pipeline import CONDITIONS, check
 from axbridge.fit.result import Fit, summary, write_params
 from axbridge.jit import COMPILED
-from axbridge.recording.stored import open_recording
 
 
 @app.command()
@@ -72,19 +71,19 @@ def identify(
     names = [servo_of(robot, one).name for one in servo or ()]
     with progress("reading", quiet=json, steadily=True) as show:
         fit = fit_to(
-            [open_recording(path) for path in recordings if path.resolve() not in kept],
+            [opened(path) for path in recordings if path.resolve() not in kept],
             robot,
             model,
             method=method,
             friction=friction,
             servo=names or None,
             loads=load or (),
-            held_out=[open_recording(path) for path in holdout or ()],
+            held_out=[opened(path) for path in holdout or ()],
             starts=starts,
             budget=seconds(budget),
             seed=seed,
             where=executor,
-            again=[open_recording(path) for path in again or ()],
+            again=[opened(path) for path in again or ()],
             prove=prove,
             before=None if json else lambda lines: note(*lines, kind="before"),
             report=show,

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from axbridge.cli.app import note
 from axbridge.errors import UnknownServo, UsageError, nearest
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
     from axbridge.config.rig_tables import ServoConfig
+    from axbridge.recording.recording import Recording
 
 
 def known(what: str, *names: str) -> Callable[[str | None], str | None]:
@@ -41,6 +43,15 @@ def names_rig(word: Path | None) -> bool:
     if word is None or (word.is_file() and word.suffix != ".toml"):
         return False
     return ":" in word.name or word.suffix in {"", ".toml"}
+
+
+def opened(path: Path) -> Recording:
+    """A recording; if a part of its file cannot be read, that is said."""
+    from axbridge.recording.stored import open_recording
+
+    found = open_recording(path)
+    note(*([f"{path} {found.flaw}"] if found and found.flaw else ()))
+    return found
 
 
 def separated(names: str) -> list[str]:

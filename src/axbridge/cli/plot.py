@@ -8,14 +8,13 @@ from typing import Annotated
 import typer
 
 from axbridge.cli.app import app, report
-from axbridge.cli.options import ForceOption, JsonOption, shared
+from axbridge.cli.options import ForceOption, JsonOption, opened, shared
 from axbridge.cli.progress import progress
 from axbridge.comparison.comparison import following
 from axbridge.comparison.html import write_html
 from axbridge.comparison.png import write_png
 from axbridge.errors import UsageError
 from axbridge.files import check_new
-from axbridge.recording.stored import open_recording
 
 
 @app.command()
@@ -31,7 +30,7 @@ def plot(
         raise UsageError(f"{path}: a plot is a page or a picture", "name it .html or .png")
     check_new(path, force=force, sources=(recording,))
     with progress("reading", quiet=json) as show:
-        found = following(open_recording(recording), progress=show)
+        found = following(opened(recording), progress=show)
         show("drawing")
         if path.suffix == ".png":
             write_png(found, path)

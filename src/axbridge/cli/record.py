@@ -75,7 +75,7 @@ def record(
         angles=tuple(math.radians(value) for value in angle) if angle else chosen.angles,
         amplitude=math.radians(angle[0]) if angle else None,
         duties=tuple(duty) if duty else chosen.duties,
-        source=open_recording(source) if source is not None else None,
+        source=opt.opened(source) if source is not None else None,
         speed=math.radians(speed), period=period, low=low, high=high, duration=duration,
     )  # fmt: skip
     if dry and json:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from axbridge.cli import options as opt
-from axbridge.cli.app import app, note
+from axbridge.cli.app import app
 from axbridge.cli.exit import early_end, stopping
 from axbridge.cli.progress import progress
 from axbridge.comparison.simulate import simulate
@@ -19,7 +19,6 @@ from axbridge.config.rig import Rig
 from axbridge.errors import PortError, UsageError
 from axbridge.files import check_new, write_whole, writing
 from axbridge.recording.provenance import rig_of
-from axbridge.recording.stored import open_recording
 from axbridge.robot.calibration import rig_of_scan
 from axbridge.robot.open import open_robot
 from axbridge.view.attach import attach
@@ -107,14 +106,13 @@ def _replay(paths: list[Path], rig: str | None, model: str | None, engine: str |
         if given is not None and rig is None:
             raise UsageError(f"{word} needs the rig that is simulated", "add --rig")
     with progress("reading") as show:
-        opened = [open_recording(path) for path in paths]
-        note(*(f"{one.path} {one.flaw}" for one in opened if one.flaw))
+        recordings = [opt.opened(path) for path in paths]
         if rig is None:
-            return replay_page(rig_of(opened[0]), opened)
+            return replay_page(rig_of(recordings[0]), recordings)
         show("simulating")
         robot = Rig.load(rig)
-        simulated = simulate(opened[0], robot, model, engine=engine)
-        return replay_page(robot, [*opened, simulated], [paths[0].name, "simulated"])
+        simulated = simulate(recordings[0], robot, model, engine=engine)
+        return replay_page(robot, [*recordings, simulated], [paths[0].name, "simulated"])
 
 
 def _serve(page: str, name: str, page_port: int | None, host: str, seconds: float, *, browser: bool) -> None:

@@ -130,7 +130,7 @@ def _compared(
         tracks = sides.tracks(mine, theirs)
         for track, label, found in zip(tracks, labels, doubts, strict=True):
             found.extend(str(one) for one in findings(track.name, track.time, track.columns) if one.severity == "error")
-            if not np.isfinite(track.position).any():
+            if np.isnan(track.position).all():
                 missing[mine] = f"{label} knows not one position of it"
         if mine in missing:
             continue

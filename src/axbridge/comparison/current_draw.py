@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
-from axbridge.comparison.metrics import between
+from axbridge.comparison.metrics import resample
 from axbridge.comparison.recorded_runs import settings_of, speed_limits, written_in
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
@@ -118,7 +118,7 @@ class _ServoDraw:
         count = rig.profile_of(servo).units.position
         params = pack(model, count)
         position, speed = _motion(track, time)
-        volts = between(track.time, track.voltage, time)
+        volts = resample(track.time, track.voltage, time, beyond=None)
         if np.isnan(volts).any():
             volts = np.full_like(time, rig.supply_of(servo))
         sent = track.sent + params[Param.LATENCY]

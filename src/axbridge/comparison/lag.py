@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.metrics import Deviation, between, deviation
+from axbridge.comparison.metrics import Deviation, deviation, resample
 from axbridge.errors import RecordingError, UsageError
 from axbridge.recording.recording import Recording, Track
 
@@ -84,7 +84,7 @@ def apart(track: Track, repeat: Recording) -> tuple[float, float]:
     late = track.time[0] - other.time[0]
     kept = track.time <= other.time[-1] + late
     goals, positions = (
-        np.degrees(np.nanmean(np.abs(between(other.time + late, theirs, track.time)[kept] - ours[kept])))
+        np.degrees(np.nanmean(np.abs(resample(other.time + late, theirs, track.time, beyond=None)[kept] - ours[kept])))
         for theirs, ours in ((other.command, track.command), (other.position, track.position))
     )
     return float(goals), float(positions)

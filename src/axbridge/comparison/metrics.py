@@ -55,18 +55,12 @@ class FrequencyResponse:
     bandwidth: float  # where the gain falls below 1/√2, Hz; NaN when it does not
 
 
-def resample(time: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
-    """Linear interpolation at times `at`; NaN outside the samples, NaN samples are left out."""
+def resample(time: FloatArray, values: FloatArray, at: FloatArray, *, beyond: float | None = math.nan) -> FloatArray:
+    """Linear interpolation at times `at` between known samples; outside them `beyond`, None: as at their ends."""
     known = ~np.isnan(values)
     if not known.any():
         return np.full(len(at), np.nan)
-    return np.interp(at, time[known], values[known], left=np.nan, right=np.nan)
-
-
-def between(time: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
-    """As `resample`, but before the first known sample and after the last one with these; NaN where none is known."""
-    known = ~np.isnan(values)
-    return np.interp(at, time[known], values[known]) if known.any() else np.full_like(at, np.nan)
+    return np.interp(at, time[known], values[known], left=beyond, right=beyond)
 
 
 def holes(time: FloatArray) -> list[tuple[float, float]]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
-from axbridge.comparison.metrics import between
+from axbridge.comparison.metrics import resample
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree
@@ -204,7 +204,7 @@ def _leaning(recording: Recording, time: FloatArray) -> FloatArray | None:
     cycles, names = recording.cycles, ("imu_roll", "imu_pitch")
     if any(np.isnan(cycles.get(name, np.nan)).all() for name in names):
         return None
-    roll, pitch = (between(cycles["time"], cycles[name], time) for name in names)
+    roll, pitch = (resample(cycles["time"], cycles[name], time, beyond=None) for name in names)
     return matrix_of_roll_pitch_yaw(roll, pitch, np.zeros(len(time)))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
-from axbridge.comparison.metrics import between
+from axbridge.comparison.metrics import resample
 from axbridge.comparison.recorded_dynamics import CarriedRecording
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
@@ -81,7 +81,8 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         side, count = servo.direction, rig.profile_of(servo).units.position  # goals arrive in whole counts
         known = ~np.isnan(track.position)
         if not known.all():
-            position, speed = (between(track.time, one, track.time) for one in (track.position, track.velocity))
+            at, both = track.time, (track.position, track.velocity)
+            position, speed = (resample(at, one, at, beyond=None) for one in both)
             track = replace(track, position=position, velocity=speed)
         pendulum = recording.metadata.get("pendulum")
         if pendulum:
@@ -160,7 +161,7 @@ def servo_of(name: str, rig: Rig) -> ServoConfig:
 def only_track(recording: Recording, rig: Rig) -> Track:
     """The only track of a recording, from the first sample whose position is known."""
     if not len(recording):
-        raise RecordingError(recording.path, "holds no samples", "record it again")
+        raise RecordingError(recording.path, recording.flaw, "record it again")
     if len(recording) != 1:
         hint = f"{_ITS_RIG}; to identify some of them, say which: --servo NAME"
         raise RecordingError(recording.path, f"holds {len(recording)} servos, the rig has one", hint)

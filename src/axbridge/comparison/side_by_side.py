@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,7 +142,7 @@ class Sides:
     def motions(self, mine: str, theirs: str) -> Motions:
         """Both motions of a servo, where they overlap."""
         if self._kept is None or self._kept[0] != (mine, theirs):
-            a, b = map(_finite, self.tracks(mine, theirs))
+            a, b = self.tracks(mine, theirs)
             times = self.clock(a, b).other(a.time)
             self._kept = (mine, theirs), self.together(a, b, times, _seen(b.time, b.position, times))
         return self._kept[1]
@@ -156,7 +156,7 @@ class Sides:
 
 def pair_of(sides: Sides, names: tuple[str, str], tracks: tuple[Track, Track], limit: float) -> Pair:
     """A servo of both recordings, and how far apart it is."""
-    a, b = map(_finite, tracks)
+    a, b = tracks
     mine, theirs = names
     clock = sides.clock(a, b)
     times = clock.other(a.time)
@@ -175,11 +175,6 @@ def pair_of(sides: Sides, names: tuple[str, str], tracks: tuple[Track, Track], l
     seconds = float(both.time[-1] - both.time[0]) if len(both.time) else 0.0
     coverage = _coverage(a, b, clock, sides, found)
     return Pair(mine, theirs, len(both.time), seconds, coverage, shift, plain, aligned, parts, sides)
-
-
-def _finite(track: Track) -> Track:
-    """The same with positions that are no finite number taken for unknown."""
-    return replace(track, position=np.where(np.isfinite(track.position), track.position, np.nan))
 
 
 def _matched(mine: Sequence[Segment], theirs: Sequence[Segment]) -> list[tuple[Segment, Segment]]:
