@@ -13,7 +13,7 @@ from axbridge.cli.options import MODELS, EngineOption, ForceOption, JsonOption, 
 from axbridge.cli.progress import Show, progress
 from axbridge.comparison import tables
 from axbridge.comparison.comparison import Comparison, check, following, lacks, summary
-from axbridge.comparison.comparison import compare as beside_each_other
+from axbridge.comparison.comparison import compare as compare_recordings
 from axbridge.comparison.html import write_html
 from axbridge.comparison.lag import check_repeat
 from axbridge.comparison.page import table_text
@@ -79,7 +79,7 @@ def compare(
         if again is not None:
             repeat = open_recording(again)
             check_repeat(reference, repeat)
-            floor = beside_each_other(reference, repeat, labels=("recorded", "repeat"))
+            floor = compare_recordings(reference, repeat, labels=("recorded", "repeat"))
         if rig is None and engine is not None:
             name = reference.metadata.get("rig", {}).get("name")
             if not name:
@@ -138,11 +138,11 @@ def _compared(
         show("simulating")
         simulated = simulate(reference, rig, model, engine=engine)
         labels = ("recorded", f"simulated, {Path(model).stem}" if model and is_walk(reference) else "simulated")
-        return beside_each_other(visible(reference, rig), simulated, labels=labels, same_clock=True, progress=show)
+        return compare_recordings(visible(reference, rig), simulated, labels=labels, same_clock=True, progress=show)
     if other is None:
         return following(reference, progress=show)
     measured = open_recording(other)
-    return beside_each_other(reference, measured, labels=_labels(reference, measured), progress=show)
+    return compare_recordings(reference, measured, labels=_labels(reference, measured), progress=show)
 
 
 def _in_words(found: Comparison, floor: Comparison | None, walks: list[WalkSide]) -> tuple[dict[str, Any], list[str]]:

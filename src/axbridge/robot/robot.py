@@ -208,7 +208,7 @@ class Robot(Mapping[str, Servo]):
             _log.warning("no step for %g ms: the motors are off until set_position or torque_on", silence)
 
     def _send(self, period: float) -> float:
-        """Send goals; when the servos had them, s on the backend's clock."""
+        """Insist on a stop, check a real robot's pose, send goals; when they were heard, s on the backend's clock."""
         self._connection.feed()
         if self._powered_still != {} and (now := self._connection.backend.clock.now()) >= self._insist_at:
             self._insist_at = now + _INSIST
