@@ -437,7 +437,7 @@ class Safety:
         self._guarded_ports = self._ports()
 
     def _feed_guard(self) -> None:
-        if self._guard is None or self._guarded_ports != self._ports():  # it holds a port that was lost
+        if not self._leaving and (self._guard is None or self._guarded_ports != self._ports()):  # its port was lost
             self._end_guard(b"q")
             self._start_guard()
         try:
