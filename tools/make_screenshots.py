@@ -37,6 +37,7 @@ OUT = Path(__file__).resolve().parents[1] / "docs" / "images"
 _MOST = 200_000  # bytes of a picture
 _WIDE, _HIGH = 1200, 1100  # px of a window
 _TURNED = 0.6  # rad: where the hand turns a joint of verify
+_BENT = 1.0  # rad: how far the hips of a robot that bows are
 _SEEN = 12.0  # s until the live page is drawn and its curves have something to show
 _TERMINAL = (
     "<style>body{{margin:0;background:#14171c}}pre{{margin:0;padding:18px 22px;color:#d8dee9;font:15px/1.45 monospace;"
@@ -112,7 +113,7 @@ def live(folder: Path) -> None:
     move, _ = load_move("sample:bow")
     with axbridge.open("bioloid", realtime=True, engine="mujoco") as robot, browsing(folder, _WIDE, _HIGH) as opened:
         page = robot.view(port=0, open=False)
-        tab = opened(f"{page.url}#servo=left_knee")
+        tab = opened(f"{page.url}#servo=left_hip_swing")
         seen = threading.Event()
 
         def bow() -> None:
@@ -122,6 +123,8 @@ def live(folder: Path) -> None:
         program = threading.Thread(target=bow)
         program.start()
         time.sleep(_SEEN)
+        while robot["left_hip_swing"].position < _BENT:
+            time.sleep(0.02)
         keep(tab.picture(), "live.png")
         seen.set()
         program.join()
