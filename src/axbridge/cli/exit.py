@@ -31,7 +31,7 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def terminable() -> Iterator[list[int]]:
-    """Raise `Terminated` in the block when SIGTERM comes, but not in its children; yields a list that has its number.
+    """Raise `Terminated` in the block when SIGTERM or SIGHUP comes, but not in its children; yields a list for it.
 
     A robot that is opened inside applies the rig's safety policy first, as it does for Ctrl-C.
     """
@@ -48,12 +48,15 @@ def terminable() -> Iterator[list[int]]:
         come.append(number)
         raise Terminated
 
-    before = signal.signal(signal.SIGTERM, end)
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, end)}
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, end)
     try:
         yield come
     finally:
-        if signal.getsignal(signal.SIGTERM) is end:  # else a robot that is open yet, or a script, has its own
-            signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            if signal.getsignal(number) is end:  # else a robot that is open yet, or a script, has its own
+                signal.signal(number, handler)
 
 
 @contextmanager
