@@ -245,6 +245,9 @@ def _csv_rows(path: Path, text: str) -> list[dict[str, str]]:
         raise RecordingError(path, f"line {reader.line_num}: {failure}", "give a CSV file with a header") from failure
     if not rows:
         raise RecordingError(path, "holds no samples", "give a CSV file with a header and at least one line")
+    if wrong := next((row for row in rows if any(map(str.strip, row.get("(extra)", ())))), None):
+        hint = "name every column, and write decimals with a point"
+        raise RecordingError(path, f"line {wrong[_LINE]}: has more cells than the header", hint)
     return rows
 
 
