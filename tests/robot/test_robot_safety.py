@@ -77,24 +77,29 @@ def test_motors_that_were_limped_stay_off_until_the_program_asks_for_them_anew(l
         until(lambda: not line.powered)
 
 
-def test_a_motor_that_is_switched_on_while_another_thread_stops_the_robot_goes_off_again(line):
-    with opened(line) as robot, ThreadPoolExecutor(1) as other:
+@pytest.mark.parametrize("backend", ["real", "sim"])
+def test_a_motor_that_is_switched_on_while_another_thread_stops_the_robot_goes_off_again(line, backend):
+    robot = opened(line) if backend == "real" else axbridge.open(make_rig(), backend="sim")
+    with robot, ThreadPoolExecutor(1) as other:
 
-        def stop_meanwhile(_):
-            if not robot.stopped:
+        def stop_meanwhile(packet):
+            if packet.params == b"\x18\1" and not robot.stopped:
                 other.submit(robot.stop)
                 until(lambda: robot.stopped)
             return "ok"
 
         line.mishap = stop_meanwhile
+        if backend == "sim":
+            robot["hip"].torque_on()
+            robot.switch("real", port=line.port)
         with pytest.raises(RobotStopped):
             robot["hip"].set_position(0.3)
+        assert line.powered == []
         run(robot, 0.1)
         for register in ("goal_position", "torque_enable"):
             with pytest.raises(RobotStopped):
                 robot["hip"].write(register, 1)
         assert line.powered == []
-        assert not robot["hip"].torque_enabled
 
 
 def test_a_motor_that_another_thread_switches_off_while_a_goal_is_on_its_way_goes_off_again(line, monkeypatch):

@@ -288,8 +288,9 @@ class Robot(Mapping[str, Servo]):
     def goto(self, pose: Mapping[str, float], duration: float) -> bool:
         """Move these servos to a pose along minimum-jerk paths, and step until they are there.
 
-        Limp ones are switched on where they are. Where a servo would have to turn faster than its `max_velocity`, the
-        way takes longer, with a `ControlWarning`; a goal beyond its limits is clipped, with another.
+        Limp ones are switched on where they are; one that is switched off under way stays off. Where a servo would have
+        to turn faster than its `max_velocity`, the way takes longer, and a goal beyond its limits is clipped, each with
+        a `ControlWarning`.
 
         Args:
             pose: rad (m for linear joints) by servo name.
@@ -509,6 +510,8 @@ class Robot(Mapping[str, Servo]):
             joint.connection, joint.drive = new, new.drives[name]
             joint.setpoints.gains_set += joint.setpoints.gains_set > 0  # so that the new drive takes them
             joint.setpoints.enabled &= name in on
+        if self._stopped:  # another thread did that meanwhile
+            self.stop()
         self._sampling.rewire()
         self._watch_backend()
         old.close()
