@@ -245,9 +245,6 @@ def _csv_rows(path: Path, text: str) -> list[dict[str, str]]:
         raise RecordingError(path, f"line {reader.line_num}: {failure}", "give a CSV file with a header") from failure
     if not rows:
         raise RecordingError(path, "holds no samples", "give a CSV file with a header and at least one line")
-    if wrong := next((row for row in rows if any(map(str.strip, row.get("(extra)", ())))), None):
-        hint = "name every column, and write decimals with a point"
-        raise RecordingError(path, f"line {wrong[_LINE]}: has more cells than the header", hint)
     return rows
 
 
@@ -272,6 +269,9 @@ def _mapped(
         if column.header not in headers:
             why = f"has no column {column.header!r} (for {name})"
             raise RecordingError(path, why, f"its columns are {', '.join(headers)}")
+    if wrong := next((row for row in rows if any(map(str.strip, row.get("(extra)", ())))), None):
+        hint = "name every column, and write decimals with a point"
+        raise RecordingError(path, f"line {wrong[_LINE]}: has more cells than the header", hint)
     values = {name: _numbers(path, rows, column, blank=name != "time") for name, column in columns.items()}
     return Columns(values, [f"line {row[_LINE]}" for row in rows])
 
