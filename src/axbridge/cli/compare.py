@@ -137,7 +137,7 @@ def _compared(
     if rig is not None:
         show("simulating")
         simulated = simulate(reference, rig, model, engine=engine)
-        labels = ("recorded", f"simulated, {Path(model).stem}" if model and is_walk(reference) else "simulated")
+        labels = ("recorded", f"simulated, {model}" if model and is_walk(reference) else "simulated")
         return compare_recordings(visible(reference, rig), simulated, labels=labels, same_clock=True, progress=show)
     if other is None:
         return following(reference, progress=show)
