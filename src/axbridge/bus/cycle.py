@@ -464,12 +464,9 @@ class Cycle:
         """What to read of these servos."""
         self._probe = (self._probe + 1) % len(due)
         requests = self._usual.copy() if calm else [track.request for track in due]
-        probed = due[self._probe]
-        due_torque = probed.driven and now - probed.polled_at > _TORQUE_PERIOD
-        requests[self._probe] = (
-            probed.servo.id,
-            *(probed.protocol.with_torque if due_torque else probed.protocol.with_limit),
-        )
+        probed, kind = due[self._probe], due[self._probe].protocol
+        is_due = probed.driven and now - probed.polled_at > _TORQUE_PERIOD
+        requests[self._probe] = probed.servo.id, *(kind.with_torque if is_due else kind.with_limit)
         if calm:
             return requests
         quiet, off = self._quiet(now), self.switched_off

@@ -16,10 +16,7 @@ from axbridge.fit.prediction import FINE, HUBER, predicted, weights
 from axbridge.fit.unknowns import Space
 from axbridge.sim.runs import Runs
 
-DELTAS = (
-    0.004,
-    0.012,
-)  # of the range: two sizes of difference, averaged, because stick-slip makes the motion jagged
+DELTAS = (0.004, 0.012)  # of the range: two sizes of difference, averaged, because stick-slip makes motion jagged
 TOLERANCE = 0.05  # of the squared error: what it may rise by for an unknown to stay as the model has it
 QUANTILE = 1.96
 _AT_ONCE = 2_000_000  # samples that are simulated in one call: as fast as more, in less memory
@@ -27,12 +24,7 @@ PULL = TOLERANCE / QUANTILE**2
 
 
 def polish(
-    space: Space,
-    runs: Runs,
-    point: FloatArray,
-    rounds: int = 6,
-    step: float = FINE,
-    sizes: Sequence[float] = DELTAS,
+    space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: float = FINE, sizes: Sequence[float] = DELTAS
 ) -> FloatArray:
     """Robust least squares from a point that is close: damped Gauss-Newton steps (Levenberg) as long as they help.
 
