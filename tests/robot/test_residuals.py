@@ -12,7 +12,7 @@ from axbridge.config.model import PredictionParams
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
 from axbridge.robot.backend import open_sim
-from axbridge.robot.twin.residuals import REMEDIES, Residuals, Tolerance, tolerance_of
+from axbridge.robot.twin.residuals import REMEDIES, Residuals, Tolerance, tolerance
 from axbridge.robot.twin.twin import PassiveTwin
 from axbridge.state import ServoState
 from tests.support.hand import led
@@ -32,9 +32,7 @@ def alarms(real, seconds, model="bench_arm", seed=1):
     found, moving = [], MOVING[model]
     with axbridge.open(real, seed=seed) as robot, axbridge.open(model, seed=2) as twin:
         configs = {name: servo.config for name, servo in twin.items()}
-        residuals = Residuals(
-            {name: tolerance_of(twin.rig, one, twin.rig.model_of(one)) for name, one in configs.items()}
-        )
+        residuals = Residuals({name: tolerance(twin.rig, one, twin.rig.model_of(one)) for name, one in configs.items()})
         while robot.time < seconds:
             for one in (robot, twin):
                 for name in moving:
@@ -129,7 +127,7 @@ def test_what_a_model_is_worth_says_how_far_a_servo_may_be_from_it():
     servo, model = rig.servos[0], rig.model_of(rig.servos[0])
 
     def told(**prediction):
-        return tolerance_of(rig, servo, model.model_copy(update={"prediction": PredictionParams(**prediction)}))
+        return tolerance(rig, servo, model.model_copy(update={"prediction": PredictionParams(**prediction)}))
 
     assert told() == Tolerance()
     rough, fine = told(held_out_error=0.05, load_share=0.4), told(held_out_error=0.01, load_share=0.16)
@@ -140,7 +138,7 @@ def test_what_a_model_is_worth_says_how_far_a_servo_may_be_from_it():
 
 def test_one_step_of_a_loop_that_sees_whole_counts_is_no_load():
     rig = Rig.load("bench_arm").with_model("ax12")
-    step = tolerance_of(rig, rig.servos[0], rig.model_of(rig.servos[0])).step
+    step = tolerance(rig, rig.servos[0], rig.model_of(rig.servos[0])).step
     assert 0.031 < step < 0.041  # slope 32: a count of error is a 32nd of full duty
 
 

@@ -36,7 +36,7 @@ from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
-from axbridge.robot.twin.residuals import tolerance_of
+from axbridge.robot.twin.residuals import tolerance
 
 SHARE = 0.2  # of a servo's torque: it holds a joint that hands carry, and a finger stops it
 _HALF = 0.5  # likewise, where it moves
@@ -275,7 +275,7 @@ def judge_motion(rig: Rig, found: Comparison, path: Path) -> StepOutcome:
     # of the parts in which the motor says where the joint goes, degrees
     rmse = {part.kind: part.deviation.rmse for part in pair.parts if part.kind in {"step", "sine"}}
     listed = ", ".join(f"{kind} {one:.2f}° RMS" for kind, one in rmse.items())
-    allowed = math.degrees(tolerance_of(rig, servo, model).wrong)
+    allowed = math.degrees(tolerance(rig, servo, model).wrong)
     rms = math.sqrt(sum(one**2 for one in rmse.values()) / len(rmse))
     problem = f"is {rms:.1f}° RMS away from what its model {model.name} does; {allowed:.1f}° are within its word"
     fix = (

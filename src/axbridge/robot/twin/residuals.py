@@ -231,7 +231,7 @@ def _spread(values: Iterable[float]) -> float:
     return max(found) - min(found)
 
 
-def tolerance_of(rig: Rig, servo: ServoConfig, model: ServoModel) -> Tolerance:
+def tolerance(rig: Rig, servo: ServoConfig, model: ServoModel) -> Tolerance:
     """What is allowed to a Dynamixel of a rig beside this model of it: by held-out error and intervals, if it has them.
 
     Where the loop sees whole counts, friction lets the same servo hold the same load with one step more or less. What
@@ -248,7 +248,7 @@ def tolerance_of(rig: Rig, servo: ServoConfig, model: ServoModel) -> Tolerance:
 
 def residuals_of(rig: Rig) -> Residuals:
     """To watch the Dynamixels of a rig beside their models."""
-    return Residuals({servo.name: tolerance_of(rig, servo, rig.model_of(servo)) for servo in rig.dynamixels})
+    return Residuals({servo.name: tolerance(rig, servo, rig.model_of(servo)) for servo in rig.dynamixels})
 
 
 def _loop_step(rig: Rig, servo: ServoConfig, model: ServoModel) -> float:
