@@ -30,7 +30,7 @@ battery = [100, 200, 0]
 cpu_consumption = 10
 [webots]
 time_step_ms = 32
-aliases = { ShoulderR = "shoulder", ShoulderRS = "shoulder_sensor" }
+aliases = { ShoulderR = "shoulder", ShoulderRS = "shoulder_sensor", ElbowR = "elbow" }
 devices = { eye = "Camera" }
 custom_data = "hello"
 model = "Toy 2"
@@ -65,6 +65,8 @@ def test_devices_are_found_by_name_alias_and_index(controller, capsys):
     assert "it has: shoulder, shoulder_sensor" in names
     assert robot.getDevice("sholder") is None
     assert "did you mean 'shoulder'?" in capsys.readouterr().err
+    assert robot.getDevice("ElbowR") is None
+    assert "  it is an alias of 'elbow'; it has: shoulder, " in capsys.readouterr().err
     missing = controller.Motor("nobody")
     missing.setPosition(1.0)
     assert missing.getMaxVelocity() == 0

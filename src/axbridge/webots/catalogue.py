@@ -97,8 +97,8 @@ def sensor_behind(session: Session, kind: str, name: str) -> SensorConfig | None
 
 def missing(session: Session, name: str) -> str:
     """What to say of a name that the rig does not have: those it has, the likeliest first."""
-    known = list(device_names(session))
-    known += [alias for alias in session.rig.webots.aliases if alias not in known]
-    meant = nearest(name, known)
+    known, aliases = list(device_names(session)), session.rig.webots.aliases
+    known += [alias for alias in aliases if alias not in (*known, name)]
+    meant = f"it is an alias of {aliases[name]!r}; " if name in aliases else nearest(name, known)
     where = f"another name goes into [webots] of {session.rig.path.name}"
     return f'  {meant}it has: {listed(known, _SHOWN)}; {where}: aliases, or devices = {{ "{name}" = "DistanceSensor" }}'
