@@ -64,7 +64,7 @@ def record(
         raise UsageError(f"there is no experiment {experiment!r}", hint)
     period_ms = None if tick is None else 1e3 * opt.seconds(tick)
     if period_ms is not None and period_ms >= 1000:
-        raise UsageError(f"--tick {tick} is too long", "it is below a second; 20ms are 20 milliseconds")
+        raise UsageError(f"--tick {tick} is too long", f"write --tick {period_ms / 1e3:g}ms if you mean milliseconds")
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     servo = servo and opt.servo_of(loaded, servo).name
     served = port is not None and Path(port).resolve().parent == Path("/dev/pts")
