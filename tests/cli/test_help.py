@@ -62,6 +62,7 @@ def test_verbs_come_in_groups_in_the_order_one_meets_them(said):
     [
         ("serv", "did you mean 'servo' or 'serve'?"),
         ("servo inof 1", "did you mean 'info'?"),
+        ("servo goto 1", "see `axbridge servo goto --help`"),
         ("scan --prt x", "did you mean --port?"),
         ("record stepp --rig bench_arm", "did you mean 'step'?"),
         ("record step --rig bench_amr", "did you mean 'bench_arm'?"),

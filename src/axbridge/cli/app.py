@@ -121,8 +121,9 @@ def run(arguments: list[str]) -> int:
     except typer.TyperException as misuse:
         if not arguments:  # the help has been shown
             return MISUSE
-        verb = f"{arguments[0]} " if arguments[0] in PANELS else ""
-        return _complain(f"{_in_our_words(misuse)}\nsee `axbridge {verb}--help`", MISUSE)
+        context = getattr(misuse, "ctx", None)
+        typed = "axbridge" if context is None else context.command_path
+        return _complain(f"{_in_our_words(misuse)}\nsee `{typed} --help`", MISUSE)
     except Stopped as end:
         return int(end.args[0])
     except KeyboardInterrupt:
