@@ -5,7 +5,7 @@
     python tools/same_behaviour.py compare before after
 
 Records a step of `bench_arm`, falls and duties of `pendulum`, a Bioloid that stands for 2 s and one that walks three
-steps, with seed 0, and a recorded log through the one-joint reference: each with two servo models. A file holds what
+steps, each with two servo models and seed 0; and a recorded log through the one-joint reference. A file holds what
 the host measured and where the joints really were. `compare` prints a line for each, and how far apart the positions
 are where two are not alike; it ends with 1 when any is not. Both must be recorded on the same machine: its compiler
 may round as it likes.
@@ -93,12 +93,9 @@ def record(folder: Path) -> None:
                     action(robot, recorder)
                 np.savez(folder / f"{name}-{model}.npz", **columns(open_recording(path)))
     log, rig = import_log(LOG), Rig.load("xl330_pendulum")
-    for name, model, params in [
-        *[(model, model, {}) for model in MODELS],
-        *[(f"{model}-play", model, PLAY) for model in MODELS],
-        ("xl330", rig.servos[0].model, {}),
-    ]:
-        np.savez(folder / f"rollout-{name}.npz", **columns(simulate(log, with_model(rig, model, params))))
+    for name, params in ("xl330", {}), ("xl330-play", PLAY):
+        simulated = simulate(log, with_model(rig, rig.servos[0].model, params))
+        np.savez(folder / f"rollout-{name}.npz", **columns(simulated))
 
 
 def compare(before: Path, after: Path) -> int:
