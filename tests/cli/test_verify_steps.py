@@ -218,8 +218,7 @@ def test_only_a_robot_whose_steps_are_all_done_has_passed():
 
     done = {name: steps.StepOutcome() for name in STEPS} | joints(18)
     assert verdict(bioloid, done) == ("kept", "passed: nothing to repair")
-    few = done | joints(17)
-    assert verdict(bioloid, few) == ("open", "not complete: 1 of 18 directions unknown")
+    assert verdict(bioloid, done | joints(17)) == ("open", "not complete: 1 of 18 directions unknown")
     del done["walk"]
     assert verdict(bioloid, done) == ("open", "not complete: walk not done")
     assert verdict(head, done | joints(2)) == ("kept", "passed: nothing to repair")  # it has no legs

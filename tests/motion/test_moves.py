@@ -132,8 +132,7 @@ def test_the_length_counts_rate_repeats_and_what_follows():
 
 
 def test_pages_that_follow_are_one_page_when_they_agree():
-    one = linked(**{"1": "3"}).single
-    assert len(one.keys) == 6
+    assert len(linked(**{"1": "3"}).single.keys) == 6
     with pytest.raises(UsageError, match="goes on for ever: page '2' comes again"):
         _ = linked(**{"1": "2", "2": "2"}).single
     differ = linked(**{"1": "2"})

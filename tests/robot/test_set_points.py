@@ -26,8 +26,7 @@ SETTERS = {
 
 
 def set_points(servo):
-    limits = (servo.velocity_limit, servo.acceleration, servo.available_torque)
-    return servo.target_position, *limits, servo.torque_enabled
+    return servo.target_position, servo.velocity_limit, servo.acceleration, servo.available_torque, servo.torque_enabled
 
 
 @pytest.fixture(scope="module", params=["pan_tilt", "xl330_pendulum", "feetech", "ideal"])

@@ -184,11 +184,12 @@ class BusDrive:
             self._gains_set = setpoints.gains_set
             self._pid.set_gains(*setpoints.gains)
         limit = self._torque_counts(setpoints.available_torque)
-        if setpoints.duty is not None:
+        duty, torque = setpoints.duty, setpoints.torque  # as they are now: another thread may command meanwhile
+        if duty is not None:
             self._enter_wheel(sample)
-            return self._duty_goal(setpoints.duty, limit)
-        if setpoints.torque is not None:
-            return self._torque_goal(setpoints.torque, sample, period)
+            return self._duty_goal(duty, limit)
+        if torque is not None:
+            return self._torque_goal(torque, sample, period)
         if setpoints.endless:
             return self._velocity_goal(setpoints, sample, period, limit)
         self._leave_wheel()
