@@ -96,7 +96,7 @@ def test_a_motor_that_is_switched_on_while_another_thread_stops_the_robot_goes_o
             robot["hip"].set_position(0.3)
         assert line.powered == []
         run(robot, 0.1)
-        for register in ("goal_position", "torque_enable"):
+        for register in ("goal_position", "moving_speed", "torque_enable"):
             with pytest.raises(RobotStopped):
                 robot["hip"].write(register, 1)
         assert line.powered == []

@@ -249,7 +249,8 @@ class Servo:
             BusError: it does not answer.
             RobotStopped: it would switch the motor on, as `torque_on`.
         """
-        if self._joint.stopped and (register == "goal_position" or (register, value) == ("torque_enable", 1)):
+        goal = register.startswith("goal_") or register == "moving_speed"  # that of a wheel turns it, torque or not
+        if self._joint.stopped and (goal or (register, value) == ("torque_enable", 1)):
             self._joint.switch_on()  # which says why not
         self.dynamixel.write(register, value)
 
