@@ -93,7 +93,7 @@ def test_inertia_that_was_rounded_is_taken_as_it_stands(tmp_path, rig, engine):
     ("changes", "words"),
     [
         ({"extra": '<mimic joint="thumb"/>'}, "joint 'j' mimics 'thumb', which is not simulated: it moves on its own"),
-        ({"servo": "static_friction = 9.0"}, "'a': dry friction of 9 N·m is above its stall torque of 2.4 N·m"),
+        ({"servo": "static_friction = 9.0"}, "'a': dry friction takes all of its stall torque of 2.4 N·m"),
     ],
 )
 def test_what_looks_odd_is_told(rig, changes, words):

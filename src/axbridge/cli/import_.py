@@ -86,6 +86,8 @@ def import_(
         elif path.is_dir():
             why = f"{path} has neither meta/info.json nor control.csv and state_motor.csv"
             raise UsageError(why, "give a log, a LeRobot dataset's folder, or an arm's")
+        elif path.suffix == ".mcap" and path.is_file():
+            raise UsageError(f"{path} is a recording already", f"use it as it is: axbridge info {path}")
         elif calibration is not None:
             hint = "give its folder, or leave --calibration out"
             raise UsageError(f"{path} is no dataset of LeRobot", hint)

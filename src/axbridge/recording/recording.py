@@ -156,7 +156,7 @@ class StoredTracks(Mapping[str, Track]):
         self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - as long as its tracks are wanted
         weakref.finalize(self, self._file.close)
         self._lock = threading.Lock()
-        self._blocks: dict[str, list[tuple[int, int, tuple[int, ...]]]] = {}  # offset, samples, known columns
+        self._blocks: dict[str, list[tuple[int, int, bytes]]] = {}  # offset, samples, known columns
         self.spans: dict[str, tuple[float, float]] = {}
         self._latest: dict[str, float] = {}
         self.backwards: dict[str, tuple[float, float]] = {}  # from when to when a clock first jumped back, s
@@ -179,7 +179,7 @@ class StoredTracks(Mapping[str, Track]):
         self._latest[servo] = float(time[-1])
         first, last = self.spans.get(servo, (float(time[0]), float(time[0])))
         self.spans[servo] = min(first, float(time.min())), max(last, float(time.max()))
-        known = tuple(np.flatnonzero(~np.isnan(columns).all(axis=1)).tolist())
+        known = bytes(np.flatnonzero(~np.isnan(columns).all(axis=1)).tolist())
         self._blocks.setdefault(servo, []).append((self._file.tell(), columns.shape[1], known))
         self._file.write(columns[list(known)].tobytes())
 

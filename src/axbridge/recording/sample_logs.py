@@ -23,8 +23,7 @@ class Sample(NamedTuple):
     """One log."""
 
     file: str  # its name in the folder of samples
-    servo: str  # what to call its servo: the name in the rig below
-    rig: str  # the rig that it was recorded on
+    servo: str  # what to call its servo
     about: str  # what it shows, who recorded it, and its licence
 
 
@@ -32,7 +31,6 @@ SAMPLES = {
     "xl330": Sample(
         "xl330_pendulum/xl330_kp400_lift_and_drop.json",
         "pendulum",
-        "xl330_pendulum",
         "a Dynamixel XL330 lifts a 0.49 kg pendulum and lets it drop; by Rhoban (github.com/Rhoban/bam), Apache-2.0",
     ),
 }

@@ -55,18 +55,18 @@ class SampleFacts:
 
 def sample_facts(time: FloatArray, columns: Mapping[str, FloatArray]) -> SampleFacts:
     """What samples are like."""
-    steps, nan = np.diff(time), math.nan
+    jumps, nan = _jumps(time, columns), math.nan  # before `steps`, which would lie in memory meanwhile
+    steps = np.diff(time)
     widest = int(np.argmax(steps)) if len(steps) else 0
     known = tuple(key for key, column in columns.items() if not np.isnan(column).all())
-    position = columns["position"][~np.isnan(columns["position"])] if "position" in known else np.array([nan])
-    jumps = _jumps(time, columns)
+    position = columns["position"] if "position" in known else np.array([nan])
     return SampleFacts(
         len(time),
         float(time[0]) if len(time) else nan,
         float(time[-1]) if len(time) else nan,
         known,
-        float(position.min()),
-        float(position.max()),
+        float(np.fmin.reduce(position)),
+        float(np.fmax.reduce(position)),
         int(np.sum(steps > GAP * np.median(steps))) if len(steps) else 0,
         float(steps[widest]) if len(steps) else 0.0,
         float(time[widest]) if len(steps) else nan,
@@ -179,10 +179,11 @@ def _jumps(time: FloatArray, columns: Mapping[str, FloatArray]) -> tuple[tuple[f
         return ()
     turning = ~np.isnan(columns["duty"]) if "duty" in columns else np.zeros(len(time), dtype=bool)
     known = np.isfinite(columns["position"]) & ~turning
-    at, position = time[known], columns["position"][known]
-    by, within = np.diff(position), np.diff(at)
-    fast = (np.abs(by) > JUMP) & (within >= 0) & (np.abs(by) > TOO_FAST * within)
-    return tuple((float(at[i + 1]), float(by[i])) for i in np.flatnonzero(fast))
+    at, by = time[known], np.diff(columns["position"][known])
+    far = np.flatnonzero(np.abs(by) > JUMP)
+    by, within = by[far], at[far + 1] - at[far]
+    fast = (within >= 0) & (np.abs(by) > TOO_FAST * within)
+    return tuple(zip(at[far + 1][fast].tolist(), by[fast].tolist(), strict=True))
 
 
 def _times(count: int, what: str) -> str:

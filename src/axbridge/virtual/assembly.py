@@ -68,8 +68,7 @@ def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: Sequence[ServoConfig], 
         stall, held = motor.drive(1.0, volts, 0.0), motor.holding_torque(1.0, volts) + passive
         where = f"{rig.path}: servo {config.name!r}"
         if motor.torque(1.0, volts, 0.0) <= passive:
-            friction = stall - motor.torque(1.0, volts, 0.0) + passive
-            text = f"{where}: dry friction of {friction:.3g} N·m is above its stall torque of {stall:.3g} N·m"
+            text = f"{where}: dry friction takes all of its stall torque of {stall:.3g} N·m"
             warnings.warn(f"{text}: it will not move", RigWarning, stacklevel=4)
         elif abs(loads[joint]) > held:
             text = f"{where} carries {abs(loads[joint]):.3g} N·m at the start, and holds {held:.3g} N·m"
