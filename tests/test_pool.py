@@ -28,11 +28,12 @@ def address():
         return f"127.0.0.1:{free.getsockname()[1]}"
 
 
-def test_a_killed_worker_costs_time_alone_and_a_task_that_kills_every_worker_is_given_up(tmp_path):
+def test_a_killed_worker_costs_time_alone_and_a_task_that_kills_every_worker_is_given_up(tmp_path, recwarn):
     jobs = [str(tmp_path / f"{number}") for number in range(3)]
     with workers(most=2) as pool:
         assert dict(pool.results(kill_once, jobs)) == dict.fromkeys(range(3), "done")
         assert list(pool(mark, jobs)) == jobs  # in their order, by processes that came after the killed ones
+        assert [str(warning.message) for warning in recwarn] == ["late"]  # given here, once
     with pytest.raises(AxBridgeError, match="ended 4 times"):
         list(results(kill_always, ["x"]))
 

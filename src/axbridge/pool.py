@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
@@ -60,30 +61,33 @@ class Workers:
     def __init__(self, begin: Callable[[], Executor], width: Callable[[], int]) -> None:
         self._begin, self._width = begin, width
         self._pool = begin()
+        self._said: dict[str | tuple[str, type[Warning], int], int] = {}  # warnings of the tasks, each given once
 
     def results(self, function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tuple[int, Result]]:
         """The number of each job with its result, as they are done; a caller that stops asking gives up the rest."""
         waiting, deaths, width = deque(range(len(jobs))), Counter[int](), self._width()
-        pending: dict[Future[Result], int] = {}
+        pending: dict[Future[tuple[Result, list[warnings.WarningMessage]]], int] = {}
         try:
             while waiting or pending:
                 lost = []
                 try:
                     while waiting and len(pending) < width:
-                        begun = _uninterrupted(partial(self._pool.submit, function, jobs[waiting[0]]))
+                        begun = _uninterrupted(partial(self._pool.submit, _heard, function, jobs[waiting[0]]))
                         pending[begun] = waiting.popleft()
                 except BrokenProcessPool:
                     lost = [waiting.popleft()]
-                done: set[Future[Result]] = set()
+                done: set[Future[tuple[Result, list[warnings.WarningMessage]]]] = set()
                 while pending and not (done := wait(pending, _GLANCE, return_when=FIRST_COMPLETED).done):
                     self._width()
                 for future in done:
                     index = pending.pop(future)
                     try:
-                        found = future.result()
+                        found, said = future.result()
                     except BrokenProcessPool:
                         lost.append(index)
                         continue
+                    for one in said:
+                        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno, registry=self._said)
                     yield index, found
                 if lost:  # one of the processes was killed: what they all were at is begun again
                     lost += pending.values()
@@ -113,6 +117,12 @@ class Workers:
     def close(self) -> None:
         """Finish what is begun, and end them."""
         self._pool.shutdown(cancel_futures=True)
+
+
+def _heard(function: Callable[[Job], Result], job: Job) -> tuple[Result, list[warnings.WarningMessage]]:
+    """Do it in a worker; the warnings meanwhile go to whoever waits for the result."""
+    with warnings.catch_warnings(record=True) as said:
+        return function(job), said
 
 
 def _uninterrupted(call: Callable[[], Result]) -> Result:

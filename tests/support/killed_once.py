@@ -3,17 +3,18 @@
 import os
 import signal
 import time
+import warnings
 from pathlib import Path
 
 
 def kill_once(path):
-    """Leave a mark at `path` and die; with the mark there, be done."""
+    """Leave a mark at `path` and die; with the mark there, warn and be done."""
     try:
         Path(path).touch(exist_ok=False)
     except FileExistsError:
+        warnings.warn("late", RuntimeWarning, stacklevel=1)
         return "done"
-    os.kill(os.getpid(), signal.SIGKILL)
-    return "never"
+    return os.kill(os.getpid(), signal.SIGKILL)
 
 
 def kill_always(_path):
