@@ -37,8 +37,7 @@ def list_(
     report("list-1", {"kinds": found}, lines, json=json)
 
 
-def shipped_rigs() -> dict[str, str]:
-    """The description of each rig, by name."""
+def _rigs() -> dict[str, str]:
     return {name: Rig.load(name).description for name in shipped_names(rig.FOLDER)}
 
 
@@ -62,7 +61,7 @@ def _experiments() -> dict[str, str]:
 
 
 _KINDS: dict[str, Callable[[], dict[str, str]]] = {
-    "rigs": shipped_rigs,
+    "rigs": _rigs,
     "models": _models,
     "profiles": _profiles,
     "moves": lambda: {
