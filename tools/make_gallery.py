@@ -55,9 +55,9 @@ class Entry:
     form: tuple[int, float, float] = UPRIGHT
 
 
-def played(file: str, page: str | None = None) -> Callable[[Robot], object]:
+def played(file: str) -> Callable[[Robot], object]:
     """Play an example."""
-    return lambda robot: play(robot, Move.load(EXAMPLES / file), page=page)
+    return lambda robot: play(robot, Move.load(EXAMPLES / file))
 
 
 def walked(gait: Gait) -> Callable[[Robot], object]:
@@ -67,7 +67,6 @@ def walked(gait: Gait) -> Callable[[Robot], object]:
 
 PLAY, WALK = "axbridge play examples/{} --rig bioloid", "axbridge walk --rig bioloid {}"
 ENTRIES = (
-    Entry("stand", "Stand", PLAY.format("bow.json") + " --page up", played("bow.json", "up")),
     Entry("walk", "Walk", WALK.format("--steps 4"), walked(Gait(steps=4)), 0.4),
     Entry(
         "turn", "Turn", WALK.format("--steps 6 --step-length 0 --turn 20"),
