@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, get_args
 
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config import toml_tables
 from axbridge.config.model import (
     ControllerParams,
@@ -16,6 +17,7 @@ from axbridge.config.model import (
     SensorParams,
 )
 from axbridge.config.profile import Behaviour, Electrics, FirmwareProfile, Protection, Register, Timing
+from axbridge.errors import ProfileError
 
 FOLDER = Path(__file__).with_name("registers")
 MADE = "*Made by `python docs/make_profiles.py`: do not edit. Other servos: [Servos that work](../servos.md).*\n"
@@ -67,12 +69,36 @@ def render() -> dict[str, str]:
 
 
 def _page(profile: FirmwareProfile) -> str:
+    """A page of a servo that is built on another one has only what differs from that."""
     parts = [f"# {profile.name}\n", MADE, f"{profile.description}.\n", _overview(profile)]
-    parts += ["## Control table\n", _registers(profile)]
-    if profile.protocol == 1:
-        said = [[f"`{flag}`", f"`{value}`", FLAGS[flag]] for flag, value in profile.behaviour]
-        parts += ["## Firmware\n", _table(["key", "value", "what it decides"], said)]
+    origin = _origin(profile.name)
+    registers, firmware = _registers(profile), _firmware(profile)
+    if origin != profile.name:
+        other = FirmwareProfile.load(origin)
+        registers, firmware = (
+            [row for row in mine if row not in its]
+            for mine, its in ((registers, _registers(other)), (firmware, _firmware(other)))
+        )
+        parts.append(f"All else is as on the page of [`{origin}`]({origin}.md).\n")
+    if registers:
+        head = ["address", "bytes", "register", "access", "area", "factory", "range", "one count"]
+        parts += ["## Control table\n", _table(head, registers)]
+    if firmware:
+        parts += ["## Firmware\n", _table(["key", "value", "what it decides"], firmware)]
     return "\n".join(parts)
+
+
+def _origin(name: str) -> str:
+    """The profile at the end of its bases."""
+    path = toml_tables.shipped("firmware_profiles") / f"{name}.toml"
+    base = toml_tables.read_toml(path, ProfileError).get("base")
+    return name if base is None else _origin(str(base))
+
+
+def _firmware(profile: FirmwareProfile) -> list[list[Any]]:
+    if profile.protocol != 1:
+        return []
+    return [[f"`{flag}`", f"`{value}`", FLAGS[flag]] for flag, value in profile.behaviour]
 
 
 def _table(head: list[str], rows: list[list[Any]]) -> str:
@@ -83,7 +109,7 @@ def _table(head: list[str], rows: list[list[Any]]) -> str:
 
 def _overview(profile: FirmwareProfile) -> str:
     rows: list[list[Any]] = [
-        ["protocol", f"{profile.protocol}.0"],
+        ["protocol", PROTOCOLS[profile.protocol].title],
         ["model number", profile.model_number],
         ["firmware", profile.firmware_version],
         ["stall torque, N·m", f"{profile.electrics.stall_torque:g}"],
@@ -93,7 +119,7 @@ def _overview(profile: FirmwareProfile) -> str:
     return _table(["figure", "value"], rows)
 
 
-def _registers(profile: FirmwareProfile) -> str:
+def _registers(profile: FirmwareProfile) -> list[list[Any]]:
     rows: list[list[Any]] = []
     before = ""
     for name, r in sorted(profile.registers.items(), key=lambda item: item[1].address):
@@ -110,7 +136,7 @@ def _registers(profile: FirmwareProfile) -> str:
         else:
             rows.append(row)
         before = name
-    return _table(["address", "bytes", "register", "access", "area", "factory", "range", "one count"], rows)
+    return rows
 
 
 def _number(name: str) -> int:
