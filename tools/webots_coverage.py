@@ -42,7 +42,12 @@ ROWS: tuple[Row, ...] = (
     # functions of motors
     Row("motor_set_position, servo_set_position", "Motor.setPosition", "position", f"infinite: see wheel; {_COUPLED}"),
     Row("motor_set_position(INFINITY)", "Motor.setPosition", "wheel", EMULATION["wheel"]),
-    Row("motor_get_target_position, servo_get_target_position", "Motor.getTargetPosition", _ALL, "the last request"),
+    Row(
+        "motor_get_target_position, servo_get_target_position",
+        "Motor.getTargetPosition",
+        _ALL,
+        "the last request; before the first, where the joint is",
+    ),
     Row("motor_set_velocity, servo_set_velocity", "Motor.setVelocity", "velocity", f"0 holds still; {_COUPLED}"),
     Row("motor_get_velocity", "Motor.getVelocity", _ALL, "the last request"),
     Row(

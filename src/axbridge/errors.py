@@ -133,7 +133,7 @@ class AxBridgeError(Exception):
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
-        self.message = message
+        self.message = str(message)  # gymnasium makes an error of its worker's error
         self.hint = hint
         super().__init__(f"{message}\n{hint}" if hint else message)
 

@@ -273,7 +273,7 @@ def test_joints_of_two_buses_may_share_an_id_but_not_in_a_page_set(tmp_path):
 
 # ---- Webots
 
-WAVE = ["#WEBOTS_MOTION,V1.0,Shoulder,Elbow", "00:00:000,Rest,0,1", "00:00:100,Up,1,*", "00:00:200,Down,0,2"]
+WAVE = ["#WEBOTS_MOTION,V1.0,Shoulder,Elbow", "00:00:000,Rest,0,1", "100,Up,1,*", "00:200,Down,0,2"]
 
 
 def test_positions_change_linearly_between_the_poses_that_mention_a_motor_and_stay_at_both_ends():
@@ -313,6 +313,7 @@ def test_a_webots_motion_becomes_a_move_and_the_same_motion_again(tmp_path):
     assert [key.time for key in move.pages["1"].keys] == pytest.approx([0.1, 0.9, 60.02])
     save_move(move, tmp_path / "b.motion")
     assert (tmp_path / "b.motion").read_text() == text
+    assert motion_text(parse_motion(WAVE)).splitlines()[2] == "00:00:100,Up,1,1.5"  # the Elbow is on its way
 
 
 def test_a_motion_may_call_joints_as_the_rigs_webots_aliases_do(tmp_path):

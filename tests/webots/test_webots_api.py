@@ -323,16 +323,17 @@ def test_a_motion_plays_once_stops_and_goes_to_a_time(motion):
     assert wave.getTime() == wave.time == 180
 
 
-@pytest.mark.parametrize("backwards", [False, True])
-def test_a_motion_leaves_a_motor_alone_until_the_first_row_that_names_it(controller, tmp_path, backwards):
+@pytest.mark.parametrize(("backwards", "last"), [(False, 0.0), (True, 0.2)])
+def test_a_motion_leaves_a_motor_alone_between_rows_of_which_one_has_a_star(controller, tmp_path, backwards, last):
     robot = controller.Robot()
     motor = robot.getDevice("shoulder")
     file = tmp_path / "late.motion"
-    file.write_text("#WEBOTS_MOTION,V1.0,shoulder,no\n00:00:000,A,*,1\n00:00:100,B,0.4,1\n00:00:200,C,*,1\n")
+    file.write_text("#WEBOTS_MOTION,V1.0,shoulder,no\n0,A,*,1\n100,B,0.4,1\n200,C,0,1\n300,D,*,1\n")
     wave = controller.Motion(str(file))
     wave.setReverse(backwards)
     wave.play()
-    assert [motor.getTargetPosition() for _ in range(4) if robot.step(50) == 0] == [0, 0, 0.4, 0.4]
+    targets = [round(motor.getTargetPosition(), 9) for _ in range(7) if robot.step(50) == 0]
+    assert targets == [0, 0, 0, 0.2, last, last, last]
 
 
 def test_a_motion_loops_and_runs_backwards(motion):
@@ -345,7 +346,7 @@ def test_a_motion_loops_and_runs_backwards(motion):
     wave.reverse = False
     wave.setLoop(True)
     wave.play()
-    assert (played(6), wave.isOver()) == ([0, 0.2, 0.4, 0.2, 0, 0.2], False)
+    assert (played(6), wave.isOver()) == ([0, 0.2, 0.4, 0.2, 0, 0], False)  # each round sends both ends
     wave.loop = False
     played(15)
     assert wave.isOver()

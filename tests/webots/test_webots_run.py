@@ -36,7 +36,7 @@ class Arm(Robot):
 
     def run(self):
         assert self.sensor.getValue() != self.sensor.getValue()  # NaN before the first step
-        self.motor.setPosition(0.6)
+        self.motor.setPosition(self.motor.getTargetPosition() + 0.6)  # at first it is where the joint is
         self.motor.setVelocity(3.0)
         while self.step(self.timestep) != -1:
             if self.getTime() == 1.0:

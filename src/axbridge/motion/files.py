@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -126,11 +125,11 @@ def _row(line: str, motors: list[str], after: float) -> tuple[float, str, dict[s
 
 
 def _milliseconds(text: str) -> float:
-    """`mm:ss:ms` in ms; more minutes than 59 are fine."""
+    """`mm:ss:ms`, `ss:ms` or `ms` in ms; more minutes than 59 are fine."""
     parts = text.split(":")
-    if len(parts) != 3 or not all(part.isdigit() for part in parts):
+    if len(parts) > 3 or not all(part.isdigit() for part in parts):
         raise ValueError(f"time {text!r} is not mm:ss:ms")
-    minutes, seconds, milliseconds = (int(part) for part in parts)
+    minutes, seconds, milliseconds = (0,) * (3 - len(parts)) + tuple(map(int, parts))
     total = (minutes * 60 + seconds) * 1000 + milliseconds
     if total > 1000 * LONGEST:
         raise ValueError(f"a motion of more than {LONGEST:g} s")
@@ -148,10 +147,12 @@ def motion_text(move: Move) -> str:
             raise UsageError(f"name {name!r} does not fit into a .motion file", "take one without commas")
     rows: dict[int, tuple[str, dict[str, float]]] = {}  # by time, ms
 
-    def add(time: float, name: str, positions: Mapping[str, float]) -> None:
+    def add(time: float, name: str) -> None:
         at = round(time * 1000)
         first, known = rows.get(at, (name or f"Pose{len(rows) + 1}", {}))
-        rows[at] = first, {**known, **positions}
+        # every joint that is on its way: Webots goes straight from row to row alone, not across a `*`
+        here = {joint: way.at(time) for joint, way in ways.items() if way.times[0] <= time <= way.times[-1]}
+        rows[at] = first, {**known, **here}
 
     time = 0.0
     ways = tracks(page)
@@ -160,12 +161,12 @@ def motion_text(move: Move) -> str:
             for row in range(1, max(1, round(key.time / _SAMPLE))):
                 moment = time + row * _SAMPLE
                 if moment < time + key.time - _SAMPLE / 2:
-                    add(moment, "", {joint: way.at(moment) for joint, way in ways.items()})
+                    add(moment, "")
         time += key.time
-        add(time, key.name, key.positions)
+        add(time, key.name)
         if key.pause:
             time += key.pause
-            add(time, key.name, key.positions)
+            add(time, key.name)
     text = ",".join((_HEADER, "V1.0", *page.joints)) + "\n"
     for at, (name, positions) in rows.items():
         minutes, rest = divmod(at, 60_000)

@@ -106,8 +106,13 @@ class _JointDevice(Device):
 
 
 def _getter(reading: str, missing: float = 0.0) -> Callable[[Any], float]:
-    """A method that gives a figure of the servo."""
-    return lambda device: float(device._ask(reading, missing))  # noqa: SLF001 - a method of the class above
+    """A method that gives a figure of the servo; 0 for an end that is not there."""
+
+    def figure(device: Any) -> float:
+        value = float(device._ask(reading, missing))  # noqa: SLF001 - a method of the class above
+        return 0.0 if math.isinf(value) else value
+
+    return figure
 
 
 @newer_names("torque_feedback force_feedback brake position_sensor")
@@ -117,17 +122,7 @@ class Motor(_JointDevice):
 
     getAcceleration, getMultiplier = _getter("acceleration"), _getter("multiplier", 1.0)
     getAvailableTorque, getMaxTorque, getMaxVelocity = map(_getter, ("available_torque", "max_torque", "max_velocity"))
-
-    def getMinPosition(self) -> float:
-        return self._end("min_position")
-
-    def getMaxPosition(self) -> float:
-        return self._end("max_position")
-
-    def _end(self, which: str) -> float:
-        """Lowest or highest target; both 0 = unlimited."""
-        value = float(self._ask(which))
-        return 0.0 if math.isinf(value) else value
+    getMinPosition, getMaxPosition = _getter("min_position"), _getter("max_position")
 
     def _kind(self) -> str:
         return "LINEAR_MOTOR" if self.getType() == self.LINEAR else "ROTATIONAL_MOTOR"
@@ -137,7 +132,9 @@ class Motor(_JointDevice):
         self._command("set_position", position, clip=True)
 
     def getTargetPosition(self) -> float:
-        return float(self._ask("requested", (0.0, 0.0))[0])
+        """The last request; before the first, where the joint is: a Dynamixel is limp until then."""
+        target = float(self._ask("requested", (0.0, 0.0))[0])
+        return float(self._ask("position")) if math.isnan(target) else target
 
     def setVelocity(self, velocity: float) -> None:
         self._command("set_velocity", velocity)

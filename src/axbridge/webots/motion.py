@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import accumulate
+
 from axbridge.errors import RecordingError
 from axbridge.motion.files import load_motion
 from axbridge.motion.moves import JointPath, tracks
@@ -17,14 +20,17 @@ class Motion:
     def __init__(self, filename: str) -> None:
         self._ways: dict[str, JointPath] = {}  # by motor; none of a file that was not read
         self._duration = self._time = 0.0  # ms
-        self._loop = self._reverse = self._playing = self._begun = False
-        self._over = True
+        self._loop = self._reverse = self._playing = False
         try:
             page = load_motion(filename).pages["1"]
         except RecordingError as mistake:
             say(f"Error: Motion: {mistake}")
             return
-        self._ways, self._duration, self._over = tracks(page), float(round(page.duration * 1000)), False
+        self._ways = tracks(page)
+        rows = [*((key.time, key.positions) for key in page.keys), (page.keys[-1].pause, {})]
+        self._named = [positions for _, positions in rows]
+        self._times = [round(1000 * time) for time in accumulate(time for time, _ in rows)]  # ms
+        self._duration = float(self._times[-1])
         self._servos: dict[str, str] = {}
         for motor in page.joints:
             if found := find(current(), motor):
@@ -38,31 +44,31 @@ class Motion:
         if not self._playing:
             return
         robot = current().robot
+        row = bisect_left(self._times, self._time)  # at or after now
+        before = row if row == 0 or self._time == self._duration else row - 1
         for motor, servo in self._servos.items():
-            way, time = self._ways[motor], self._time / 1000
-            named = time < way.times[-1] + 1e-9 if self._reverse else time > way.times[0] - 1e-9  # by a row so far
-            if named:
+            if motor in self._named[row] and motor in self._named[before]:  # by both: else Webots leaves it alone
                 with spoken(motor):
-                    robot[servo].set_position(way.at(time), clip=True)
-        if self._time == (0.0 if self._reverse else self._duration) and not self._loop:
-            self._playing, self._over = False, True
-            return
-        self._time += -period if self._reverse else period
-        if self._loop and self._duration > 0:
-            self._time %= self._duration
+                    robot[servo].set_position(self._ways[motor].at(self._time / 1000), clip=True)
+        if self._at_end and self._loop:
+            self.play()
+        elif self._at_end:
+            self.stop()
         else:
-            self._time = min(max(self._time, 0.0), self._duration)
+            self.setTime(self._time + (-period if self._reverse else period))
+
+    @property
+    def _at_end(self) -> bool:
+        return self._time == (0.0 if self._reverse else self._duration)
 
     def isValid(self) -> bool:
         return bool(self._ways)
 
     def play(self) -> None:
-        """Start, or go on where `stop` left it; a motion that is over starts again."""
-        if not self._ways:
-            return
-        if self._over or (self._reverse and not self._begun and self._time == 0):
-            self._time = self._duration if self._reverse else 0.0
-        self._begun, self._over, self._playing = True, False, True
+        """Start, or go on where `stop` left it; a motion that is at its end starts again."""
+        if self._at_end:
+            self._time = self._duration - self._time  # the other end
+        self._playing = bool(self._ways)
 
     def stop(self) -> None:
         self._playing = False
@@ -74,7 +80,8 @@ class Motion:
         self._reverse = bool(reverse)
 
     def isOver(self) -> bool:
-        return self._over
+        """Whether the last pose has been sent; never in a loop."""
+        return self._at_end and not self._playing and not self._loop
 
     def getDuration(self) -> int:
         return round(self._duration)
@@ -82,9 +89,8 @@ class Motion:
     def getTime(self) -> int:
         return round(self._time)
 
-    def setTime(self, time: int) -> None:
-        if self._ways:
-            self._time, self._over = min(max(float(time), 0.0), self._duration), False
+    def setTime(self, time: float) -> None:
+        self._time = min(max(float(time), 0.0), self._duration)
 
     loop = property(None, setLoop)
     reverse = property(None, setReverse)
