@@ -32,7 +32,7 @@ ENGINE = ("getJointStates", "setJointMotorControlArray", "getContactPoints", "ge
           "getBaseVelocity")  # fmt: skip
 KERNELS = {
     axbridge.sim.engines.bullet.ahead: ("run",),
-    axbridge.sim.engines.bullet.engine: ("joint_dynamics", "_begin", "_ask", "_share", "_survey", "_take_over"),
+    axbridge.sim.engines.bullet.engine: ("joint_dynamics", "_begin", "_ask", "_take_over"),
 }
 EFFORT = {"numSolverIterations": 50, "solverResidualThreshold": 5e-4}  # what a robot asks for that stands
 

@@ -121,8 +121,7 @@ class BulletEngine(AheadEngine):
         self._strained, self._touching, self.resting = False, False, False
         self._effort: tuple[int, float] | None = None
         self._orders = np.zeros((3, n))
-        self._read(*self._orders[:2])
-        self._asked, self._low, self._high = np.zeros((3, n))
+        self._read()
         self._left = 0  # substeps until Bullet's next step
         self._surprise = math.inf  # rad/s: how far the last step missed what was asked
         self._loads, self._book, self._work = np.zeros((2, n)), np.zeros((n, len(Book))), workspace(n)
@@ -229,22 +228,21 @@ class BulletEngine(AheadEngine):
 
     def _finish(self) -> None:
         """Let Bullet do the step that was predicted, and take over what really happened."""
-        dt, resting, before = self.physics_step, self.resting, self._speeds
-        _ask(self._book, self._stops, before, dt, resting, self._surprise, self._asked, self._low, self._high)
-        applied = self._step(self._asked, self._low, self._high)
-        self._surprise = _take_over(
-            self._book, self._system.inertia, before, self._speeds, self._positions, applied, self._loads[1], dt,
-            resting, self._asked,
-        )  # fmt: skip
+        dt, resting, before, orders = self.physics_step, self.resting, self._figures, self._orders
+        landing = not self._touching
+        _ask(self._book, self._stops, before, dt, resting, self._surprise, landing, orders)
+        self._step(*orders.tolist())
+        self._read()
+        failed, self._surprise, self._strained = _take_over(
+            self._book, self._stops, self._system.inertia, before, self._figures, orders, self._loads[1], dt, resting
+        )
+        if failed >= 0:
+            raise SimulationDiverged(self.joints[failed], self._time)
 
-    def _step(self, speed: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Advance one physics step at joint speeds `speed` as far as torques between `low` and `high` can hold them."""
-        applied = np.empty(len(speed))
-        near = 0.0 if self._touching else self.physics_step * _SUDDEN
-        _share(speed, low, high, self._positions, self._stops, near, _FIRM / self.physics_step, self._orders, applied)
-        speeds, middle, reach = self._orders.tolist()
-        if any(middle):
-            bullet.setJointMotorControlArray(self.body, self.links, bullet.TORQUE_CONTROL, forces=middle, **self._on)
+    def _step(self, speeds: list[float], given: list[float], reach: list[float]) -> None:
+        """One physics step under these torques, with motors that add up to `reach` where these speeds need it."""
+        if any(given):
+            bullet.setJointMotorControlArray(self.body, self.links, bullet.TORQUE_CONTROL, forces=given, **self._on)
         bullet.setJointMotorControlArray(
             self.body, self.links, bullet.VELOCITY_CONTROL, targetVelocities=speeds, forces=reach, **self._on
         )
@@ -255,8 +253,6 @@ class BulletEngine(AheadEngine):
             bullet.setPhysicsEngineParameter(numSolverIterations=sweeps, solverResidualThreshold=residual, **self._on)
         bullet.stepSimulation(**self._on)
         self._time += self.physics_step
-        self._read(speed, applied)
-        return applied
 
     def _pose(self) -> LinkPose:
         """Of the base's centre of mass."""
@@ -354,18 +350,15 @@ class BulletEngine(AheadEngine):
             moments = np.diag(axes.T @ tensor @ axes).tolist()
             bullet.changeDynamics(self.body, index, localInertiaDiagonal=moments, **self._on)
 
-    def _read(self, asked: FloatArray, applied: FloatArray) -> None:
-        """Take over what the joints did when they were asked for these speeds; add what their motors gave."""
-        figures = np.empty((3, len(self.joints)))
-        self._positions, self._speeds = figures[:2]
+    def _read(self) -> None:
+        """Take over positions and speeds of the joints, and what their motors gave."""
+        self._figures = np.empty((3, len(self.joints)))
+        self._positions, self._speeds, _ = self._figures
         if self.links:
             states = bullet.getJointStates(self.body, self.links, **self._on)
             positions, speeds, _, used = zip(*states, strict=True)
             # three times faster than to let numpy take tuples in
-            self._row.pack_into(figures.data, 0, *positions, *speeds, *used)
-        worst, self._strained = _survey(figures, asked, self._stops, applied)
-        if worst >= 0:
-            raise SimulationDiverged(self.joints[worst], self._time)
+            self._row.pack_into(self._figures.data, 0, *positions, *speeds, *used)
 
     def _contacts(self) -> FloatArray:
         """Contacts with what cannot move, see `Contacts.points`."""
@@ -439,15 +432,17 @@ def _begin(book: FloatArray, load: FloatArray, fresh: FloatArray, smooth: bool, 
 
 @jit
 def _ask(
-    book: FloatArray, stops: FloatArray, actual: FloatArray, step: float, resting: bool, missed: float,
-    asked: FloatArray, low: FloatArray, high: FloatArray,
+    book: FloatArray, stops: FloatArray, actual: FloatArray, step: float, resting: bool, missed: float, landing: bool,
+    orders: FloatArray,
 ) -> None:  # fmt: skip
-    """At the end of a physics step: the speed to ask of Bullet, and the lowest and highest torque to be spent on it.
+    """At the end of a physics step: what to ask of each joint, as `orders` (3, n).
 
-    Without contact it is the mean speed of the step, so that Bullet's one-step rule for positions makes no error, and
-    the servos keep their own speed at its end. A contact leaves the joints at the speed it lets them have, so there
-    they get that of the end; see `_keep_pace`. Bullet starts from the middle of both torques, which is what is
-    expected. `actual` are Bullet's speeds at the start; `missed` is what `_take_over` said of the step before.
+    They become a speed, the torque that is given, as expected, and the most that a motor adds to it where the speed
+    needs that. Without contact the speed is the mean one of the step, so that Bullet's one-step rule for positions
+    makes no error, and the servos keep their own speed at its end. A contact leaves the joints at the speed it lets
+    them have, so there they get that of the end; see `_keep_pace`. `actual` are Bullet's figures at the start, as of
+    `_read`; `missed` is what `_take_over` said of the step before. Where the robot may be `landing`, a joint may be
+    taken to its stop and past it before the engine knows of either, so there the motor may do what the stop would.
     """
     margin = min(_LITTLE + missed, _MARGIN) if resting else _MARGIN
     for j in range(book.shape[0]):
@@ -459,65 +454,74 @@ def _ask(
             book[j, Book.PUSH] += armature * (end - book[j, Book.START_SPEED])
         if book[j, Book.PLAY] > 1.0:
             book[j, Book.DAMP] = 0.0
-        asked[j] = end if resting else (book[j, Book.ANGLE] - book[j, Book.START]) / step
+        orders[0, j] = end if resting else (book[j, Book.ANGLE] - book[j, Book.START]) / step
         stiffness = armature + book[j, Book.DAMP]  # N·m·s for each rad/s that the joint is off the prediction
-        needed = book[j, Book.PUSH] - armature * (end - book[j, Book.START_SPEED])
-        reach = stiffness * (abs(asked[j] - actual[j]) + margin)
-        near = _NEAR + step * abs(actual[j])
+        orders[1, j] = (book[j, Book.PUSH] - armature * (end - book[j, Book.START_SPEED])) / step
+        reach = stiffness * (abs(orders[0, j] - actual[1, j]) + margin)
+        near = _NEAR + step * abs(actual[1, j])
         angle = book[j, Book.START]
         if angle > stops[j, 1] - near or angle < stops[j, 0] + near:
             reach += _FIRM  # a hard stop gives way to nothing; Bullet's own reacts only once it is passed
-        low[j], high[j] = (needed - reach) / step, (needed + reach) / step
+        sudden = step * _SUDDEN
+        if landing and not stops[j, 0] + sudden <= actual[0, j] <= stops[j, 1] - sudden:
+            reach += _FIRM
+        orders[2, j] = reach / step
 
 
 @jit
 def _take_over(
-    book: FloatArray, inertia: FloatArray, before: FloatArray, actual: FloatArray, angles: FloatArray,
-    applied: FloatArray, growth: FloatArray, step: float, resting: bool, asked: FloatArray,
-) -> float:  # fmt: skip
+    book: FloatArray, stops: FloatArray, inertia: FloatArray, before: FloatArray, actual: FloatArray,
+    orders: FloatArray, growth: FloatArray, step: float, resting: bool,
+) -> tuple[int, float, bool]:  # fmt: skip
     """After a physics step: the joints' true state, and what is left over of the servos' momentum, into the book.
 
     Args:
         book: (n, len(Book)), changed in place.
+        stops: rad, (n, 2).
         inertia: (n, n), kg·m².
-        before: Speeds that Bullet had before the step, (n,), rad/s; `actual` and `angles` are of after it.
+        before: Bullet's figures before the step, as of `_read`; `actual` of after it, (3, n).
         actual: See there.
-        angles: rad.
-        applied: Torques that Bullet applied, (n,), N·m.
+        orders: As `_ask` made them, (3, n).
         growth: Of the load in this step, which Bullet does not see, N·m/s.
         step: The physics step, s.
-        resting: As in `_ask`, as is `asked`.
-        asked: Speeds.
+        resting: As in `_ask`.
 
     Returns:
-        By how much the joint that went least as asked missed its speed, rad/s.
+        The joint whose motion left the finite range, or -1; by how much the joint that went least as asked missed its
+        speed, rad/s; and whether one moves, is past its stop or went far from what was asked: a hard case to solve.
     """
     n = book.shape[0]
-    worst = 0.0
+    worst, strained = 0.0, False
     for j in range(n):
-        missed = actual[j] - asked[j]
+        position, speed = actual[0, j], actual[1, j]
+        if not abs(speed) < _DIVERGED:
+            return j, worst, True
+        missed = speed - orders[0, j]
         worst = max(worst, abs(missed))
-        ahead = book[j, Book.SPEED] - asked[j]
+        past = max(stops[j, 0] - position, position - stops[j, 1])
+        strained = strained or past > _PAST or abs(speed) > _STILL or abs(missed) > _STRAIN
+        ahead = book[j, Book.SPEED] - orders[0, j]
         # A joint that was stopped by something does not gain what it was predicted to.
         ahead *= max(0.0, 1.0 - abs(missed) / (abs(ahead) + 1e-12))
-        book[j, Book.SPEED] = actual[j] + ahead
-        _keep_pace(book[j], before[j], actual[j], step, resting)
-        book[j, Book.ANGLE] = angles[j] - book[j, Book.LEAD]
+        book[j, Book.SPEED] = speed + ahead
+        _keep_pace(book[j], before[1, j], speed, step, resting)
+        book[j, Book.ANGLE] = position - book[j, Book.LEAD]
         gained = book[j, Book.SPEED] - book[j, Book.START_SPEED]
         book[j, Book.DEBT] = book[j, Book.PUSH] - book[j, Book.DAMP] * missed
-        book[j, Book.DEBT] -= book[j, Book.ARMATURE] * gained + step * (applied[j] + 0.5 * step * growth[j])
+        applied = orders[1, j] + actual[2, j]
+        book[j, Book.DEBT] -= book[j, Book.ARMATURE] * gained + step * (applied + 0.5 * step * growth[j])
     for j in range(n):
         if not resting:
             for k in range(n):
                 book[j, Book.DEBT] -= inertia[j, k] * (
-                    book[k, Book.SPEED] - book[k, Book.START_SPEED] - actual[k] + before[k]
+                    book[k, Book.SPEED] - book[k, Book.START_SPEED] - actual[1, k] + before[1, k]
                 )
         # What a collision leaves over is let go: carried on, it keeps a robot on the floor trembling.
-        jump = (actual[j] - before[j]) / _JUMP
+        jump = (actual[1, j] - before[1, j]) / _JUMP
         book[j, Book.DEBT] /= 1.0 + jump * jump
         if book[j, Book.PLAY] > 1.0:
             book[j, Book.DEBT] += book[j, Book.ARMATURE] * (book[j, Book.SPEED] - book[j, Book.FORETOLD])
-    return worst
+    return -1, worst, strained
 
 
 @jit
@@ -533,40 +537,3 @@ def _keep_pace(row: FloatArray, before: float, actual: float, step: float, resti
         due = 0.5 * step * min(max(actual, -_MARGIN), _MARGIN)  # faster, a landing has thrown it
         row[Book.LEAD] += due - 0.5 * step * min(max(before, -_MARGIN), _MARGIN)
     row[Book.LEAD] += _GIVE * (due - row[Book.LEAD])
-
-
-@jit
-def _share(
-    speed: FloatArray, low: FloatArray, high: FloatArray, positions: FloatArray, stops: FloatArray, near: float,
-    firm: float, orders: FloatArray, applied: FloatArray,
-) -> None:  # fmt: skip
-    """What a step asks of each joint: a torque that is given, and a motor that adds what the speed needs.
-
-    `orders` (3, n) become speeds, torques given, and the most that a motor adds; `applied` the torques given. A landing
-    may take a joint to its stop and past it before the engine knows of either, so there, nearer than `near` (0 where
-    nothing can land), the motor may do what the stop would: `firm`, N·m or N.
-    """
-    for j in range(len(speed)):
-        orders[0, j] = speed[j]
-        orders[1, j] = applied[j] = 0.5 * (high[j] + low[j])
-        orders[2, j] = 0.5 * (high[j] - low[j])
-        if near > 0.0 and not stops[j, 0] + near <= positions[j] <= stops[j, 1] - near:
-            orders[2, j] += firm
-
-
-@jit
-def _survey(figures: FloatArray, asked: FloatArray, stops: FloatArray, applied: FloatArray) -> tuple[int, bool]:
-    """Look at positions, speeds and torques of the motors (3, n) after a step; `applied` gets the torques added.
-
-    Returns the joint whose motion left the finite range, or -1; and whether one moves, is past its stop or went far
-    from what was asked: a hard case to solve.
-    """
-    strained = False
-    for j in range(len(asked)):
-        position, speed = figures[0, j], figures[1, j]
-        if not abs(speed) < _DIVERGED:
-            return j, True
-        past = max(stops[j, 0] - position, position - stops[j, 1])
-        strained = strained or past > _PAST or abs(speed) > _STILL or abs(speed - asked[j]) > _STRAIN
-        applied[j] += figures[2, j]
-    return -1, strained
