@@ -44,19 +44,6 @@ def test_step_and_fall_is_recorded_with_its_parts(tmp_path):
     assert parts[2].results[0] > 0.1
 
 
-def test_a_robot_that_is_closed_ends_the_experiment_and_a_servo_that_is_switched_off_stays_off(tmp_path):
-    with axbridge.open("bench_arm") as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:
-        assert not step_and_fall(robot, "shoulder", recorder, progress=lambda *_: robot.time > 1.0 and robot.close())
-    found = open_recording(tmp_path / "a.mcap")
-    assert found.complete
-    assert found.end - found.start == pytest.approx(1.0, abs=0.04)
-    with axbridge.open("bench_arm") as robot, Recorder(tmp_path / "b.mcap", {}) as recorder:
-        assert not conduct("duty", robot, None, recorder, progress=lambda *_: robot.time > 1.0 and robot.close()).whole
-    with axbridge.open("bench_arm") as robot, Recorder(tmp_path / "c.mcap", {}) as recorder:
-        conduct("sine", robot, None, recorder, progress=lambda *_: robot.time > 1.0 and robot[0].torque_off())
-    assert not open_recording(tmp_path / "c.mcap")["shoulder"].enabled[-9:].any()
-
-
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
 def test_every_experiment_ends_limp_with_named_parts_and_the_servo_as_it_was(tmp_path, name):
     options = Options(angles=(0.5,), duties=(0.3, 1.0), low=0.5)
@@ -171,17 +158,9 @@ def test_a_replay_is_refused_where_a_servo_cannot_reach():
             check("replay", head, None, Options(source=source))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"duration": 0.0}, "must be positive"),
-        ({"amplitude": math.inf}, "must be numbers"),
-        ({"speed": -1.0}, "speed not negative"),
-        ({"duties": (0.5, 1.5)}, "a duty must be above 0"),
-    ],
-)
-def test_numbers_that_no_experiment_can_take_are_refused(wrong, said):
-    with pytest.raises(UsageError, match=said):
+@pytest.mark.parametrize("wrong", [{"duration": 0.0}, {"amplitude": math.inf}, {"speed": -1.0}, {"duties": (0.5, 1.5)}])
+def test_numbers_that_no_experiment_can_take_are_refused(wrong):
+    with pytest.raises(UsageError, match=f"{next(iter(wrong)).removesuffix('ies')}.* must be"):
         Options(**wrong)
 
 

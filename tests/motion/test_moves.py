@@ -179,15 +179,6 @@ def test_one_after_the_other():
         linked(**{"1": "1"}).then(wave())
 
 
-@drawn
-@given(moves, st.floats(0, 1))
-def test_a_blend_with_itself_is_itself(move, share):
-    found = move.blended(move, share).pages["1"]
-    for key, kept in zip(move.pages["1"].keys, found.keys, strict=True):
-        assert kept.positions == pytest.approx(key.positions, abs=1e-12)
-        assert kept.time == pytest.approx(key.time)
-
-
 def test_a_blend_of_moves_with_other_times_lies_between_them():
     slow = joint_move(joint_key(0.0, 0.0), joint_key(1.0, 4.0), interpolation="minimum-jerk")
     half = slow.blended(joint_move(*(joint_key(place, 1.0) for place in (0.0, 2.0, 3.0))), 0.5)

@@ -170,10 +170,6 @@ def test_a_page_that_needs_more_pages_than_are_free_is_refused():
         in_sevens(whole(long_page(15, repeat=100)))
 
 
-def test_the_checksum_is_the_inverted_sum():
-    assert mtn.checksum(b"\x01\x02\xff") == (0xFFFF - 0x102).to_bytes(2, "big")
-
-
 # ---- as moves
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import axbridge
-from axbridge import BusError, ControlWarning, Move, RobotStopped, UsageError
+from axbridge import ControlWarning, Move, RobotStopped, UsageError
 from axbridge.config.toml_tables import shipped
 from axbridge.motion.files import load_move
 from axbridge.motion.moves import Key, Page
@@ -195,22 +195,6 @@ def test_a_loop_starts_again_until_a_stop_which_without_an_exit_acts_at_once(rob
 def test_pages_that_lead_round_without_a_pose_end_the_move(robot):
     pages = {"1": NOD.pages["1"].model_copy(update={"next": "2"}), "2": Page(next="3"), "3": Page(next="2")}
     assert not play(robot, Move(pages=pages)).stopped
-
-
-def test_a_servo_that_is_lost_ends_the_move(robot):
-    robot.simulation.inject("dead:1@1s")
-    with pytest.raises(BusError, match="servo 'pan': missing"):
-        play(robot, NOD, loop=True)
-
-
-def test_a_closed_robot_ends_the_move(robot):
-    assert play(robot, NOD, loop=True, stop=lambda: robot.time > 1.0 and robot.close()).stopped
-
-
-def test_a_joint_that_somebody_switches_off_under_way_stays_off_and_the_others_go_on(robot):
-    assert not play(robot, NOD, stop=lambda: robot.time > 1.0 and robot["tilt"].torque_off()).stopped
-    assert [servo.torque_enabled for servo in robot.values()] == [True, False]
-    assert robot["pan"].position == pytest.approx(0.0, abs=0.02)
 
 
 @pytest.mark.parametrize("stop", [lambda _: True, lambda robot: robot.stop() and False])

@@ -83,7 +83,7 @@ def test_a_limp_arm_falls_and_one_with_stiffness_is_carried_or_gives_way():
     assert far[0.3] < 0.15
 
 
-def test_a_soft_joint_that_somebody_switches_off_stays_off_and_stop_ends_the_teaching_with_its_move():
+def test_stop_ends_the_teaching_with_its_move():
     with axbridge.open("bench_arm") as robot:
         robot["shoulder"].goto(1.2, 1.0)
         robot.observe(lambda *_: robot.time == pytest.approx(1.5) and robot["shoulder"].torque_off())

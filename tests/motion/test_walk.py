@@ -49,14 +49,12 @@ def test_a_robot_is_let_go_on_its_feet_and_what_its_motors_draw_is_metered():
     assert outcome.energy == pytest.approx(ended - begun, abs=1e-9)
 
 
-def test_a_joint_that_is_far_from_the_first_pose_is_not_flung_there_and_one_switched_off_under_way_stays_off():
+def test_a_joint_that_is_far_from_the_first_pose_is_not_flung_there():
     speeds = []
     with axbridge.open("bioloid") as robot:
-        arm, ankle = robot["left_shoulder_swing"], robot["left_ankle_lateral"]
+        arm = robot["left_shoulder_swing"]
         arm.goto(2.6, 2.0)
-        robot.observe(lambda *_: robot.time == pytest.approx(6.0) and ankle.torque_off())  # of 7.8 s
         walk(robot, Gait(steps=1), progress=lambda part, _: part == "walk" or speeds.append(abs(arm.velocity)))
-        assert not ankle.torque_enabled
     assert max(speeds) < 4.0  # rad/s: as it sinks while its torque is low; it was 5.1
 
 
@@ -107,16 +105,6 @@ def test_the_command_records_every_servo_and_the_way_of_the_base(tmp_path, capsy
         assert np.nanmax(np.abs(cycles[f"imu_{angle}"] - cycles[f"base_{angle}"])[under]) < 0.03
     assert np.nanmedian(cycles["imu_acceleration_z"][under]) == pytest.approx(9.81, abs=0.3)
     assert recording.metadata["gait"] == asdict(Gait(steps=2))  # the options' defaults are the gait's
-
-
-@pytest.mark.filterwarnings("ignore:servo 'right_knee' has no torque:axbridge.errors.ControlWarning")
-@pytest.mark.parametrize(("fault", "said"), [("dead:13@2.5s", "missing"), ("overload:13@2.5s", "fault")])
-def test_a_servo_that_fails_under_way_ends_the_walk(fault, said):
-    with axbridge.open("bioloid") as robot:
-        robot.simulation.inject(fault)
-        with pytest.raises(axbridge.BusError, match=f"servo 'right_knee': {said}"):
-            walk(robot, Gait())
-        assert robot.time < 4.0
 
 
 @pytest.mark.ci

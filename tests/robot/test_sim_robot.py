@@ -211,14 +211,6 @@ def test_a_goal_beyond_the_limits_is_clipped_once_and_said_in_the_line_that_gave
         assert [one.filename for one in said] == [__file__]
 
 
-def test_a_joint_that_is_held_back_or_switched_off_under_way_is_reported_as_not_there(pair):
-    pair["pan"].set_available_torque(0)
-    pair.observe(lambda *_: pair.time == pytest.approx(0.2) and pair["tilt"].torque_off())
-    assert not pair.goto({"pan": 1.0, "tilt": 1.0}, 0.4)
-    assert pair.time == pytest.approx(0.9)  # half a second of patience
-    assert not pair["tilt"].torque_enabled
-
-
 def test_wrong_names_positions_and_times_are_refused_before_anything_moves(pair):
     with pytest.raises(UnknownServo, match="elbow"):
         pair.goto({"elbow": 0.0}, 1.0)

@@ -137,22 +137,12 @@ def test_a_way_ends_at_the_goal_within_the_limits_and_a_hand_on_the_slider_ends_
     assert servo.target_position == pytest.approx(0.3)
 
 
-def test_who_was_off_on_its_way_does_not_jump_after_it_and_a_wheel_is_not_turned_by_the_limit_of_speed(arm):
-    actions, servo = Actions(arm), arm["shoulder"]
-    job = actions.way({"shoulder": 1.5}, 1.0)
-    next(job)
-    arm.stop()
-    for _ in range(25):
-        next(job)
-        arm.step()
-    arm.resume()
-    servo.torque_on()
-    next(job)
-    assert abs(servo.target_position) < 0.05
+def test_a_wheel_is_not_turned_by_the_limit_of_speed(arm):
+    servo = arm["shoulder"]
     with pytest.warns(ControlWarning, match="wheel mode"):
         servo.set_position(math.inf)
     servo.set_velocity(0.0)
-    actions.limit_speed(0.5)
+    Actions(arm).limit_speed(0.5)
     assert servo.velocity_limit == 0.0
 
 

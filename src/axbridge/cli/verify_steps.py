@@ -250,13 +250,13 @@ def conduct(robot: Robot, servo: str, recorder: Recorder, period: float, progres
     robot[servo].goto(0.0, _APPROACH)
     with RobotRecorder(robot, recorder) as log:
         run = ExperimentRun(robot, log, [servo], robot.basic_time_step, progress)
-        arm = run.servos[servo]
-        arm.goal(0.0)
+        command = run.servos[servo].servo.set_position
+        command(0.0)
         run.segment("rest", 0.3, kind="rest")
-        arm.goal(_STEP)
+        command(_STEP)
         run.segment(f"step to {math.degrees(_STEP):.0f}°", period / 2, kind="step", start=0.0, target=_STEP)
         robot[servo].goto(0.0, _APPROACH)
-        run.segment("sine", _CYCLES * period, lambda t: arm.goal(_SWING * math.sin(math.tau * t / period)), kind="sine")
+        run.segment("sine", _CYCLES * period, lambda t: command(_SWING * math.sin(math.tau * t / period)), kind="sine")
 
 
 def compared(path: Path, rig: Rig, servo: str) -> Comparison:

@@ -64,26 +64,13 @@ def check_reach(servo: Servo, name: str, angles: Sequence[float]) -> None:
 class Driven:
     """One servo under way."""
 
-    def __init__(self, run: ExperimentRun, name: str) -> None:
-        self._run, self.name, self.servo = run, name, run.robot[name]
-        self.driven = self.turning = False
-
-    def goal(self, position: float) -> None:
-        """Set the goal, rad; switches the motor on when it is off."""
-        if not self.driven:
-            self.servo.torque_on()
-            self.driven = True
-        if self.servo.torque_enabled or self._run.robot.stopped:  # else somebody has switched it off under way
-            self.servo.set_position(position)
+    def __init__(self, run: ExperimentRun, servo: Servo) -> None:
+        self._run, self.name, self.servo = run, servo.name, servo
+        self.turning = False
 
     def limit_torque(self, share: float) -> None:
         """Limit the torque to a share of the servo's largest, from now on."""
         self.servo.set_available_torque(self.servo.max_torque * share)
-
-    def let_go(self) -> None:
-        """Switch the servo's motor off: what follows is free motion."""
-        self.servo.torque_off()
-        self.driven = False
 
     def turn(self, duty: float) -> None:
         """Turn endlessly at a duty of -1..1, open loop."""
@@ -92,13 +79,12 @@ class Driven:
             self.servo.set_duty(0.0)
             self._run.step(EEPROM_PAUSE_MS)
         self.servo.set_duty(duty)
-        self.driven = True
 
     def cool(self) -> None:
         """Wait, limp, when the servo has become warm; give up waiting after `PATIENCE`."""
         if not self.servo.state.temperature >= WARM:
             return
-        self.let_go()
+        self.servo.torque_off()
         self._run.log.event("cooling", temperature=self.servo.state.temperature)
         until = self._run.log.time + PATIENCE
         while self.servo.state.temperature > COOL and self._run.log.time < until:
@@ -113,7 +99,7 @@ class ExperimentRun:
         self, robot: Robot, log: RobotRecorder, names: Sequence[str], tick_ms: float, progress: Progress
     ) -> None:
         self.robot, self.log, self.tick_ms, self.progress = robot, log, tick_ms, progress
-        self.servos = {name: Driven(self, name) for name in names}
+        self.servos = {name: Driven(self, servo) for name, servo in robot.driven().items() if name in names}
 
     def approach(self, places: Mapping[str, float]) -> None:
         """Go softly to where servos begin, rad by name, without recording it: a limp servo may be anywhere."""
@@ -126,8 +112,6 @@ class ExperimentRun:
             there = self.robot.goto(places, duration)
         if not there:
             self.step(self.tick_ms)  # ends the experiment where that is why
-        for name in places:
-            self.servos[name].driven = True
 
     def segment(self, name: str, duration: float, motion: Callable[[float], None] | None = None, **facts: Any) -> None:
         """Run for `duration` s, calling `motion(t)` before each step where one is given; record every period."""
@@ -250,11 +234,11 @@ def step_and_fall(
     def motion(run: ExperimentRun) -> None:
         arm = run.servos[servo]
         run.approach({servo: 0.0})
-        arm.goal(0.0)
+        arm.servo.set_position(0.0)
         run.segment("rest", 0.5, kind="rest")
-        arm.goal(target)
+        arm.servo.set_position(target)
         run.segment("step", 1.5, kind="step", start=0.0, target=target)
-        arm.let_go()
+        arm.servo.torque_off()
         run.segment("fall", 1.5, kind="fall", start=target)
 
     return _run(motion, robot, [servo], recorder, 20.0, progress).whole
@@ -282,9 +266,9 @@ def _run(
         for driven in run.servos.values():
             if driven.turning and not robot.closed:  # back to joint mode, limp
                 driven.servo.restore()
-                driven.turning = driven.driven = False
+                driven.turning = False
     for driven in run.servos.values() if whole else ():
-        driven.let_go()
+        driven.servo.torque_off()
     return Conducted(whole, log.steps, log.late, log.slipped)
 
 
@@ -296,13 +280,13 @@ def _step(run: ExperimentRun, arm: Driven, options: Options) -> None:
         run.log.event("register", servo=arm.name, name=register, value=options.slope)
     if options.speed:
         arm.servo.set_velocity(options.speed)
-    arm.goal(0.0)
+    arm.servo.set_position(0.0)
     run.segment("rest", 1.0, kind="rest")
     for angle in _angles(options):
         arm.cool()
-        arm.goal(angle)
+        arm.servo.set_position(angle)
         run.segment(f"step to {math.degrees(angle):.0f}°", options.duration, kind="step", start=0.0, target=angle)
-        arm.goal(0.0)
+        arm.servo.set_position(0.0)
         run.segment(
             f"step back from {math.degrees(angle):.0f}°", options.duration, kind="step", start=angle, target=0.0
         )
@@ -313,7 +297,7 @@ def _fall(run: ExperimentRun, arm: Driven, options: Options) -> None:
     for angle in _heights(options):
         arm.cool()
         run.segment("lift", 1.5, _ramp(arm, angle, 1.2), kind="lift")
-        arm.let_go()
+        arm.servo.torque_off()
         run.segment(f"fall from {math.degrees(angle):.0f}°", options.duration, kind="fall", start=angle)
 
 
@@ -326,7 +310,8 @@ def _swing(
         run.approach({arm.name: 0.0})
         size = options.swing(arm.servo)
         facts = {"low": options.low, "high": options.high} if kind == "chirp" else {}
-        run.segment(name, seconds(options), lambda t: arm.goal(size * math.sin(phase(options, t))), kind=kind, **facts)
+        goto = arm.servo.set_position
+        run.segment(name, seconds(options), lambda t: goto(size * math.sin(phase(options, t))), kind=kind, **facts)
 
     return swing
 
@@ -347,7 +332,7 @@ def _lift_and_drop(run: ExperimentRun, arm: Driven, options: Options) -> None:
         arm.cool()
         run.segment("lift", 2.0, _ramp(arm, angle, 2.0), kind="lift")
         run.segment("hold", 1.0, kind="hold", start=angle, target=angle)
-        arm.let_go()
+        arm.servo.torque_off()
         run.segment("fall", max(options.duration, 2.0), kind="fall", start=angle)
 
 
@@ -368,7 +353,7 @@ def _stall(run: ExperimentRun, arm: Driven, options: Options) -> None:
     for duty in options.duties:
         arm.cool()
         arm.limit_torque(duty)
-        arm.goal(angle)
+        arm.servo.set_position(angle)
         run.segment(f"limit {duty:.0%}", options.duration, kind="stall", limit=duty, target=angle)
     arm.limit_torque(1.0)
 
@@ -387,7 +372,7 @@ def _torque_speed(run: ExperimentRun, arm: Driven, options: Options) -> None:
 def _ramp(arm: Driven, target: float, seconds: float) -> Callable[[float], None]:
     """A motion that leads evenly from where the servo is to `target`, rad."""
     begin = arm.servo.state.position
-    return lambda t: arm.goal(begin + (target - begin) * min(1.0, t / seconds))
+    return lambda t: arm.servo.set_position(begin + (target - begin) * min(1.0, t / seconds))
 
 
 def _heights(options: Options, _servo: Servo | None = None) -> tuple[float, ...]:
@@ -482,8 +467,8 @@ class _Repeated:
         track = self._track
         index = max(int(np.searchsorted(track.time, time, side="right")) - 1, 0)
         if not track.enabled[index]:
-            if self.driven.driven:
-                self.driven.let_go()
+            if self.driven.servo.torque_enabled:
+                self.driven.servo.torque_off()
             return
         limits = float(track.speed_limit[index]), float(track.torque_limit[index])
         setters = (self.driven.servo.set_velocity, self.driven.limit_torque)
@@ -491,7 +476,7 @@ class _Repeated:
             if not math.isnan(value) and value != before:
                 limit(value)
         self._limits = limits
-        self.driven.goal(float(self._goals[index]))
+        self.driven.servo.set_position(float(self._goals[index]))
 
 
 class Experiment(NamedTuple):

@@ -107,7 +107,7 @@ class _Player:
         self._found: dict[tuple[str, str], int] = {}  # slopes before, by servo and register
         self._slopes: dict[tuple[str, str], int] = {}  # slopes now
         self._torques: dict[str, float] = {}  # torque limits before
-        self._off: set[str] = set()  # joints that somebody has switched off under way
+        self._servos = robot.driven()
         self._gone = self._said = False  # the robot was closed; what takes longer was said
         self._worst = 0.0
 
@@ -116,12 +116,12 @@ class _Player:
         robot = self._robot
         limp = not any(servo.torque_enabled for servo in robot.values())
         free = limp and robot.simulation is not None and robot.simulation.base_start is not None
-        here = {name: self._start_of(name) for name in self._names}
+        here = {name: self._within(name, start_of_way(robot[name])) for name in self._names}
         path = self._plan(self._start, here, ease=_RISE if free else 0.0)
-        for servo in robot.values():
+        for servo in self._servos.values():
             if not servo.torque_enabled:
                 servo.torque_on()
-        for name, servo in robot.items():
+        for name, servo in self._servos.items():
             if name in self._names:
                 servo.set_velocity(servo.max_velocity)
             elif free:  # it has sunk a little since it was opened
@@ -153,10 +153,9 @@ class _Player:
             self._give_back()
         return Played(robot.time - begun, path.asked - path.eased, error, self._worst, stopped, left)
 
-    def _start_of(self, name: str) -> float:
-        """Where a joint starts from, within its limits."""
+    def _within(self, name: str, angle: float) -> float:
         limit = self._bounds[name]
-        return min(max(start_of_way(self._robot[name]), limit.low), limit.high)
+        return min(max(angle, limit.low), limit.high)
 
     def _pages_from(self, path: Plan, *, loop: bool) -> str | None:
         """Play on from the first pose; the exit page to end with, when somebody asked for the end."""
@@ -216,11 +215,7 @@ class _Player:
     def _command(self, goals: dict[str, float]) -> None:
         self._goals = goals
         for name, goal in goals.items() if not self._robot.closed else ():
-            servo, limit = self._robot[name], self._bounds[name]
-            if not (servo.torque_enabled or self._robot.stopped):
-                self._off.add(name)  # a goal would switch it on
-            if name not in self._off:
-                servo.set_position(min(max(goal, limit.low), limit.high))  # a ramp may go too far
+            self._servos[name].set_position(self._within(name, goal))  # a ramp may go too far
         self._step()
         self._worst = max(self._worst, self._error(goals))
 
@@ -232,7 +227,7 @@ class _Player:
         return self._error(pose)
 
     def _step(self) -> None:
-        if self._robot.step() == -1:
+        if self._robot.step() == -1 or self._robot.closed:
             self._gone = True
             raise _PlayStopped
         self._watch.check()

@@ -48,8 +48,8 @@ def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float =
     """Let a hand move these joints inside the block; all others hold, and in the end these do, too."""
     if not 0 <= stiffness <= 1:
         raise UsageError(f"a stiffness of {stiffness:g} is not between 0 and 1", "0 is limp, 1 all the torque")
-    names = chosen(robot, joints)
-    for name, servo in robot.items():  # first, so that nothing sinks when the others go limp
+    names, servos = chosen(robot, joints), robot.driven()
+    for name, servo in servos.items():  # first, so that nothing sinks when the others go limp
         if name not in names and not servo.torque_enabled:
             servo.torque_on()
     torques = {name: robot[name].available_torque for name in names}
@@ -57,19 +57,19 @@ def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float =
     goals: dict[str, float] = {}
 
     def follow(_report: StepReport, states: Mapping[str, ServoState]) -> None:
-        # a goal that lags like a load on ice: the joint is carried, but gives way to a hand; what is off stays so
+        # a goal that lags like a load on ice: the joint is carried, but gives way to a hand
         for name in (one for one in names if robot[one].torque_enabled):
             here = states[name].position
             goals[name] = _within(robot, name, min(max(goals[name], here - _DRAG), here + _DRAG))
-            robot[name].set_position(goals[name])
+            servos[name].set_position(goals[name])
 
     for name in names:
         if stiffness:
             robot[name].set_available_torque(stiffness * robot[name].max_torque)
-            robot[name].torque_on()
+            servos[name].torque_on()
             goals[name] = robot[name].target_position
         else:
-            robot[name].torque_off()
+            servos[name].torque_off()
     leave = robot.observe(follow) if stiffness else None
     try:
         yield names
@@ -78,7 +78,7 @@ def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float =
             leave()
     for name in names:
         if not robot.stopped:
-            robot[name].torque_on()
+            servos[name].torque_on()
         robot[name].set_available_torque(torques[name])
 
 

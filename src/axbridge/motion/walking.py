@@ -292,10 +292,11 @@ class _Walker:
         pose |= {self._names[joint]: angle for joint, angle in self._path.angles(0.0).items()}
         away = max(abs(robot[name].position - angle) for name, angle in pose.items())
         ticks = self._ticks(max(_RISE, _RISE / 3 + away / _RISING_SPEED))
+        self._servos = robot.driven()
         for tick in range(ticks):
             share = min(1.0, 1.5 * tick / ticks)  # the last third with all its torque
             for name, angle in pose.items():
-                servo = robot[name]
+                servo = self._servos[name]
                 servo.set_available_torque(servo.max_torque * (_WEAK + (self._torque - _WEAK) * share))
                 if tick == 0:
                     servo.set_velocity(min(_RISING_SPEED, servo.max_velocity))
@@ -318,11 +319,8 @@ class _Walker:
         for tick in range(1, ticks + 1):
             self._moment = tick * self._period
             angles = self._balanced(self._path.angles(self._moment))
-            for joint, name in list(self._names.items()):
-                if self._robot[name].torque_enabled or self._robot.stopped:
-                    self._robot[name].set_position(angles[joint])
-                else:
-                    del self._names[joint]  # somebody has switched it off, and a goal would switch it on
+            for joint, name in self._names.items():
+                self._servos[name].set_position(angles[joint])
             self._step("walk", tick / ticks)
             late = self._robot.last_step.late / 1000
             self._late += late
@@ -361,7 +359,7 @@ class _Walker:
 
     def _step(self, part: str, share: float) -> None:
         """One control period."""
-        if self._robot.step() == -1:
+        if self._robot.step() == -1 or self._robot.closed:
             raise UsageError("the robot was closed while it walked")
         self._progress(part, share)
 

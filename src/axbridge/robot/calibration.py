@@ -278,7 +278,7 @@ def blinking(robot: Robot, name: str) -> Iterator[Callable[[], None]]:
 
 def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None) -> float:
     """Move a servo with little torque by `NUDGE` towards larger angles, and back. It is limp then, in any case."""
-    servo = robot[name]
+    servo = robot.driven()[name]
     here = servo.position
     profile = robot.rig.profile_of(servo.config)
     names = profile.names

@@ -47,6 +47,7 @@ class Joint:
         self.limp = False  # although it should have torque
         self.withheld = False  # limp until `recover`: it has shut itself down, or was beyond a limit
         self.dead = False  # the battery is empty
+        self.lapses = 0  # how often it was switched off, or shut itself down
         self._warned: set[str | tuple[str, bool]] = set()  # what is emulated; command and end that were clipped
         if config.multiplier == 0:
             warn(f"multiplier of {config.name!r} must not be 0; it becomes 1")
@@ -124,6 +125,7 @@ class Joint:
         setpoints = self.setpoints
         if not self.stopped:
             self.connection.feed()
+            lapses = self.lapses
             if not self.dead and not self.withheld:
                 setpoints.target = self.requested["position"] = self.drive.power(on=True)
                 self.limp = False
@@ -132,12 +134,17 @@ class Joint:
             setpoints.torque = setpoints.duty = None
             setpoints.enabled = True
             self.connection.feed()  # who hangs from now on is limped, also if the net has acted meanwhile
-        if self.stopped:
-            if setpoints.enabled:  # another thread has stopped the robot meanwhile
+            if self.lapses != lapses:  # another thread has switched it off meanwhile
                 setpoints.enabled = False
                 self.drive.power(on=False)
+        if self.stopped:
             why = f"servo {self.config.name!r} stays off: all motors were switched off by hand"
             raise RobotStopped(why, "release it on the page, or call Robot.resume()")
+
+    def note_off(self) -> None:
+        """It is to have no torque: no command that is under way may switch it on again."""
+        self.lapses += 1
+        self.setpoints.enabled = False
 
     def keep_off(self) -> None:
         """Switch the motor off again that another thread has switched off while this one switched it on."""

@@ -37,7 +37,7 @@ def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Coll
     if not wrong:
         return
     for joint in joints:
-        joint.setpoints.enabled = False
+        joint.note_off()
     left = limp()
     off = f"{', '.join(left)} may be on: cut the servo supply" if left else "nothing has moved, and all motors are off"
     raise RigError(

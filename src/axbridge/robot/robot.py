@@ -202,7 +202,7 @@ class Robot(Mapping[str, Servo]):
         """The safety net has switched these motors off: they stay off until the program asks for them again."""
         on = [name for name in names if self._joints[name].setpoints.enabled]  # seen limp by now, or not
         for name in on:
-            self._joints[name].setpoints.enabled = False
+            self._joints[name].note_off()
         if on:
             silence = self.rig.safety.stale_command_ms
             _log.warning("no step for %g ms: the motors are off until set_position or torque_on", silence)
@@ -311,7 +311,8 @@ class Robot(Mapping[str, Servo]):
         if not 0 < duration <= _LONGEST_WAY:
             raise UsageError(f"a way of {duration:g} s: 0 to {_LONGEST_WAY:g} s can be had", "give seconds")
         goals = {self[name].name: checks.number(goal, f"a goal of {name!r}") for name, goal in pose.items()}
-        moving = ways = {name: self._way(name, goal) for name, goal in goals.items()}
+        servos = self.driven()
+        ways = {name: self._way(servos[name], goal) for name, goal in goals.items()}
         times = {
             name: minimum_jerk.shortest(end - start, self[name].max_velocity) for name, (start, end) in ways.items()
         }
@@ -323,10 +324,8 @@ class Robot(Mapping[str, Servo]):
             duration = needed
         ticks = max(1, math.ceil(duration * 1000 / self.basic_time_step - 1e-9))
         for tick in range(1, ticks + 1):
-            on = [name for name in moving if self._joints[name].setpoints.enabled or self._stopped]
-            moving = {name: moving[name] for name in on}  # a goal would switch on again who was switched off
-            for name, (start, end) in moving.items():
-                self[name].set_position(start + (end - start) * minimum_jerk.way(tick / ticks))
+            for name, (start, end) in ways.items():
+                servos[name].set_position(start + (end - start) * minimum_jerk.way(tick / ticks))
             if self.step() == -1:
                 return False
         patience = self.time + _PATIENCE
@@ -334,6 +333,15 @@ class Robot(Mapping[str, Servo]):
             if self.step() == -1:
                 return False
         return there
+
+    def driven(self) -> dict[str, Servo]:
+        """All servos, for a command over time that begins now.
+
+        These take no goal for a motor that somebody, or an alarm, has switched off since: a goal would switch it on.
+        After their own `torque_off` they do. While the robot is stopped, they raise `RobotStopped` as others do.
+        """
+        lapses = {joint: joint.lapses for joint in self._joints.values()}
+        return {name: Servo(joint, self.goto, lapses) for name, joint in self._joints.items()}
 
     @property
     def table(self) -> StepTable:
@@ -376,11 +384,11 @@ class Robot(Mapping[str, Servo]):
         for servo, goal in zip(self._servos.values(), goals, strict=True):
             servo.set_position(goal, clip=True)  # asked about already
 
-    def _way(self, name: str, goal: float) -> tuple[float, float]:
+    def _way(self, servo: Servo, goal: float) -> tuple[float, float]:
         """Where a servo starts and ends; it is on afterwards."""
-        joint, servo = self._joints[name], self._servos[name]
+        joint = self._joints[servo.name]
         if not math.isfinite(goal):
-            raise UsageError(f"{goal} is no position for {name!r} to go to", "give rad")
+            raise UsageError(f"{goal} is no position for {servo.name!r} to go to", "give rad")
         joint.refuse_degrees(goal)
         end = joint.check(goal)
         assert end.value is not None  # it is finite
@@ -432,7 +440,8 @@ class Robot(Mapping[str, Servo]):
         """
         self._stopped = True
         for joint in self._joints.values():
-            joint.stopped, joint.setpoints.enabled = True, False
+            joint.stopped = True
+            joint.note_off()
             if isinstance(joint.drive, IdealDrive):
                 joint.drive.power(on=False)
         left = self._connection.limp()
@@ -509,7 +518,8 @@ class Robot(Mapping[str, Servo]):
         for name, joint in self._joints.items():
             joint.connection, joint.drive = new, new.drives[name]
             joint.setpoints.gains_set += joint.setpoints.gains_set > 0  # so that the new drive takes them
-            joint.setpoints.enabled &= name in on
+            if joint.setpoints.enabled and name not in on:
+                joint.note_off()
         if self._stopped:  # another thread did that meanwhile
             self.stop()
         self._sampling.rewire()

@@ -25,11 +25,12 @@ from axbridge.state import Goals, ServoState, Truth
 class Servo:
     """One joint of a robot and what drives it. Made by `Robot`."""
 
-    def __init__(self, joint: Joint, goto: Callable[[Mapping[str, float], float], bool]) -> None:
+    def __init__(self, joint: Joint, goto: Callable[..., bool], lapses: dict[Joint, int] | None = None) -> None:
         self.name: str = joint.config.name
         self.config: ServoConfig = joint.config
         self._joint = joint
         self._goto = goto
+        self._lapses = lapses  # of all joints, when the command over time began that this is for
 
     # ---- commands
 
@@ -51,11 +52,7 @@ class Servo:
         position = self._number(position, "a position")
         if not clip:
             self._joint.refuse_degrees(position)
-        for joint, target in self._accepted("position", lambda one: one.check(scaled(position, one.multiplier))):
-            if math.isinf(target):
-                joint.require("wheel")
-            if not joint.setpoints.enabled:
-                joint.switch_on()
+        for joint, target in self._taken("position", lambda one: one.check(scaled(position, one.multiplier))):
             joint.setpoints.target = target
             joint.setpoints.torque = joint.setpoints.duty = None
             joint.remember_request(self._joint, "position", position)
@@ -129,12 +126,9 @@ class Servo:
             BusError: the servo does not answer.
         """
         torque = self._number(torque, "a torque")
-        for joint, wanted in self._accepted(
+        for joint, wanted in self._taken(
             "torque", lambda one: checks.torque(torque * one.multiplier, one.setpoints.available_torque)
         ):
-            joint.require("torque")
-            if not joint.setpoints.enabled:
-                joint.switch_on()
             joint.setpoints.torque, joint.setpoints.duty = wanted, None
 
     def set_duty(self, duty: float) -> None:
@@ -149,11 +143,8 @@ class Servo:
             BusError: the servo does not answer.
         """
         duty = self._number(duty, "a duty")
-        for joint, share in self._accepted("duty", lambda one: checks.duty(duty * one.multiplier)):
+        for joint, share in self._taken("duty", lambda one: checks.duty(duty * one.multiplier)):
             full = joint.on_bus("turns by velocity, not by duty").profile.units.full_scale
-            joint.require("duty")
-            if not joint.setpoints.enabled:
-                joint.switch_on()
             joint.setpoints.duty = round(share * full) / full  # as the register takes it
             joint.setpoints.torque = None
 
@@ -187,7 +178,8 @@ class Servo:
             BusError: the servo does not answer; torque stays off.
         """
         self._joint.connection.refuse_closed()
-        self._joint.switch_on()
+        if self._may_drive(self._joint):
+            self._joint.switch_on()
 
     def torque_off(self) -> None:
         """Leave the joint limp.
@@ -196,7 +188,9 @@ class Servo:
             BusError: the servo does not answer, so it may still be powered.
         """
         self._joint.connection.refuse_closed()
-        self._joint.setpoints.enabled = False
+        self._joint.note_off()
+        if self._lapses is not None:
+            self._lapses[self._joint] += 1  # its own
         self._joint.drive.power(on=False)
 
     def restore(self) -> None:
@@ -264,6 +258,20 @@ class Servo:
         """A set-point for a robot that takes some, as a float."""
         self._joint.connection.refuse_closed()
         return checks.number(value, what)
+
+    def _may_drive(self, joint: Joint) -> bool:
+        return self._lapses is None or joint.lapses == self._lapses[joint] or joint.stopped
+
+    def _taken(self, command: str, check: Callable[[Joint], checks.Checked]) -> Iterator[tuple[Joint, float]]:
+        """As `_accepted`, of joints that are on then: not of one that was switched off since `Robot.driven`."""
+        for joint, value in self._accepted(command, check):
+            if command != "position" or math.isinf(value):
+                joint.require("wheel" if command == "position" else command)
+            off = not joint.setpoints.enabled  # asked first: who switches it off notes a lapse before
+            if self._may_drive(joint):
+                if off:
+                    joint.switch_on()
+                yield joint, value
 
     def _accepted(self, command: str, check: Callable[[Joint], checks.Checked]) -> Iterator[tuple[Joint, float]]:
         """This joint and those coupled with it, each with its value; says what is clipped here, or refused."""

@@ -127,7 +127,6 @@ class Actions:
             if on and not self._robot[name].torque_enabled:
                 self._robot[name].torque_on()
             elif not on:
-                self._by_hand.add(name)
                 try:
                     self._robot[name].torque_off()
                 except BusError as error:
@@ -157,7 +156,7 @@ class Actions:
 
     def way(self, pose: Mapping[str, float], duration: float) -> Job:
         """Lead servos to a pose, rad, within speed limits; one that somebody moves or switches off leaves the way."""
-        robot = self._robot
+        robot, servos = self._robot, self._robot.driven()
         if not 0 < duration < math.inf:
             raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
         if wrong := [name for name, goal in pose.items() if not math.isfinite(goal)]:
@@ -167,7 +166,7 @@ class Actions:
         for name, goal in pose.items():
             if name not in robot:
                 continue  # a pose of a bigger robot
-            servo = robot[name]
+            servo = servos[name]
             if not servo.torque_enabled:
                 servo.torque_on()
             ways[name] = start_of_way(servo), min(max(goal, servo.min_position), servo.max_position)
@@ -177,11 +176,8 @@ class Actions:
         while True:
             share = (robot.time + ahead - begun) / duration
             for name, (start, end) in ways.items():
-                servo = robot[name]
-                if not servo.torque_enabled:
-                    self._by_hand.add(name)  # for good: when it is on again it would jump
                 if name not in self._by_hand:
-                    servo.set_position(start + (end - start) * minimum_jerk.way(share))
+                    servos[name].set_position(start + (end - start) * minimum_jerk.way(share))
             if share >= 1:
                 return
             yield

@@ -424,9 +424,9 @@ class LivePage:
             self.actions.limit_speed(self.actions.share)  # moves have speeds of their own
 
     def _put_on_feet(self) -> None:
-        robot, begun = self.robot, self.robot.time
+        robot, servos, begun = self.robot, self.robot.driven(), self.robot.time
         while (share := (robot.time - begun) / _RISE) < 1:
-            for servo in robot.values():
+            for servo in servos.values():
                 servo.set_position(servo.config.position)
             hold_up(robot.simulation, share)
             if robot.step() == -1:

@@ -1,0 +1,81 @@
+"""What is commanded over time ends, or goes on without the servo, when one is switched off or fails under way."""
+
+from contextlib import suppress
+
+import pytest
+
+import axbridge
+from axbridge import BusError, Move, UsageError
+from axbridge.motion.experiments import Options, conduct
+from axbridge.motion.gait import Gait
+from axbridge.motion.moves import Key, Page
+from axbridge.motion.player import play
+from axbridge.motion.teaching import soft
+from axbridge.motion.walking import walk
+from axbridge.recording.recorder import Recorder
+from axbridge.view.actions import Actions
+from tests.support.waiting import run
+
+POSE = {"pan": 0.4, "tilt": 1.0}
+MOVE = Move(pages={"1": Page(keys=(Key(positions=POSE, time=1.0), Key(positions={"tilt": -1.0}, time=1.0)))})
+
+
+def taught(robot, stiffness):
+    robot.goto(POSE, 0.5)
+    with soft(robot, ["tilt"], stiffness):
+        run(robot, 1.0)
+
+
+def recorded(name):
+    options = Options(angles=(1.0, 0.5), duties=(0.2, 0.5), duration=2.0, period=0.5)
+    return lambda robot, recorder: conduct(name, robot, None, recorder, options)
+
+
+COMMANDS = {  # on which rig, when it is under way, and what
+    "goto": ("pan_tilt", 1.0, lambda robot, _: robot.goto(POSE, 1.5)),
+    "play": ("pan_tilt", 1.0, lambda robot, _: play(robot, MOVE)),
+    "page": ("pan_tilt", 0.5, lambda robot, _: [robot.step() for _ in Actions(robot).way(POSE, 1.5)]),
+    "soft": ("pan_tilt", 1.4, lambda robot, _: taught(robot, 0.3)),
+    "limp": ("pan_tilt", 1.4, lambda robot, _: taught(robot, 0.0)),
+    "walk": ("bioloid", 3.0, lambda robot, _: walk(robot, Gait(steps=1))),
+    **{name: ("bare_horn", 1.2, recorded(name)) for name in ("sine", "fall", "duty")},
+}
+ENDS = {
+    "off": lambda _, servo: servo.torque_off(),
+    "off and on": lambda _, servo: (servo.torque_off(), servo.torque_on()),
+    "stopped and resumed": lambda robot, _: (robot.stop(), robot.resume()),
+    "closed": lambda robot, _: robot.close(),
+    "fault": lambda robot, servo: robot.simulation.inject(f"overload:{servo.config.id}@0s"),
+    "missing": lambda robot, servo: robot.simulation.inject(f"dead:{servo.config.id}@0s"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*has no torque:axbridge.errors.ControlWarning")
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_who_is_switched_off_under_way_gets_no_goal_any_more_and_the_others_go_on(tmp_path, command, end):
+    rig, begins, commanded = COMMANDS[command]
+    with axbridge.open(rig) as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:
+        servo, seen = robot[-1], []
+
+        def look(*_):
+            if robot.time >= begins - 1e-9:
+                if not seen:
+                    ENDS[end](robot, servo)
+                if end == "fault" and servo.name in robot.withheld:
+                    servo.recover()
+                seen.append((servo.torque_enabled, servo.goals.position, servo.goals.duty))
+
+        robot.observe(look)
+        fails = command in {"play", "walk"} and end in {"fault", "missing"}
+        with pytest.raises(BusError, match=f"servo {servo.name!r}: {end}") if fails else suppress(UsageError, BusError):
+            outcome = commanded(robot, recorder)
+            assert command != "goto" or not outcome
+            assert end != "closed" or not getattr(outcome, "whole", False)
+        on, *goals = zip(*seen[9:] or seen[-1:], strict=True)  # the alarm is heard in the next step
+        assert end == "missing" or len(set(map(str, zip(*goals, strict=True)))) == 1
+        if end in {"off", "stopped and resumed"}:
+            assert not any((*on, servo.torque_enabled))
+        if rig == "pan_tilt" and end in {"off", "off and on"}:
+            assert robot["pan"].position == pytest.approx(0.4, abs=0.02)
