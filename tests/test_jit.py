@@ -74,7 +74,7 @@ def test_whoever_waits_for_kernels_sees_it_on_a_terminal(tmp_path):
 @pytest.mark.ci
 def test_verbs_that_simulate_nothing_do_not_import_numba():
     code = "import sys\nfrom axbridge.cli import main\ntry:\n    main()\nfinally:\n    print('numba' in sys.modules)"
-    for verb in (["--version"], ["scan", "--port", "/dev/nothing"], ["list", "rigs"], ["info", "nothing.mcap"]):
+    for verb in (["--version"], ["scan", "--port", "/dev/nothing"], ["rig", "list"], ["info", "nothing.mcap"]):
         assert python(code, *verb).stdout.splitlines()[-1] == "False", verb
 
 

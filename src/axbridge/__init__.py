@@ -17,7 +17,7 @@ those of the last one. Leaving the block switches every motor off.
 Where to look, by ``help(axbridge.NAME)``:
 
 - A robot: `open` makes a `Robot` of a `Rig` (a name, a path or an object). `Robot.step`, `Robot.goto`,
-  `Robot.positions` move and read all of it. ``axbridge list rigs`` names the rigs that come along.
+  `Robot.positions` move and read all of it. ``axbridge rig list`` names the rigs that come along.
 - A servo: ``robot["shoulder"]`` is a `Servo`. Commands: `Servo.set_position`, `set_velocity`, `set_torque`, `goto`,
   `torque_off`. Readings: `Servo.position`, `velocity`, `torque`, `load`, `voltage`, `temperature`, `errors`, or all of
   them as `Servo.state`. What it is to do: `Servo.target_position`, `velocity_limit`, `available_torque`. What it can do

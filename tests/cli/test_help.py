@@ -54,6 +54,7 @@ def test_verbs_come_in_groups_in_the_order_one_meets_them(said):
     shown = said("-h")
     places = [shown.index(text) for text in ("The first day", "demo", "scan", "off", "identify", " More ", "verify")]
     assert places == sorted(places)
+    assert "<bool>" not in shown
 
 
 @pytest.mark.parametrize(

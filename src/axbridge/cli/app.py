@@ -34,7 +34,6 @@ _HINTS = {  # what people type
     "set-baud": "servo set-baud 1 500000",
     "goto": "servo goto 1 30",
     "torque": "servo torque 1 off` or `axbridge off",
-    "list": "list rigs",
     "read": "servo read 1 present_position",
     "write": "servo write 1 led 1",
     "simulate": "compare REAL.mcap --rig RIG",

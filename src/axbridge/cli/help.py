@@ -44,6 +44,7 @@ EXAMPLES = {
     "play": "axbridge play sample:bow --rig bioloid",
     "rig check": "axbridge rig check my_head",
     "rig copy": "axbridge rig copy pan_tilt my_head",
+    "rig list": "axbridge rig list",
     "list": "axbridge list rigs",
     "plot": "axbridge plot step.mcap --out step.png",
     "ports": "axbridge ports",

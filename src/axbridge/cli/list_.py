@@ -37,7 +37,8 @@ def list_(
     report("list-1", {"kinds": found}, lines, json=json)
 
 
-def _rigs() -> dict[str, str]:
+def shipped_rigs() -> dict[str, str]:
+    """The description of each rig, by name."""
     return {name: Rig.load(name).description for name in shipped_names(rig.FOLDER)}
 
 
@@ -61,7 +62,7 @@ def _experiments() -> dict[str, str]:
 
 
 _KINDS: dict[str, Callable[[], dict[str, str]]] = {
-    "rigs": _rigs,
+    "rigs": shipped_rigs,
     "models": _models,
     "profiles": _profiles,
     "moves": lambda: {

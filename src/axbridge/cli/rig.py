@@ -1,4 +1,4 @@
-"""Rigs: which servo is which joint. Make, show, copy and check them."""
+"""Rigs: which servo is which joint. List, show, copy and check them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from axbridge.cli.app import app, report
 from axbridge.cli.help import Verbs
+from axbridge.cli.list_ import shipped_rigs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigArgument, lined_up
 from axbridge.config.rig import Rig, rig_schema, split_options
 from axbridge.config.rig_check import check_rig
@@ -25,6 +26,13 @@ from axbridge.virtual.world import initial_registers
 
 rig = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
 app.add_typer(rig, name="rig")
+
+
+@rig.command("list")
+def list_(*, json: JsonOption = False) -> None:
+    """List the rigs that come with axbridge."""
+    rigs = shipped_rigs()
+    report("rig-list-1", {"rigs": rigs}, lined_up(list(rigs.items())), json=json)
 
 
 @rig.command()
@@ -63,7 +71,8 @@ def show(rig: RigArgument, *, json: JsonOption = False) -> None:
     for name, one in loaded.parameters.items():
         span = "" if one.min is None or one.max is None else f" ({one.min:g}..{one.max:g})"
         lines.append(f"number  {name} = {one.value:g} {one.unit}{span}")
-    lines += lined_up([("servo", "id", "bus", "joint", "profile", "model", "limits"), *map(_row, loaded.servos)])
+    header = ("servo", "id", "bus", "joint", "profile", "model", "limits")
+    lines += lined_up([header, *(_row(servo) for servo in loaded.servos)])
     buses = {one.name: {"port": one.port, "baud": one.baud, "supply_v": one.supply_voltage} for one in loaded.buses}
     servos = {
         servo.name: {
