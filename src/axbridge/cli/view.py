@@ -69,7 +69,7 @@ def view(
         else:
             with writing(out):
                 write_whole(out, replay)
-            print(f"page: {out}")
+            print(f"wrote {out}")
         return
     if out is not None:
         raise UsageError("--out is for recordings", "give one; `axbridge record` makes one")
@@ -105,7 +105,7 @@ def _replay(paths: list[Path], rig: str | None, model: str | None, engine: str |
     for word, given in (("--model", model), ("--engine", engine)):
         if given is not None and rig is None:
             raise UsageError(f"{word} needs the rig that is simulated", "add --rig")
-    with progress("reading") as show:
+    with progress("reading", steadily=True) as show:
         recordings = [opt.opened(path) for path in paths]
         if rig is None:
             return replay_page(rig_of(recordings[0]), recordings)
