@@ -431,7 +431,12 @@ def test_what_makes_no_sense_is_counted_on_the_page_and_costs_the_terminal_no_li
 
 
 def test_the_page_goes_with_the_robot_and_the_robot_goes_on_without_the_page(page, arm):
+    with connect(page.url.replace("http", "ws"), proxy=None) as line:
+        step_until(arm, lambda: page.server.watched == 1)
+        line.socket.shutdown(socket.SHUT_RDWR)  # a browser that is killed has sent nothing that makes no sense
+        step_until(arm, lambda: page.server.watched == 0)
     page.close()
+    assert page.events.latest() == []
     assert arm.step() == 0
     with pytest.raises(OSError, match="refused"):
         urlopen(page.url, timeout=5)

@@ -149,7 +149,8 @@ class WebServer:
     def _nonsense(self, error: BaseException | None) -> None:
         """Count on the page, and keep off the terminal, what failed because of what somebody has sent."""
         _log.debug("the page was sent what makes no sense", exc_info=error)
-        if self._robot is not None:
+        closed = getattr(error, "sent", 0)  # None, or 1011 where it no longer answered: the browser is just gone
+        if self._robot is not None and closed is not None and getattr(closed, "code", 0) != 1011:
             what = f"the page was sent what makes no sense ({type(error).__name__})"
             self._robot.events.note(self._robot.robot.time, what)
 
