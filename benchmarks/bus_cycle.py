@@ -135,7 +135,10 @@ def loop(port: str) -> dict[str, float]:
             cycle.exchange(goals)
             due += 0.02
             bus.clock.sleep_until(due)
-        return {"cpu_share": (time.process_time() - used) / (time.monotonic() - began), "rate_hz": cycle.times.rate}
+        return {
+            "cpu_share": (time.process_time() - used) / (time.monotonic() - began),
+            "rate_hz": cycle.times.as_dict()["rate"],
+        }
 
 
 def exchange(count: int) -> dict[str, dict[str, float]]:

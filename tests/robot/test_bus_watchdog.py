@@ -121,4 +121,4 @@ def test_after_a_program_stood_still_its_motors_stay_off_until_they_are_asked(li
         time.sleep(3 * PERIOD)
         os.kill(driver.pid, signal.SIGCONT)
         out, err = driver.communicate(timeout=60)
-    assert out == "off 0 0\non 1 25\n", err
+    assert (out, "stood still: the motors are off" in err) == ("off 0 0\non 1 25\n", True), err

@@ -1,6 +1,7 @@
 """A robot on the simulator: the paper's figures, time, limits, whole poses, torque without a jump, a pace to keep."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -59,7 +60,8 @@ def test_the_step_ends_where_the_paper_says_takes_as_long_and_depends_on_no_phys
 
 def test_time_is_counted_by_steps_and_samples_say_when_they_were_taken(robot):
     assert (robot.time, robot.mode, robot.backend, len(robot)) == (0.0, 0, "sim", 1)
-    assert sum(robot.step(20) for _ in range(200)) == 0.0
+    with ThreadPoolExecutor(4) as threads:  # one step after the other, whoever makes them
+        assert sum(threads.map(robot.step, [20] * 200)) == 0.0
     assert robot.time == pytest.approx(4.0, abs=1e-12)
     sampled = robot.last_step.sampled["shoulder"]
     assert robot.time <= sampled < robot.time + 0.001  # one READ later on the wire
@@ -125,12 +127,6 @@ def test_degrees_are_asked_about_and_move_nothing(robot, arm, degrees):
         assert arm.target_position == 0.3
 
 
-def test_an_array_with_degrees_in_it_gives_no_servo_a_goal(pair):
-    with pytest.raises(UsageError, match="-60 rad is no angle of servo 'tilt', which goes from -1.200 to 1.200"):
-        pair.set_positions([0.5, -60])
-    assert not pair["pan"].torque_enabled
-
-
 def test_a_program_that_wants_them_clipped_says_so(arm):
     with pytest.warns(ControlWarning, match=r"too big requested position: 90 > 2\.\d+ \(radians\? 90° is 1.571\)"):
         arm.set_position(90, clip=True)
@@ -138,7 +134,7 @@ def test_a_program_that_wants_them_clipped_says_so(arm):
     assert arm.target_position == arm.max_position
 
 
-def test_an_observer_sees_the_report_and_all_states_of_each_step_until_it_leaves(robot, arm):
+def test_an_observer_sees_the_report_and_all_states_of_each_step_until_it_leaves_and_its_error_ends_it(robot, arm):
     seen = []
     leave = robot.observe(lambda report, states: seen.append((report, states["shoulder"].time)))
     robot.step(20)
@@ -149,14 +145,8 @@ def test_an_observer_sees_the_report_and_all_states_of_each_step_until_it_leaves
     leave()
     robot.step(20)
     assert len(seen) == 2
-
-
-def test_an_error_of_an_observer_ends_the_step_it_happened_in(robot):
-    def full(report, states):
-        raise OSError("no space left")
-
-    robot.observe(full)
-    with pytest.raises(OSError, match="no space left"):
+    robot.observe(lambda *_: seen.remove(None))
+    with pytest.raises(ValueError, match="not in list"):
         robot.step(20)
 
 
@@ -221,7 +211,10 @@ def test_wrong_names_positions_and_times_are_refused_before_anything_moves(pair)
     assert not pair["pan"].torque_enabled
 
 
-def test_arrays_follow_the_rigs_order(pair):
+def test_arrays_follow_the_rigs_order_and_one_with_degrees_in_it_gives_no_servo_a_goal(pair):
+    with pytest.raises(UsageError, match="-60 rad is no angle of servo 'tilt', which goes from -1.200 to 1.200"):
+        pair.set_positions([0.5, -60])
+    assert not pair["pan"].torque_enabled
     pair.set_positions([0.3, -0.2])
     run(pair, 0.6)
     assert pair.positions == pytest.approx([0.3, -0.2], abs=0.02)

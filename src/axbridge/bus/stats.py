@@ -90,16 +90,13 @@ class CycleTimes:
         self.count += 1
         self._cycles.append((start, spent))
 
-    @property
-    def rate(self) -> float:
-        """Cycles a second over the cycles kept; 0.0 before the second one."""
-        span = self._cycles[-1][0] - self._cycles[0][0] if self._cycles else 0.0
-        return (len(self._cycles) - 1) / span if span > 0 else 0.0
-
     def as_dict(self) -> dict[str, float]:
-        """Rate in Hz; median and 99th percentile of the time on the line, s."""
-        spent = [spent for _, spent in self._cycles]
-        return {"count": self.count, "rate": self.rate, "p50": percentile(spent, 0.5), "p99": percentile(spent, 0.99)}
+        """Rate in Hz, 0.0 before the second cycle; median and 99th percentile of the time on the line, s."""
+        cycles = self._cycles.copy()  # another thread may add one meanwhile
+        span = cycles[-1][0] - cycles[0][0] if cycles else 0.0
+        rate = (len(cycles) - 1) / span if span > 0 else 0.0
+        spent = [spent for _, spent in cycles]
+        return {"count": self.count, "rate": rate, "p50": percentile(spent, 0.5), "p99": percentile(spent, 0.99)}
 
 
 def percentile(values: Sequence[float], share: float) -> float:

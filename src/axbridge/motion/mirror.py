@@ -25,15 +25,11 @@ def signs(rig: Rig) -> Signs:
     names = {servo.name: servo.joint for servo in rig.servos}
     found: dict[str, tuple[str, float]] = {}
     for name, joint in names.items():
-        partner = _partner(name, names)
+        swapped = (name.replace(here, there, 1) for pair in _SIDES for here, there in (pair, pair[::-1]))
+        partner = next((other for other in swapped if other != name and other in names), name)
         turned = float(-(_MIRROR * axes[joint]) @ axes[names[partner]])
         if abs(abs(turned) - 1) > 0.02:
             why = f"{name} and {partner} do not turn about mirrored axes"
             raise RigError(rig.path, f"servo.{name}", why, "mirror this robot's moves by a table of your own")
         found[name] = (partner, 1.0 if turned > 0 else -1.0)
     return found
-
-
-def _partner(name: str, names: dict[str, str]) -> str:
-    swapped = (name.replace(here, there, 1) for pair in _SIDES for here, there in (pair, pair[::-1]))
-    return next((other for other in swapped if other != name and other in names), name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -66,6 +67,7 @@ class Robot(Mapping[str, Servo]):
         self._opener = opener
         self._seed = seed
         self._closed = False
+        self._stepping = threading.RLock()  # one step after the other, whichever threads make them
         self._time_ms = 0.0
         self._start = backend.clock.now()
         self._observers: list[tuple[Observer, Callable[[], None]]] = []  # and whom to tell of the end
@@ -125,25 +127,26 @@ class Robot(Mapping[str, Servo]):
             RigError: on a real bus, before the first goals of the whole robot: its servos report a pose that cannot be.
                 Nothing has moved then, and every motor is off.
         """
-        if self.closed or self._connection.refused:
-            return -1.0
-        self._connection.refuse_closed()
-        requested = self.basic_time_step if period is None else checks.number(period, "a step")
-        if not 0 < requested <= _LONGEST_STEP:
-            raise UsageError(f"a step of {requested:g} ms: 0 to {_LONGEST_STEP:g} ms can be had", "give ms")
-        clock = self._connection.backend.clock
-        began = clock.now()
-        end = self._time_ms + requested
-        due = self._start + end / 1000
-        commanded = self._send(requested)
-        late = max(0.0, clock.now() - due)
-        self._pass_basic_steps(end)
-        clock.sleep_until(due)
-        self._time_ms = end
-        self._start += late  # a late step delays the next tick instead of being caught up with
-        faults = self._receive()
-        self._report(requested, clock.now() - began, commanded, faults, late * 1000)
-        return self.last_step.late
+        with self._stepping:
+            if self.closed or self._connection.refused:
+                return -1.0
+            self._connection.refuse_closed()
+            requested = self.basic_time_step if period is None else checks.number(period, "a step")
+            if not 0 < requested <= _LONGEST_STEP:
+                raise UsageError(f"a step of {requested:g} ms: 0 to {_LONGEST_STEP:g} ms can be had", "give ms")
+            clock = self._connection.backend.clock
+            began = clock.now()
+            end = self._time_ms + requested
+            due = self._start + end / 1000
+            commanded = self._send(requested)
+            late = max(0.0, clock.now() - due)
+            self._pass_basic_steps(end)
+            clock.sleep_until(due)
+            self._time_ms = end
+            self._start += late  # a late step delays the next tick instead of being caught up with
+            faults = self._receive()
+            self._report(requested, clock.now() - began, commanded, faults, late * 1000)
+            return self.last_step.late
 
     def _pass_basic_steps(self, end: float) -> None:
         """Let the world go on, a basic step at a time, where an ideal joint or a battery lives by it."""
@@ -190,13 +193,14 @@ class Robot(Mapping[str, Servo]):
             UsageError: the robot is closed.
             BusError: as `step`.
         """
-        self._connection.refuse_closed()
-        clock = self._connection.backend.clock
-        began = clock.now()
-        commanded = self._send(self.basic_time_step)
-        faults = self._receive()
-        self._report(0.0, clock.now() - began, commanded, faults)
-        return self._sampling.table
+        with self._stepping:
+            self._connection.refuse_closed()
+            clock = self._connection.backend.clock
+            began = clock.now()
+            commanded = self._send(self.basic_time_step)
+            faults = self._receive()
+            self._report(0.0, clock.now() - began, commanded, faults)
+            return self._sampling.table
 
     def _trip(self, names: frozenset[str]) -> None:
         """The safety net has switched these motors off: they stay off until the program asks for them again."""
@@ -204,8 +208,9 @@ class Robot(Mapping[str, Servo]):
         for name in on:
             self._joints[name].note_off()
         if on:
-            silence = self.rig.safety.stale_command_ms
-            _log.warning("no step for %g ms: the motors are off until set_position or torque_on", silence)
+            ms = self.rig.safety.stale_command_ms
+            why = "this program stood still" if ms is None else f"no step for {ms:g} ms"
+            _log.warning("%s: the motors are off until set_position or torque_on", why)
 
     def _send(self, period: float) -> float:
         """Insist on a stop, check a real robot's pose, send goals; when they were heard, s on the backend's clock."""
@@ -329,10 +334,10 @@ class Robot(Mapping[str, Servo]):
             if self.step() == -1:
                 return False
         patience = self.time + _PATIENCE
-        while not (there := all(_is_at(self[name], end) for name, (_, end) in ways.items())) and self.time < patience:
-            if self.step() == -1:
+        while not all(abs(self[name].position - end) <= _THERE[self[name].type] for name, (_, end) in ways.items()):
+            if self.time >= patience or self.step() == -1:
                 return False
-        return there
+        return True
 
     def driven(self) -> dict[str, Servo]:
         """All servos, for a command over time that begins now.
@@ -634,7 +639,3 @@ def start_of_way(servo: Servo) -> float:
     """From where a servo goes on, rad or m: its target when it is about there, as a loaded joint is; else its place."""
     here, target = servo.position, servo.target_position
     return target if servo.torque_enabled and abs(target - here) < FOLLOWS else here
-
-
-def _is_at(servo: Servo, goal: float) -> bool:
-    return abs(servo.position - goal) <= _THERE[servo.type]
