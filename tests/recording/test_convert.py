@@ -26,7 +26,7 @@ from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.ros2 import write_ros2
 from axbridge.recording.stored import write_recording
-from axbridge.recording.tables import rounded, wide_table
+from axbridge.recording.tables import rounded, wide_parts
 from axbridge.rotations import of_roll_pitch_yaw
 
 for verb in ("convert", "import_", "plot"):
@@ -40,12 +40,12 @@ def columns(time, **values):
 def test_a_gap_is_not_bridged_and_nothing_goes_on_past_the_ends():
     arm = columns([0.1, 0.2, 0.3, 0.4, 1.0, 1.1], position=[1, 2, 3, 4, 10, 11], command=[1, 1, 1, 1, 1, 1])
     leg = columns([0.0, 0.1, 1.2], position=[0, 0, 0], command=[0, 0, 0])
-    time, table = wide_table({"arm": arm, "leg": leg}, rate=10)
+    ((time, table),) = wide_parts({"arm": arm, "leg": leg}, rate=10)
     assert len(time) == 13
     wanted = [math.nan, 1, 2, 3, 4, *[math.nan] * 5, 10, 11, math.nan]
     np.testing.assert_allclose(table["arm", "position"], wanted, atol=1e-9)
     assert np.isnan(table["arm", "command"]).tolist() == [True, *[False] * 11, True]
-    time, table = wide_table({"a": columns([0, 0.2], position=[1, 2]), "b": columns([0.1, 0.2], position=[3, 4])})
+    ((time, table),) = wide_parts({"a": columns([0, 0.2], position=[1, 2]), "b": columns([0.1, 0.2], position=[3, 4])})
     assert time.tolist() == [0, 0.1, 0.2]  # without a rate every sample has its row
     np.testing.assert_array_equal(table["a", "position"], [1, math.nan, 2])
     np.testing.assert_array_equal(table["b", "position"], [math.nan, 3, 4])
@@ -53,12 +53,12 @@ def test_a_gap_is_not_bridged_and_nothing_goes_on_past_the_ends():
 
 def test_goals_are_held_unknown_values_do_not_spread_and_an_error_between_two_rows_is_not_lost():
     arm = columns([0, 0.1, 0.2], position=[0, math.nan, 2], command=[5, 5, 7], torque_enabled=[1, 1, math.nan])
-    time, table = wide_table({"arm": arm | {"errors": np.array([0.0, 32, 4])}}, rate=5)
+    ((time, table),) = wide_parts({"arm": arm | {"errors": np.array([0.0, 32, 4])}}, rate=5)
     np.testing.assert_allclose(time, [0, 0.2])
     assert [table["arm", key].tolist() for key in ("position", "command", "torque_enabled", "errors")] == [
         [0, 2], [5, 7], [1, 1], [0, 36]
     ]  # fmt: skip
-    _, table = wide_table({"arm": arm}, rate=20)
+    ((_, table),) = wide_parts({"arm": arm}, rate=20)
     np.testing.assert_allclose(table["arm", "position"], [0, 0.5, 1, 1.5, 2])
     assert table["arm", "command"].tolist() == [5, 5, 5, 5, 7]
 
@@ -70,8 +70,8 @@ def test_a_rate_that_makes_no_table_is_refused_and_no_samples_make_an_empty_one(
     assert not list(tmp_path.iterdir())
     for rate in (0, -1, math.nan, math.inf):
         with pytest.raises(UsageError, match="rate"):
-            wide_table({"a": columns([0, 1], position=[0, 1])}, rate)
-    time, table = wide_table({"a": columns([], position=[])}, 50)
+            next(wide_parts({"a": columns([0, 1], position=[0, 1])}, rate))
+    ((time, table),) = wide_parts({"a": columns([], position=[])}, 50)
     assert (len(time), len(table["a", "position"])) == (0, 0)
 
 

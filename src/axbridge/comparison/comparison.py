@@ -19,7 +19,7 @@ from axbridge.errors import RecordingError, needing
 from axbridge.recording.recording import Recording
 from axbridge.recording.sample_quality import findings
 from axbridge.recording.stored import opened
-from axbridge.recording.tables import wide_table
+from axbridge.recording.tables import wide_parts
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Comparison:
         for pair in self.pairs:
             motions = pair.motions._asdict()
             sides[pair.name] = {key: motions[key] for key in ("time", "command", "reference", "other")}
-        time, columns = wide_table(sides)
+        ((time, columns),) = wide_parts(sides)
         named = {f"{name}.{key}_rad": values for (name, key), values in columns.items()}
         return pd.DataFrame(named, index=pd.Index(time, name="time_s"))
 

@@ -16,7 +16,7 @@ from axbridge.arrays import BoolArray, FloatArray, IntArray
 from axbridge.errors import needing
 from axbridge.recording.sample_quality import LAST, SampleFacts, sample_facts
 from axbridge.recording.step_format import Table
-from axbridge.recording.tables import HEADERS, wide_table
+from axbridge.recording.tables import HEADERS, wide_parts
 from axbridge.state import SERVO_COLUMNS
 
 SERVO_FIELDS = tuple(name for name in SERVO_COLUMNS if name != "time")
@@ -258,7 +258,7 @@ class Recording(Mapping[str, Track]):
         """A pandas DataFrame: the time as its index, a column a servo and quantity (``shoulder.position_rad``).
 
         Args:
-            rate: Rows a second, resampled as `axbridge.recording.tables.wide_table` says; None: a row at each sample.
+            rate: Rows a second, resampled as `axbridge.recording.tables.wide_parts` says; None: a row at each sample.
 
         Raises:
             UnsupportedOperation: pandas is not installed.
@@ -266,7 +266,7 @@ class Recording(Mapping[str, Track]):
         """
         with needing("pandas", "a DataFrame"):
             import pandas as pd
-        time, columns = wide_table({name: track.known for name, track in self.items()}, rate)
+        ((time, columns),) = wide_parts({name: track.known for name, track in self.items()}, rate)
         named = {f"{servo}.{HEADERS[key]}": values for (servo, key), values in columns.items()}
         return pd.DataFrame(named, index=pd.Index(time, name=HEADERS["time"]))
 

@@ -44,8 +44,7 @@ def names() -> list[str]:
 def find(name: str) -> Sample:
     """The sample called `name`; raises UsageError where there is none."""
     if name not in SAMPLES:
-        hint = nearest(name, SAMPLES)
-        raise UsageError(f"there is no sample {name!r}", f"{hint}samples: {', '.join(names())}")
+        raise UsageError(f"there is no sample {name!r}", f"{nearest(name, SAMPLES)}samples: {', '.join(names())}")
     return SAMPLES[name]
 
 

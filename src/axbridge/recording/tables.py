@@ -48,23 +48,14 @@ def rounded(key: str, value: float) -> str:
     return "0" if text == "-0" else text
 
 
-def wide_table(
-    servos: Mapping[str, Mapping[str, FloatArray]], rate: float | None = None
-) -> tuple[FloatArray, dict[tuple[str, str], FloatArray]]:
-    """Samples of several servos on common times.
-
-    Measurements are interpolated between neighbours, but not over a gap (more than 2.5 times the usual spacing) nor
-    past the ends. Goals and settings are held until the next. Error bits count from one row to the next:
-    none is lost.
-    """
-    (table,) = wide_parts(servos, rate)
-    return table
-
-
 def wide_parts(
     servos: Mapping[str, Mapping[str, FloatArray]], rate: float | None = None, rows: int = _MOST_ROWS
 ) -> Iterator[tuple[FloatArray, dict[tuple[str, str], FloatArray]]]:
-    """The table of `wide_table` in parts of so many rows; one without rows where there are no samples."""
+    """Samples of several servos on common times, in parts of so many rows; one without rows where there are none.
+
+    Measurements are interpolated between neighbours, but not over a gap (more than 2.5 times the usual spacing) nor
+    past the ends. Goals and settings are held until the next. Error bits count from one row to the next: none is lost.
+    """
     times = {name: columns["time"] for name, columns in servos.items()}
     at = np.unique(np.concatenate([np.empty(0), *times.values()])) if rate is None else _even_times(times, rate)
     places = {name: np.searchsorted(at, time) if rate is None else np.arange(len(at)) for name, time in times.items()}
@@ -97,7 +88,7 @@ def _even_times(sampled: Mapping[str, FloatArray], rate: float) -> FloatArray:
 
 
 def _resampled(key: str, time: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
-    """A column (n,) at other times (m,), as `wide_table` says."""
+    """A column (n,) at other times (m,), as `wide_parts` says."""
     known = np.isfinite(values)
     time, end, values = time[known], time[-1] if len(time) else -math.inf, values[known]
     if not len(time):
