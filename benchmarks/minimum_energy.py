@@ -1,4 +1,4 @@
-"""What moves of least energy save in the simulator, beside the smoothest ones: docs/motion.md's table.
+"""What moves of least energy save in the simulator, beside the smoothest ones: the table of RESULTS.md.
 
 Both go from the same pose to the same pose in the same time, and then rest for half a second. The energy is what the
 motors draw in all that time: as the servo models predict it, and in the simulator, with each engine. How a standing

@@ -1,4 +1,4 @@
-"""What becomes of RoboPlus page sets: read, converted, within limits, played, and how the robot ends: docs/motion.md.
+"""What becomes of RoboPlus page sets: read, converted, within limits, played, and how the robot ends: RESULTS.md.
 
 python benchmarks/motion_pages.py FOLDER              each .mtn file in it, and its named pages on a simulated Bioloid
 python benchmarks/motion_pages.py FOLDER --files      the files alone

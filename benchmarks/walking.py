@@ -1,4 +1,4 @@
-"""How far the Bioloid walks in the simulator: docs/walking.md's tables.
+"""How far the Bioloid walks in the simulator: the tables of RESULTS.md.
 
 python benchmarks/walking.py             by servo model, physics step, gait and engine
 python benchmarks/walking.py --seeds 100 falls and drift with floors, masses and delays that differ at random

@@ -84,8 +84,9 @@ def test_the_verb_writes_a_file_that_says_what_is_missing(tmp_path, capsys):
 def test_a_model_alone_is_put_on_an_arm_and_nonsense_is_told_what_there_is(tmp_path, capsys):
     assert run(["export", "mujoco", "ax12", "--out", str(tmp_path / "ax12.xml")]) == 0
     assert "ax12.xml: bench_arm, " in capsys.readouterr().out
-    assert run(["export", "mujoco", "bench_arn", "--out", str(tmp_path / "x.xml")]) == 2
-    assert "bench_arm" in capsys.readouterr().err
+    for wrong, said in (("bench_arn", "did you mean 'bench_arm'?"), ("xl330", "'xl330' fits no servo of this rig")):
+        assert run(["export", "mujoco", wrong, "--out", str(tmp_path / "x.xml")]) == 2
+        assert said in capsys.readouterr().err
     assert not (tmp_path / "x.xml").exists()
 
 

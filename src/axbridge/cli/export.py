@@ -85,7 +85,7 @@ def _rig_or_model(name: str, rig: str | None = None) -> Rig:
         return Rig.load(name)
     try:
         return Rig.load(rig or "bench_arm").with_model(name)
-    except (ProfileError, RigError):
+    except ProfileError:
         if rig is None and not Path(name).is_file():
             return Rig.load(name)  # which says what rigs there are
         raise

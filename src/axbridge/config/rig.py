@@ -131,10 +131,12 @@ class Rig(toml_tables.TomlTable):
             return self
         path = Path(name)
         change = {"model": str(path.resolve()) if path.is_file() else name, "params": {}}
-        fits = [servo for servo in self.dynamixels if self._has_law(servo, self.model_of(servo, name).controller.law)]
+        fits = [servo for servo in self.dynamixels if self.has_law(servo, self.model_of(servo, name).controller.law)]
         if not fits:
             why = f"the servo model {name!r} fits no servo of this rig"
-            raise RigError(self.path, "servo.model", why, "choose one with the position law of their firmware")
+            raise RigError(
+                self.path, "servo.model", why, "choose one with the position law of their firmware, or another rig"
+            )
         return self.with_servos(lambda servo: change if servo in fits else {})
 
     @property
@@ -155,9 +157,10 @@ class Rig(toml_tables.TomlTable):
         """This rig with these values in all of its buses; they are not checked."""
         return self.model_copy(update={"buses": tuple(bus.model_copy(update=values) for bus in self.buses)})
 
-    def _has_law(self, servo: ServoConfig, law: str) -> bool:
+    def has_law(self, servo: ServoConfig, law: str) -> bool:
         """Whether a servo's firmware has the registers that a position law needs."""
-        return law != "compliance" or "cw_compliance_slope" in self.profile_of(servo).registers
+        needed = {"compliance": {"cw_compliance_slope"}, "pid": {"p_gain", "position_p_gain"}}.get(law)
+        return needed is None or not needed.isdisjoint(self.profile_of(servo).registers)
 
     @model_validator(mode="after")
     def _check_names(self) -> Rig:
@@ -326,7 +329,7 @@ class Rig(toml_tables.TomlTable):
         with self._naming(servo, "model") if name is None else nullcontext():
             chosen = name or servo.model
             model = ServoModel.load(self._beside(chosen) or chosen, profile, overrides)
-        if name is None and not self._has_law(servo, law := model.controller.law):
+        if name is None and not self.has_law(servo, law := model.controller.law):
             why = f"{chosen!r} has the law {law}, for which a {servo.profile} has no registers"
             hint = "take a model of that servo: `axbridge list models`"
             raise RigError(self.path, f"servo.{servo.name}.model", why, hint)

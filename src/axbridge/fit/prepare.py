@@ -140,9 +140,9 @@ def base_model(rig: Rig, kind: str) -> ServoModel:
     """What a fit starts from: profile constants and the controller law of the model."""
     servo = rig.servos[0]
     profile = rig.profile_of(servo)
-    if kind == "ax12" and "cw_compliance_slope" not in profile.registers:
-        why = f"the loop of ax12 is that of an AX-12, which an {profile.name} does not have"
-        raise UsageError(why, "choose the model pendulum-servo")
+    for one, law, other in (("ax12", "compliance", "pendulum-servo"), ("pendulum-servo", "pid", "ax12")):
+        if kind == one and not rig.has_law(servo, law):
+            raise UsageError(f"an {profile.name} has no registers for the loop of {kind}", f"choose the model {other}")
     if kind in {"ax12", "lima2009"}:
         return ServoModel.load(kind, profile, servo.params if kind == servo.model else {})
     own = rig.model_of(servo).controller
