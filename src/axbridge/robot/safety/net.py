@@ -498,10 +498,11 @@ class Safety:
                         lines.enter_context(cycle.bus.turn.held(_PATIENCE))
                 confirmed = self._end_guard(f"!{' '.join(ports)};".encode() if ports else b"q") and bool(ports)
         finally:
-            if self._left and not confirmed:
-                NETS.unconfirmed.extend(self._left)
-                _complain(self._left)
-            self._left = {}
+            real = {name for cycle in self._real for name in cycle.servos_by_name}
+            left, self._left = {name: error for name, error in self._left.items() if name in real}, {}
+            if left and not confirmed:
+                NETS.unconfirmed.extend(left)
+                _complain(left)
 
     def _end_guard(self, farewell: bytes) -> bool:
         """Whether there was a guard, and it has done what the farewell asks."""
