@@ -148,7 +148,11 @@ def _compared(
 def _in_words(found: Comparison, floor: Comparison | None, walks: list[WalkSide]) -> tuple[dict[str, Any], list[str]]:
     sides = (found,) if floor is None else (found, floor)
     errors = tables.errors_beside(*sides)
-    simpler = {name: tables.errors_document(one) for name, one in errors.items()}
+    names = ("perfect_servo", "delay_and_lag", "model", "repeat")
+    simpler = {
+        servo: {name: {"mae": one.mae, "rmse": one.rmse} for name, one in zip(names, every, strict=False)}
+        for servo, every in errors.items()
+    }
     figures = summary(found) | ({"walks": document(walks)} if walks else {}) | {"while_driven": simpler}
     lines = [printable(walk_headline(walks) or tables.headline(found), lines=True), ""]
     lines += [table_text(walk_table(walks)), ""] if walks else []

@@ -190,12 +190,6 @@ def figure_html(panels: Sequence[Panel], name: str, axis: str = "time") -> str:
     )
 
 
-def grid_html(figures: Sequence[tuple[str, str]]) -> str:
-    """Figures with their captions, side by side where there is room."""
-    parts = (f"<figure><figcaption>{escape(caption)}</figcaption>{figure}</figure>" for caption, figure in figures)
-    return f'<div class="grid">{"".join(parts)}</div>'
-
-
 def map_html(x: Sequence[str], y: Sequence[str], z: FloatArray, titles: tuple[str, str], *, signed: bool) -> str:
     """Values over two axes as fields of colour, the first row at the bottom."""
     wide, left, below = 600 / z.shape[1], 130, 60

@@ -23,15 +23,22 @@ _ROWS = 2  # of names of marks there
 
 def write_png(comparison: Comparison, path: Path | str, title: str = "", *, beside: Comparison | None = None) -> None:
     """Write the picture of the report."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     alone = len(comparison.pairs) == 1
-    figure = empty_figure(title or title_of(comparison), (11, 6) if alone else (12, 8))
+    figure = Figure(figsize=(11, 6) if alone else (12, 8), dpi=130, facecolor="white")
+    FigureCanvasAgg(figure)
+    title = title or title_of(comparison)
+    figure.suptitle(title, x=0.02, ha="left", fontsize=14, fontweight="bold", color=COLOURS["ink"])
     if alone:
         _one(figure, comparison, beside)
     else:
         _many(figure, comparison)
     found = fill(headline(comparison, beside), LETTERS)
     figure.text(0.02, 0.94, found, fontsize=10, color=COLOURS["faint"], va="top")
-    save(figure, path)
+    with writing(path), replacing(path) as temporary:
+        figure.savefig(temporary, format="png")
 
 
 def _one(figure: Any, comparison: Comparison, beside: Comparison | None) -> None:
@@ -92,23 +99,6 @@ def _many(figure: Any, comparison: Comparison) -> None:
     more = len(comparison.pairs) - len(shown)
     text = "worst first" + (f"; {more} better ones are not drawn" if more else "")
     figure.text(0.02, 0.885, text, fontsize=10, color=COLOURS["faint"])
-
-
-def empty_figure(title: str, size: tuple[float, float]) -> Any:
-    """An empty figure of `size` inches with its title."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, dpi=130, facecolor="white")
-    FigureCanvasAgg(figure)
-    figure.suptitle(title, x=0.02, ha="left", fontsize=14, fontweight="bold", color=COLOURS["ink"])
-    return figure
-
-
-def save(figure: Any, path: Path | str) -> None:
-    """Write a PNG."""
-    with writing(path), replacing(path) as temporary:
-        figure.savefig(temporary, format="png")
 
 
 def draw(axes: Any, panel: Panel, *, small: bool = False) -> None:

@@ -215,12 +215,6 @@ def errors_beside(*comparisons: Comparison) -> dict[str, tuple[Deviation, ...]]:
     return found
 
 
-def errors_document(errors: Sequence[Deviation]) -> dict[str, dict[str, float]]:
-    """Those of one servo as JSON has them, degrees."""
-    names = ("perfect_servo", "delay_and_lag", "model", "repeat")
-    return {name: {"mae": one.mae, "rmse": one.rmse} for name, one in zip(names, errors, strict=False)}
-
-
 def beside_table(errors: Mapping[str, Sequence[Deviation]], *comparisons: Comparison) -> Table | None:
     """`errors_beside` as a table; None where nothing is known."""
     rows = tuple((servo, *(f"{off.mae:.2f} / {off.rmse:.2f}" for off in every)) for servo, every in errors.items())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.comparison.page import Curve, Panel, Table, fewer, figure_html, grid_html, map_html, table_html
+from axbridge.comparison.page import Curve, Panel, Table, fewer, figure_html, map_html, table_html
 from axbridge.comparison.page import write_page as write_parts
 from axbridge.comparison.recorded_runs import servo_of
 from axbridge.fit.result import Fit, LawComparison, Score, in_file
@@ -110,8 +110,9 @@ def write_page(fit: Fit, path: Path | str) -> None:
     figures = []
     for index, trace in enumerate(trace_panels(fit)):
         panels = fewer([replace(trace, x="", share=1.4), replace(residual_panel(trace), share=0.7)], _POINTS)
-        figures.append((trace.title, figure_html(panels, f"trace-{index}", axis=f"trace-{index}")))
-    parts.append(grid_html(figures))
+        figure = figure_html(panels, f"trace-{index}", axis=f"trace-{index}")
+        figures.append(f"<figure><figcaption>{escape(trace.title)}</figcaption>{figure}</figure>")
+    parts.append(f'<div class="grid">{"".join(figures)}</div>')
     if fit.line is not None:
         parts.append(f"<h2>Ks = {fit.line.ks:.6f} V·s/rad (the paper's figure 5)</h2>")
         line, order = fit.line, np.argsort(fit.line.speed)
