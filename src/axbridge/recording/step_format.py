@@ -95,8 +95,7 @@ def definition(fields: Mapping[str, str]) -> str:
 
 def step_schema(servos: Sequence[str]) -> str:
     """The ``ros2msg`` definition of a step of these servos."""
-    names = _field_names(servos)
-    step = "".join(f"axbridge_msgs/Servo {name}\n" for name in names)
+    step = "".join(f"axbridge_msgs/Servo {name}\n" for name in _field_names(servos))
     return f"{step}{_RULE}\nMSG: axbridge_msgs/Servo\n{definition(SERVO_COLUMNS)}"
 
 

@@ -13,6 +13,7 @@ from axbridge.comparison.page import heights, packed
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.recording.recording import Recording, Track
+from axbridge.recording.step_format import BASE
 from axbridge.rotations import of_roll_pitch_yaw
 from axbridge.view.description import described, page
 
@@ -24,7 +25,6 @@ _COLUMNS = {
     "on": "torque_enabled",
 }  # fmt: skip
 _BESIDE = {"position": "position"}  # of the recordings after the first
-_BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
 
 
 def replay_page(rig: Rig, recordings: Sequence[Recording], labels: Sequence[str] = ()) -> str:
@@ -79,10 +79,10 @@ def _nearest(time: FloatArray, at: FloatArray) -> IntArray:
 
 def _base(recording: Recording, at: FloatArray) -> list[Any] | None:
     """Where a simulated robot's base was: place and quaternion."""
-    if not all(name in recording.cycles for name in _BASE):
+    if not all(name in recording.cycles for name in BASE):
         return None
     rows = _nearest(recording.cycles["time"], at)
-    x, y, z, *angles = (recording.cycles[name][rows] for name in _BASE)
+    x, y, z, *angles = (recording.cycles[name][rows] for name in BASE)
     if np.isnan(x).all():
         return None
     turns = np.array([of_roll_pitch_yaw(*each) for each in zip(*angles, strict=True)])
