@@ -52,7 +52,6 @@ def new(
             values = entry.model_dump(exclude_unset=True)
             lines += [f"{key} = {written(value)}" for key, value in values.items() if value != {}]
     text = "\n".join(lines) + "\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text)
     print(f"wrote {path}: {len(found.servos)} servos\nnext: name them, then `axbridge rig check {name}`")
     print("compare and identify need what the servos move, too: [world] urdf, docs/rigs.md")
