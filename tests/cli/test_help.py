@@ -62,7 +62,6 @@ def test_verbs_come_in_groups_in_the_order_one_meets_them_and_no_example_is_left
         ("servo goto 1", "see `axbridge servo goto --help`"),
         ("scan --prt x", "did you mean --port?"),
         ("record stepp --rig bench_arm", "did you mean 'step'?"),
-        ("record step --rig bench_amr", "did you mean 'bench_arm'?"),
         ("record step --rig bench_arm --backend rael", "did you mean 'real'?"),
         ("record step bench_arm --tick 16", "write --tick 16ms"),
         ("record step bench_arm --tick soon", "'soon' is no time"),

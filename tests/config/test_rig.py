@@ -386,6 +386,7 @@ ASKS = sys.version_info < (3, 14)  # from then on a name that is too long is a f
         ('name = "red\\u001b[31m"', "name: has control characters"),
         ('servo = [{ name = "a\\u0007" }]', "name: has control characters"),
         ('parameters = { "a\\u009b" = 1.0 }', "parameters: has control characters"),
+        ('base = "\\u001b"', r"base: no '\x1b' beside this file"),
     ],
 )  # fmt: skip
 def test_a_rig_that_makes_no_sense_is_refused_in_two_lines(load, line, said):

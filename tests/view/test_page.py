@@ -192,17 +192,6 @@ def test_what_protects_a_servo_less_than_its_factory_thought_good_is_asked_about
         assert f"{register} {doubtful} protects the servo less" in doubt("shoulder", register, doubtful)
 
 
-def test_nothing_that_a_client_sends_turns_a_real_servo_into_a_wheel(real):
-    line, robot, page = real
-    with page_client(page) as client:
-        before = bytes(line.tables[1][:24])
-        for wrong in (math.inf, -math.inf, math.nan, 1e300):
-            client.ask("move", servo="s1", to=wrong)
-            step_until(robot, lambda wrong=wrong: f"{math.degrees(wrong):g}°" in client.text)
-        assert bytes(line.tables[1][:24]) == before
-        assert not line.tables[1][24]
-
-
 def test_counts_are_whole_numbers_and_a_limit_above_the_factorys_is_written_at_the_second_asking(arm, client):
     servo, limit = arm["shoulder"], {"servo": "shoulder", "register": "temperature_limit"}
     client.ask("registers", servo="shoulder")

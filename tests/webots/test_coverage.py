@@ -6,7 +6,6 @@ from axbridge.robot.drives.bus_drive import AX_CAPABILITIES
 from axbridge.robot.drives.drive import CAPABILITIES
 from axbridge.robot.drives.ideal import IDEAL_CAPABILITIES
 from axbridge.webots import CLASSES
-from axbridge.webots.devices import snake
 from axbridge.webots.joints import Brake, Motor, PositionSensor
 from tools.webots_coverage import ROWS, supports
 
@@ -27,10 +26,3 @@ def test_capabilities_are_complete_and_rows_use_their_words():
     assert set(IDEAL_CAPABILITIES) == set(AX_CAPABILITIES) == set(CAPABILITIES)
     words = {word for row in ROWS for word in supports(row)}
     assert words == {"native", "emulated", "unsupported"}
-
-
-def test_submodules_have_webots_names():
-    assert snake("PositionSensor") == "position_sensor"
-    assert snake("LED") == "led"
-    assert snake("GPS") == "gps"
-    assert snake("AnsiCodes") == "ansi_codes"
