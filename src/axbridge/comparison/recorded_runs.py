@@ -116,7 +116,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             "driven": driven,
             "speed_limit": speed_limits(rig, servo, track),
             "duty": np.nan_to_num(side * track.duty, nan=JOINT_MODE),
-            "cap": _caps(recording, track),
+            "cap": np.nan_to_num(track.torque_limit, nan=1.0),
             "position": side * track.position,
             "velocity": side * np.nan_to_num(track.velocity),
             "known": known,
@@ -197,17 +197,6 @@ def unseen(track: Track, rig: Rig) -> BoolArray:
     out[1:] |= jump & turning[1:]
     out[:-1] |= jump & turning[:-1]
     return out
-
-
-def _caps(recording: Recording, track: Track) -> FloatArray:
-    """The torque limit in force at each sample, as a share of full duty, (n,)."""
-    caps = np.ones(len(track))
-    if not np.isnan(track.torque_limit).all():
-        return np.nan_to_num(track.torque_limit, nan=1.0)
-    for segment in recording.segments:
-        if "limit" in segment.data and segment.data.get("servo", track.name) == track.name:
-            caps[(track.time >= segment.start - 1e-9) & (track.time < segment.end)] = float(segment.data["limit"])
-    return caps
 
 
 def _supply(recording: Recording, track: Track, rig: Rig) -> float:

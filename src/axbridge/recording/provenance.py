@@ -187,7 +187,6 @@ class _RecordedSegment(_Said):
     target: float = 0.0
     low: float = 0.0
     high: float = 0.0
-    limit: float = 0.0
 
 
 class _RecordedRegister(_Said):
