@@ -269,8 +269,6 @@ def allowing(
     sure: Uncertainty, space: Space, runs: Runs, point: FloatArray, constants: Sequence[Constant], mapper: Mapper = map
 ) -> tuple[Uncertainty, tuple[Wanted, ...]]:
     """Intervals of a point (n,) that allow for held constants, and which of them the data want otherwise."""
-    if not constants:
-        return sure, ()
     moves = [(one, 1 + sign * one.off) for one in constants for sign in (-1, 1)]
     found = list(mapper(partial(_refitted, space, runs, point), moves))
     least = float(misfits(space, runs, point[None])[0])
