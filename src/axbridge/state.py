@@ -7,6 +7,7 @@ float64, and NaN is what nobody knows. Observers get it as a `StepTable`, and a 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -110,22 +111,15 @@ class StepTable(Mapping[str, ServoState]):
     Args:
         servos: Row of each servo, by name, in the rig's order.
         flags: What each servo's error byte means.
-        rows: `SERVO_ROW` (servos,).
     """
 
-    def __init__(
-        self,
-        servos: Mapping[str, int],
-        flags: Sequence[type[ServoFlags]],
-        rows: npt.NDArray[np.void] | None = None,
-    ) -> None:
+    def __init__(self, servos: Mapping[str, int], flags: Sequence[type[ServoFlags]]) -> None:
         self.servos = servos
         self._flags = flags
-        self._columns: dict[str, FloatArray] = {} if rows is None else {name: rows[name] for name in SERVO_COLUMNS}
 
+    @abstractmethod
     def column(self, quantity: str) -> FloatArray:
         """One of `SERVO_COLUMNS`, (servos,)."""
-        return self._columns[quantity]
 
     def rows(self) -> npt.NDArray[np.void]:
         """All columns: `SERVO_ROW` (servos,)."""

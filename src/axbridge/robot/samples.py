@@ -77,6 +77,7 @@ class Samples(StepTable):
         self._scales, self._raw, self._time, self._powered = scales, raw, time, powered
         self._sensors, self._others = sensors or {}, others
         self._gaps = math.isnan(time.sum())  # somebody was never read
+        self._columns: dict[str, FloatArray] = {}  # worked out so far
         self._on_bus: dict[str, FloatArray] = self._columns if scales.whole else {}
 
     def column(self, quantity: str) -> FloatArray:
