@@ -128,13 +128,6 @@ def test_overrides_are_checked_like_the_file(load):
         rig.overridden({"world": {"time_step_ms": -1}})
 
 
-def test_a_rig_changes_single_parameters_of_its_model(load):
-    rig = load(GOOD.replace("id = 2", "id = 2\n[servo.params.motor]\narmature = 0.004"))
-    plain, changed = (rig.model_of(servo) for servo in rig.servos)
-    assert (plain.motor.armature, changed.motor.armature) == (0.0, 0.004)
-    assert changed.motor.resistance == plain.motor.resistance == 8.0
-
-
 def test_a_model_with_a_mistake_is_named_with_its_own_file(load, tmp_path):
     (tmp_path / "mine.toml").write_text('name = "mine"\n[controller]\nlaw = "magic"\n')
     rig = load(GOOD.replace("id = 2", 'id = 2\nmodel = "mine.toml"'))
