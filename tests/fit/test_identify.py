@@ -59,6 +59,17 @@ def lima(**values):
     return row
 
 
+def test_a_model_keeps_to_the_torque_limits_of_a_recording():
+    free = motion(ax12_truth())
+    track = free.tracks["shoulder"]
+    limits = np.where(track.time < 0.5, 0.02, np.nan)  # NaN: all of it
+    weak = replace(free, tracks={"shoulder": replace(track, torque_limit=limits)})
+    strong, held = (rollouts(ax12_truth()[None], runs_of([one], RIG), 5e-4)[0] for one in (free, weak))
+    assert strong[49] > 1
+    assert held[49] < 0.1
+    assert held[-1] == pytest.approx(strong[-1], abs=0.05)
+
+
 def test_what_a_fit_missed_is_said_together():
     sure = Uncertainty(*np.zeros((2, 1)), np.eye(1), np.zeros(1), (), (), ("motor.armature",))
     scores = [Score("a.mcap", 0.5, 0.6, False), Score("b.mcap", 0.5, 0.6, False), Score("c.mcap", 1.3, 1.5, True)]
