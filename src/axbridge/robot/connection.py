@@ -117,9 +117,10 @@ class Connection:
         return any(cycle.bus.turn.refused for cycle in self.cycles.values())
 
     def resume(self) -> None:
-        """Let every thread command the servos again."""
-        for cycle in self.cycles.values():
-            cycle.bus.turn.reserve(None)
+        """Let every thread command the servos again, unless one is closing this."""
+        with NETS.ending:
+            for cycle in () if self.closed else self.cycles.values():
+                cycle.bus.turn.reserve(None)
 
     def feed(self) -> None:
         """A sign of life, before the goals of a step are worked out; see `Safety.feed`."""
