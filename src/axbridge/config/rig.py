@@ -134,9 +134,7 @@ class Rig(toml_tables.TomlTable):
         fits = [servo for servo in self.dynamixels if self.has_law(servo, self.model_of(servo, name).controller.law)]
         if not fits:
             why = f"the servo model {name!r} fits no servo of this rig"
-            raise RigError(
-                self.path, "servo.model", why, "choose one with the position law of their firmware, or another rig"
-            )
+            raise RigError(self.path, "servo.model", why, "choose one with the law of their firmware, or another rig")
         return self.with_servos(lambda servo: change if servo in fits else {})
 
     @property

@@ -78,8 +78,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         self.start = np.array([servo.position for servo in self.rig.servos])
         self._lost: dict[str, tuple[float, str]] = {}
         self._stepped = 0.0
-        low, high = _limits(self.rig)
-        self._low, self._high = low, high
+        low, high = self._low, self._high = _limits(self.rig)
         more_low, more_high = self.bounds()
         speeds = np.full(len(low), _FASTEST)
         self.action_space = spaces.Box(low.astype(np.float32), high.astype(np.float32))

@@ -161,7 +161,8 @@ class Joint:
         """Refuse what cannot be done; say once what is emulated."""
         kind = self.drive.capabilities[capability]
         if kind == "unsupported":
-            raise UnsupportedOperation(f"servo {self.config.name!r} has no {capability}", "see Servo.capabilities")
+            hint = 'its rig may say controller = "pid"' if capability == "pid" else "see Servo.capabilities"
+            raise UnsupportedOperation(f"servo {self.config.name!r} has no {capability}", hint)
         if kind == "emulated" and capability not in self._warned:
             self._warned.add(capability)
             warn(f"servo {self.config.name!r} {EMULATION[capability]}")

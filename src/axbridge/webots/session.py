@@ -170,7 +170,7 @@ def spoken(who: str) -> Iterator[None]:
         try:
             yield
         except UnsupportedOperation as refused:
-            current().say_once(f"Error: {who}: {refused.message}")
+            current().say_once(f"Error: {who}: {refused}".replace("\n", "; "))
     for warning in caught:
         if issubclass(warning.category, ControlWarning):
             current().say_once(f"Warning: {who}: {_OURS.sub('', str(warning.message))}")

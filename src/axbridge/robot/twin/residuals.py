@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
@@ -179,8 +179,8 @@ def _causes(watched: _Watched, row: _Row) -> set[Cause]:
         return set()
     causes: set[Cause] = set()
     off = fmean(one.position - one.twin for one in rows)
-    moved, twin_moved = _spread(one.position for one in rows), _spread(one.twin for one in rows)
-    goal_moved = _spread(one.goal for one in rows)
+    _, *places, _, _, _, _ = zip(*rows, strict=True)
+    goal_moved, moved, twin_moved = map(_spread, places)
     far = min(abs(one.position - one.twin) for one in rows) > allowed.off
     short = min(abs(one.goal - one.position) for one in rows) > allowed.off
     if fmean(one.twin_voltage - one.voltage for one in rows) > _WEAK:
@@ -226,9 +226,8 @@ def _is_stale(watched: _Watched, row: _Row, off: float, moving: float) -> bool:
     return in_motion or row.time - watched.wrong_since > _STALE
 
 
-def _spread(values: Iterable[float]) -> float:
-    found = list(values)
-    return max(found) - min(found)
+def _spread(values: Sequence[float]) -> float:
+    return max(values) - min(values)
 
 
 def tolerance(rig: Rig, servo: ServoConfig, model: ServoModel) -> Tolerance:
