@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from matplotlib.figure import Figure
 from robot_png import Film, draw_strip, png_of
 
-from axbridge.comparison.png import empty_figure
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes
 from axbridge.motion.gait import Gait
@@ -131,7 +131,7 @@ def draw(entry: Entry, done: Outcome) -> None:
     ]  # fmt: skip
     chosen = [min(done.moments, key=lambda moment: abs(moment[0] - time)) for time in times]
     films = [Film("", chosen[across * row : across * (row + 1)]) for row in range(entry.rows)]
-    figure = empty_figure("", (wide * across, high * entry.rows))
+    figure = Figure(figsize=(wide * across, high * entry.rows), dpi=130, facecolor="white")
     draw_strip(figure, read_shapes(RIG.urdf_path(), "visual", RIG.urdf_text()), films)
     (IMAGES / f"gallery_{entry.name}.png").write_bytes(png_of(figure))
 

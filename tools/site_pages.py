@@ -236,10 +236,10 @@ def _gallery() -> dict[str, str | bytes]:
 
 
 def _drawing(rig: Any) -> bytes:
+    from matplotlib.figure import Figure
     from robot_png import draw_robot, extent
 
     import axbridge
-    from axbridge.comparison.png import empty_figure
     from axbridge.config.urdf import read_shapes
 
     with axbridge.open(rig) as robot:
@@ -247,7 +247,7 @@ def _drawing(rig: Any) -> bytes:
         assert robot.simulation.engine is not None
         poses = robot.simulation.engine.poses()
     shapes = read_shapes(rig.urdf_path(), "visual", rig.urdf_text())
-    figure = empty_figure("", (2.6, 2.6))
+    figure = Figure(figsize=(2.6, 2.6), dpi=130, facecolor="white")
     draw_robot(
         figure.add_axes((0, 0, 1, 1)),
         shapes,
