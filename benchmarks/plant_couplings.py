@@ -220,12 +220,12 @@ def without_floor(world):
 def with_torque_alone(world):
     """Apply the torque predicted instead of asking for a speed."""
     step = world._step  # noqa: SLF001
-    world._step = lambda speed, low, high: step(speed, 0.5 * (low + high), 0.5 * (low + high))  # noqa: SLF001
+    world._step = lambda speeds, given, _: step(speeds, given, [0.0] * len(given))  # noqa: SLF001
 
 
 def standing(*changes, time_step=None, seconds=10.0):
     """Lean, deg; fastest joint, rad/s, and travel of a joint, deg, after 3 s; turn about the vertical, deg."""
-    robot = Humanoid(time_step=time_step)
+    robot = Humanoid(model="lima2009", time_step=time_step)
     for change in changes:
         change(robot.world)
     robot.pose()
