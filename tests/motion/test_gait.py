@@ -38,11 +38,6 @@ def test_angles_put_the_ankle_where_it_was_asked_for_with_the_sole_level(lateral
     assert found[0] + found[4] == 0  # its roll
 
 
-def test_a_foot_out_of_reach_is_refused_with_the_reach():
-    with pytest.raises(UsageError, match="160 mm from the hip is out of reach: 2 to 150 mm"):
-        LEG.angles((0.0, 0.0385, -0.1155 - 0.160))
-
-
 def test_a_rig_without_such_legs_is_refused_by_name():
     with pytest.raises(RigError, match="left_hip_twist: is missing: a robot needs it to walk"):
         Walk.of(Rig.load("bench_arm"), Gait())

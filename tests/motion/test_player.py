@@ -115,7 +115,6 @@ def test_only_some_joints_move_and_the_others_hold(robot):
         (NOD, {"page": "2"}, "the move has no page '2'"),
         (NOD, {"pace": 0.0}, "a pace of 0"),
         (NOD, {"pace": math.nan}, "a pace of nan"),
-        (move(), {}, "no poses"),
     ],
 )
 def test_what_cannot_be_played_is_refused_before_anything_moves(robot, made, options, said):

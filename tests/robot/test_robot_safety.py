@@ -115,6 +115,24 @@ def test_a_motor_that_another_thread_switches_off_while_a_goal_is_on_its_way_goe
         assert line.powered == []
 
 
+def test_a_stop_in_a_signal_handler_waits_for_the_end_of_the_transaction(line):
+    with driven(line) as robot:
+        before = signal.signal(signal.SIGUSR1, lambda *_: robot.stop())
+        line.mishap = lambda _: "ok" if robot.stopped else os.kill(os.getpid(), signal.SIGUSR1) or "ok"
+        run(robot, 0.04)
+        signal.signal(signal.SIGUSR1, before)
+        assert (line.powered, robot.last_step.errors) == ([], {})
+
+
+def test_a_way_begins_where_a_hand_has_led_the_joint_while_the_program_waited(line):
+    with opened(line) as robot:
+        line.tables[1][36:38] = (801).to_bytes(2, "little")
+        time.sleep(0.15)
+        robot["hip"].goto(1.5, 0.3)
+        goals = [int.from_bytes(params[3:5], "little") for _, code, params, _ in line.heard if code == 0x83]
+        assert min(goals) > 780
+
+
 def test_a_servo_that_was_never_heard_is_no_cause_for_alarm(line, capfd):
     line.deaf.add(2)
     with pytest.raises(BusTimeout, match="servo 2 did not answer"):

@@ -25,7 +25,7 @@ class Turn:
     def __init__(self) -> None:
         self.lock = threading.RLock()  # of the thread whose turn it is
         self._free = threading.Condition(self.lock)
-        self._calls: list[Callable[[], None]] = []
+        self._calls: list[Callable[[], object]] = []
         self.only: int | None = None  # the thread that alone may write
         self._why: str | None = None  # others are refused with these words; None: they wait
         self._holder: int | None = None  # the thread in `held`: it may write, others may not
@@ -35,7 +35,7 @@ class Turn:
         """Whether this thread is in a transaction."""
         return bool(self.lock._is_owned())  # type: ignore[attr-defined]  # noqa: SLF001 - as `threading.Condition` asks it
 
-    def afterwards(self, call: Callable[[], None]) -> None:
+    def afterwards(self, call: Callable[[], object]) -> None:
         """Let the main thread make this call as soon as it has left the transaction it is in; for signal handlers."""
         self._calls.append(call)
 

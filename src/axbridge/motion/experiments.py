@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -257,16 +257,13 @@ def _run(
     run = ExperimentRun(robot, log, names, tick_ms, progress)
     whole = False
     try:
-        with log:
+        with suppress(ExperimentEnded), log:
             motion(run)
             whole = True
-    except ExperimentEnded:
-        pass
     finally:
         for driven in run.servos.values():
             if driven.turning and not robot.closed:  # back to joint mode, limp
                 driven.servo.restore()
-                driven.turning = False
     for driven in run.servos.values() if whole else ():
         driven.servo.torque_off()
     return Conducted(whole, log.steps, log.late, log.slipped)

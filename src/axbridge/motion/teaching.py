@@ -53,12 +53,11 @@ def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float =
         if name not in names and not servo.torque_enabled:
             servo.torque_on()
     torques = {name: robot[name].available_torque for name in names}
-
     goals: dict[str, float] = {}
 
     def follow(_report: StepReport, states: Mapping[str, ServoState]) -> None:
         # a goal that lags like a load on ice: the joint is carried, but gives way to a hand
-        for name in (one for one in names if robot[one].torque_enabled):
+        for name in (one for one in goals if robot[one].torque_enabled):
             here = states[name].position
             goals[name] = _within(robot, name, min(max(goals[name], here - _DRAG), here + _DRAG))
             servos[name].set_position(goals[name])
@@ -70,12 +69,11 @@ def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float =
             goals[name] = robot[name].target_position
         else:
             servos[name].torque_off()
-    leave = robot.observe(follow) if stiffness else None
+    leave = robot.observe(follow)
     try:
         yield names
     finally:
-        if leave is not None:
-            leave()
+        leave()
     for name in names:
         if not robot.stopped:
             servos[name].torque_on()

@@ -287,12 +287,11 @@ class _Walker:
 
     def _get_up(self) -> None:
         self._segment("get up")
-        robot = self._robot
+        robot, self._servos = self._robot, self._robot.driven()
         pose = {config.name: config.position for config in robot.rig.servos if config.name in robot}
         pose |= {self._names[joint]: angle for joint, angle in self._path.angles(0.0).items()}
         away = max(abs(robot[name].position - angle) for name, angle in pose.items())
         ticks = self._ticks(max(_RISE, _RISE / 3 + away / _RISING_SPEED))
-        self._servos = robot.driven()
         for tick in range(ticks):
             share = min(1.0, 1.5 * tick / ticks)  # the last third with all its torque
             for name, angle in pose.items():
@@ -308,8 +307,7 @@ class _Walker:
 
     def _hold(self, name: str, seconds: float) -> None:
         self._segment(name)
-        ticks = self._ticks(seconds)
-        for tick in range(ticks):
+        for tick in range(ticks := self._ticks(seconds)):
             self._step(name, (tick + 1) / ticks)
 
     def _walk(self) -> bool:

@@ -60,7 +60,7 @@ class Connection:
         self._lost_sensors: set[str] = set()
         self._lost_ports: set[str] = set()  # reasons that were said
         self._places: dict[str, list[int]] = {}  # rows of the servos of each bus
-        self._read_at = -math.inf  # when the last samples had come in, s on the backend's clock
+        self.read_at = -math.inf  # when the last samples had come in, s on the backend's clock
         self._safety: Safety | None = None
         self._owner = os.getpid()
         self._exit = ExitStack()
@@ -139,7 +139,7 @@ class Connection:
         if heard > -math.inf:
             return heard
         limp = max((drive.limp_at for drive in self.on_bus), default=heard)
-        return limp if limp > self._read_at else self.backend.clock.now()
+        return limp if limp > self.read_at else self.backend.clock.now()
 
     def receive(self) -> tuple[Rows, Mask, dict[str, BusError]]:
         """Read every servo: those on buses in the rig's order, which rows are new, and faults by name."""
@@ -156,7 +156,7 @@ class Connection:
                 fresh[places] = result.fresh
                 for name, column in rows.items():
                     column[places] = result.rows[name]
-        self._read_at = self.backend.clock.now()
+        self.read_at = self.backend.clock.now()
         self._warn_lost_ports(faults)
         return rows, fresh, faults
 

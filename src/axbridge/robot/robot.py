@@ -44,6 +44,7 @@ _LATE = 0.1  # of a step: what is later counts as late for a twin
 _THERE = {"rotational": math.radians(2), "linear": 0.002}  # rad, m: this near a goal a joint has arrived
 _LONGEST_WAY = 86_400.0  # s: a day
 _PATIENCE = 0.5  # s that a joint may come after its goal
+_STALE = 0.1  # s: no command over time begins from samples that are older
 FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
 
 
@@ -67,7 +68,7 @@ class Robot(Mapping[str, Servo]):
         self._opener = opener
         self._seed = seed
         self._closed = False
-        self._stepping = threading.RLock()  # one step after the other, whichever threads make them
+        self._stepping = threading.RLock()  # one step after the other, and none while the backend changes
         self._time_ms = 0.0
         self._start = backend.clock.now()
         self._observers: list[tuple[Observer, Callable[[], None]]] = []  # and whom to tell of the end
@@ -328,23 +329,25 @@ class Robot(Mapping[str, Servo]):
             warn(f"servo {slowest!r}: {duration:g} s are too short for its speed: it takes {needed:.2f} s")
             duration = needed
         ticks = max(1, math.ceil(duration * 1000 / self.basic_time_step - 1e-9))
-        for tick in range(1, ticks + 1):
+        gone, patience = dict.fromkeys(ways, 0), self.time + ticks * self.basic_time_step / 1000 + _PATIENCE
+        while min(gone.values(), default=ticks) < ticks or not all(
+            abs(self[name].position - end) <= _THERE[self[name].type] for name, (_, end) in ways.items()
+        ):
             for name, (start, end) in ways.items():
-                servos[name].set_position(start + (end - start) * minimum_jerk.way(tick / ticks))
-            if self.step() == -1:
-                return False
-        patience = self.time + _PATIENCE
-        while not all(abs(self[name].position - end) <= _THERE[self[name].type] for name, (_, end) in ways.items()):
-            if self.time >= patience or self.step() == -1:
+                gone[name] += name not in self.last_step.errors  # a way waits for answers: nobody runs after it then
+                servos[name].set_position(start + (end - start) * minimum_jerk.way(gone[name] / ticks))
+            if self.time >= patience - 1e-9 or self.step() == -1:
                 return False
         return True
 
     def driven(self) -> dict[str, Servo]:
         """All servos, for a command over time that begins now.
 
-        These take no goal for a motor that somebody, or an alarm, has switched off since: a goal would switch it on.
+        These take no goal for a motor that was switched off since, by whatever, or had no power: it would switch it on.
         After their own `torque_off` they do. While the robot is stopped, they raise `RobotStopped` as others do.
         """
+        if self._connection.backend.clock.now() - self._connection.read_at > _STALE:  # it may stand elsewhere by now
+            self.exchange()
         lapses = {joint: joint.lapses for joint in self._joints.values()}
         return {name: Servo(joint, self.goto, lapses) for name, joint in self._joints.items()}
 
@@ -519,20 +522,23 @@ class Robot(Mapping[str, Servo]):
         except BaseException:
             new.close()
             raise
-        old, self._connection, self._believed = self._connection, new, False
-        for name, joint in self._joints.items():
-            joint.connection, joint.drive = new, new.drives[name]
-            joint.setpoints.gains_set += joint.setpoints.gains_set > 0  # so that the new drive takes them
-            if joint.setpoints.enabled and name not in on:
-                joint.note_off()
-        if self._stopped:  # another thread did that meanwhile
-            self.stop()
-        self._sampling.rewire()
-        self._watch_backend()
-        old.close()
-        self._start = new.backend.clock.now() - self.time
-        faults = self._receive()
-        self._report(0.0, 0.0, new.backend.clock.now(), faults)
+        with self._stepping:
+            old, self._connection, self._believed = self._connection, new, False
+            for name, joint in self._joints.items():
+                joint.connection, joint.drive = new, new.drives[name]
+                joint.setpoints.gains_set += joint.setpoints.gains_set > 0  # so that the new drive takes them
+                if joint.setpoints.enabled and name not in on:
+                    joint.note_off()
+            if self._stopped:  # another thread did that meanwhile
+                self.stop()
+            self._sampling.rewire()
+            self._watch_backend()
+            old.close()
+            for name in on:
+                self._joints[name].keep_off()
+            self._start = new.backend.clock.now() - self.time
+            faults = self._receive()
+            self._report(0.0, 0.0, new.backend.clock.now(), faults)
 
     def _reach(self, name: str) -> tuple[float, float]:
         joint = self._joints[name]

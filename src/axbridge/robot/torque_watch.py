@@ -47,6 +47,9 @@ class TorqueWatch:
             if joints[name].has_goal_turns_away(joints[name].sample("position")):
                 connection.cycles[joints[name].config.bus].withhold(name)
                 self._why[name] = "it was without power, and may have forgotten its turns"
+        lost = any(event.kind == "port lost" for event in connection.events)
+        for name in joints if lost else back:
+            joints[name].lapses += 1  # a command over time is somewhere else by now
         kept = connection.withheld
         back -= kept
         for name in connection.unpowered:
