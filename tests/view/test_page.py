@@ -152,6 +152,7 @@ def test_a_stop_is_done_before_its_release_and_who_recovers_or_is_recorded_loses
         monkeypatch.setattr(type(robot["pan"]), "recover", lambda servo: done.append(servo.name))
         monkeypatch.setattr(type(robot), "stop", lambda _robot: done.append("off") or {})
         monkeypatch.setattr(type(robot), "resume", lambda _robot: done.append("released"))
+        page.record(tmp_path / "dropped.mcap")
         page.all_off()
         for ask in ({"ask": "release"}, *({"ask": "recover", "servo": name} for name in robot)):
             page.receive(json.dumps(ask))
@@ -160,7 +161,7 @@ def test_a_stop_is_done_before_its_release_and_who_recovers_or_is_recorded_loses
         robot.step()
         assert done == ["off", "released", "pan", "tilt"]
         until(lambda: axbridge.open_recording(tmp_path / "a.mcap").complete)
-        assert page.recording == tmp_path / "b.mcap"
+        assert (page.recording, (tmp_path / "dropped.mcap").exists()) == (tmp_path / "b.mcap", False)
 
 
 def test_nothing_goes_beyond_the_limits_of_the_rig_around_them_or_to_what_is_no_number(arm):
@@ -425,8 +426,7 @@ def test_the_page_goes_with_the_robot_and_the_robot_goes_on_without_the_page(pag
         line.socket.shutdown(socket.SHUT_RDWR)  # a browser that is killed has sent nothing that makes no sense
         step_until(arm, lambda: page.server.watched == 0)
     page.close()
-    assert page.events.latest() == []
-    assert arm.step() == 0
+    assert (arm.step(), page.events.latest()) == (0, [])
     with pytest.raises(OSError, match="refused"):
         urlopen(page.url, timeout=5)
 

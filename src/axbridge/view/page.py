@@ -350,15 +350,16 @@ class LivePage:
 
     def record(self, path: Path) -> None:
         """Begin a recording; `stop_recording` ends it. Where the file is there already, the name gets a number."""
-        numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
-        path = next(name for name in chain([path], numbered) if not name.exists())
-        check_new(path, force=False)
-        recorder = Recorder(path, describe(self.robot.rig, backend=self.robot.backend, experiment="view"))
+        facts = describe(self.robot.rig, backend=self.robot.backend, experiment="view")
 
-        def begin() -> None:
+        def begin() -> None:  # opens the file, too: a stop before it drops this request
             self._end_recording()
+            numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
+            free = next(name for name in chain([path], numbered) if not name.exists())
+            check_new(free, force=False)
+            recorder = Recorder(free, facts)
             self._log = RobotRecorder(self.robot, recorder, failed=self._lose_recording), recorder
-            self.recording = path
+            self.recording = free
 
         self.requests.ask(None, begin)
 
