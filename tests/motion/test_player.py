@@ -191,6 +191,11 @@ def test_a_loop_starts_again_until_a_stop_which_without_an_exit_acts_at_once(rob
     assert robot["pan"].torque_enabled
 
 
+def test_late_steps_are_in_the_time_that_a_move_is_said_to_take():
+    with axbridge.open("pan_tilt", robot={"basic_time_step_ms": 1.0}) as robot:
+        assert play(robot, NOD).seconds > 1.2 * 1.3  # the bus takes longer than that for a cycle
+
+
 def test_pages_that_lead_round_without_a_pose_end_the_move(robot):
     pages = {"1": NOD.pages["1"].model_copy(update={"next": "2"}), "2": Page(next="3"), "3": Page(next="2")}
     assert not play(robot, Move(pages=pages)).stopped

@@ -109,7 +109,7 @@ class _Player:
         self._torques: dict[str, float] = {}  # torque limits before
         self._servos = robot.driven()
         self._gone = self._said = False  # the robot was closed; what takes longer was said
-        self._worst = 0.0
+        self._worst = self._late = 0.0
 
     def run(self, *, loop: bool) -> Played:
         """Ease in, play, end."""
@@ -134,7 +134,7 @@ class _Player:
             until = robot.time + (_STAND if free else 0.0)
             while robot.time < until - 1e-9:
                 self._step()
-            begun, self._worst = robot.time, 0.0
+            begun, self._worst, self._late = robot.time, 0.0, 0.0
             left = self._pages_from(path, loop=loop)
             stopped = left is not None
             if left is not None:
@@ -151,7 +151,7 @@ class _Player:
             raise
         if not self._gone:
             self._give_back()
-        return Played(robot.time - begun, path.asked - path.eased, error, self._worst, stopped, left)
+        return Played(robot.time - begun + self._late, path.asked - path.eased, error, self._worst, stopped, left)
 
     def _within(self, name: str, angle: float) -> float:
         limit = self._bounds[name]
@@ -230,6 +230,7 @@ class _Player:
         if self._robot.step() == -1 or self._robot.closed:
             self._gone = True
             raise _PlayStopped
+        self._late += self._robot.last_step.late / 1000
         self._watch.check()
 
     def _error(self, pose: Mapping[str, float]) -> float:
