@@ -209,8 +209,7 @@ class Robot(Mapping[str, Servo]):
         for name in on:
             self._joints[name].note_off()
         if on:
-            ms = self.rig.safety.stale_command_ms
-            why = "this program stood still" if ms is None else f"no step for {ms:g} ms"
+            why = f"no step for {ms:g} ms" if (ms := self.rig.safety.stale_command_ms) else "this program stood still"
             _log.warning("%s: the motors are off until set_position or torque_on", why)
 
     def _send(self, period: float) -> float:
