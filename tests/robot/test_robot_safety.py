@@ -292,7 +292,8 @@ def test_after_ctrl_c_that_was_caught_the_main_thread_goes_on_with_several_lines
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("end", ["closes it", "gets a signal"])
 def test_a_forked_child_cannot_drive_its_parents_robot_and_leaves_it_and_its_guard_alone(line, end):
-    with driven(line) as robot:
+    with driven(line) as robot, ThreadPoolExecutor(1) as other:
+        other.submit(robot._stepping.acquire).result()  # another thread steps, which the child does not have
         heard = len(line.heard)
         child = os.fork()
         if child == 0:
@@ -309,6 +310,7 @@ def test_a_forked_child_cannot_drive_its_parents_robot_and_leaves_it_and_its_gua
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         assert code == (4 if end == "closes it" else -signal.SIGTERM)
         assert len(line.heard) == heard
+        other.submit(robot._stepping.release).result()
         assert robot._connection._safety._guard.poll() is None
         assert line.powered == [1]
     assert line.powered == []

@@ -128,10 +128,12 @@ class Robot(Mapping[str, Servo]):
             RigError: on a real bus, before the first goals of the whole robot: its servos report a pose that cannot be.
                 Nothing has moved then, and every motor is off.
         """
+        if self.closed:
+            return -1.0
+        self._connection.refuse_closed()  # a forked child would wait for a thread that it does not have
         with self._stepping:
             if self.closed or self._connection.refused:
                 return -1.0
-            self._connection.refuse_closed()
             requested = self.basic_time_step if period is None else checks.number(period, "a step")
             if not 0 < requested <= _LONGEST_STEP:
                 raise UsageError(f"a step of {requested:g} ms: 0 to {_LONGEST_STEP:g} ms can be had", "give ms")
@@ -194,6 +196,7 @@ class Robot(Mapping[str, Servo]):
             UsageError: the robot is closed.
             BusError: as `step`.
         """
+        self._connection.refuse_closed()
         with self._stepping:
             self._connection.refuse_closed()
             clock = self._connection.backend.clock
