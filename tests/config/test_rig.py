@@ -128,6 +128,13 @@ def test_overrides_are_checked_like_the_file(load):
         rig.overridden({"world": {"time_step_ms": -1}})
 
 
+def test_stops_without_a_world_are_those_of_the_rig_or_none(load):
+    rig = load(
+        GOOD.replace('[world]\nurdf = "arm.urdf"\n', "").replace("id = 2", "id = 2\nmin_stop = -1\nmax_stop = 1")
+    )
+    assert [rig.stops_of(servo) for servo in rig.servos] == [(-math.inf, math.inf), (-1.0, 1.0)]
+
+
 def test_a_model_with_a_mistake_is_named_with_its_own_file(load, tmp_path):
     (tmp_path / "mine.toml").write_text('name = "mine"\n[controller]\nlaw = "magic"\n')
     rig = load(GOOD.replace("id = 2", 'id = 2\nmodel = "mine.toml"'))

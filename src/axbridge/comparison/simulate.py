@@ -113,7 +113,7 @@ def _start(rig: Rig, servo: ServoConfig, started: Mapping[str, float]) -> float:
     """Where a joint is put, rad: where it was seen first, but not beyond its stop."""
     if servo.name not in started:
         return servo.position
-    low, high = (-math.inf, math.inf) if rig.world is None else rig.stops_of(servo)
+    low, high = rig.stops_of(servo)
     return min(max(started[servo.name], low), high)
 
 

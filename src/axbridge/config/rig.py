@@ -6,6 +6,7 @@ Angles are rad, lengths m, torques N·m, times in the unit the key says.
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -281,6 +282,8 @@ class Rig(toml_tables.TomlTable):
         """
         if servo.min_stop < servo.max_stop:
             return servo.min_stop, servo.max_stop
+        if self.world is None:
+            return -math.inf, math.inf
         joint = next(one for one in self.tree(fixed_base=True).joints if one.name == servo.joint)
         return joint.low, joint.high
 

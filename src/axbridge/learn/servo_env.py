@@ -221,7 +221,7 @@ def _limits(rig: Rig) -> tuple[FloatArray, FloatArray]:
     """Goals that the rig allows and that its servos' registers can hold, (n,) each, rad."""
     ends = []
     for servo in rig.servos:
-        low, high = servo.soft_limits if rig.world is None else np.clip(servo.soft_limits, *rig.stops_of(servo))
+        low, high = np.clip(servo.soft_limits, *rig.stops_of(servo))
         if servo.drive == "dynamixel":
             lowest, highest = Calibration(rig.profile_of(servo).units, servo.zero, servo.direction).range
             low, high = max(low, lowest), min(high, highest)
