@@ -234,8 +234,9 @@ class Safety:
     def limp(self) -> dict[str, BusError]:
         """Switch every motor off now, whatever the policy; from any thread. Returns the servos that did not confirm."""
         self._releases += 1  # a park under way is given up
-        for turn in [cycle.bus.turn for cycle in self.cycles if cycle.bus.turn.mine]:  # in a signal handler
-            turn.afterwards(self.limp)
+        interrupted = next((cycle.bus.turn for cycle in self.cycles if cycle.bus.turn.mine), None)
+        if interrupted is not None:  # this is a signal handler
+            interrupted.afterwards(self.limp)
             soon = BusError("it is switched off when the transaction that the signal has interrupted is over")
             return {name: soon for cycle in self.cycles for name in cycle.servos_by_name}
         with self._applying:
