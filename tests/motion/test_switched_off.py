@@ -1,7 +1,10 @@
 """What is commanded over time ends, or goes on without the servo, when one is switched off or fails under way."""
 
+import math
 from contextlib import suppress
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import axbridge
@@ -13,10 +16,13 @@ from axbridge.motion.player import play
 from axbridge.motion.teaching import soft
 from axbridge.motion.walking import walk
 from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import Recording, Track
 from axbridge.view.actions import Actions
 from tests.support.waiting import run
 
 POSE = {"pan": 0.4, "tilt": 1.0}
+MOMENTS = np.arange(0, 2, 0.01)
+SOURCE = Recording(Path("s.mcap"), {"horn": Track.of("horn", MOMENTS, command=np.sin(math.tau * MOMENTS))}, ())
 MOVE = Move(pages={"1": Page(keys=(Key(positions=POSE, time=1.0), Key(positions={"tilt": -1.0}, time=1.0)))})
 
 
@@ -27,7 +33,7 @@ def taught(robot, stiffness):
 
 
 def recorded(name):
-    options = Options(angles=(1.0, 0.5), duties=(0.2, 0.5), duration=2.0, period=0.5)
+    options = Options(angles=(1.0, 0.5), duties=(0.2, 0.5), duration=2.0, period=0.5, source=SOURCE)
     return lambda robot, recorder: conduct(name, robot, None, recorder, options)
 
 
@@ -38,7 +44,7 @@ COMMANDS = {  # on which rig, when it is under way, and what
     "soft": ("pan_tilt", 1.0, lambda robot, _: taught(robot, 0.3)),
     "limp": ("pan_tilt", 1.0, lambda robot, _: taught(robot, 0.0)),
     "walk": ("bioloid", 3.0, lambda robot, _: walk(robot, Gait(steps=1))),
-    **{name: ("bare_horn", 0.8, recorded(name)) for name in ("sine", "fall", "duty")},
+    **{name: ("bare_horn", 0.8, recorded(name)) for name in ("sine", "fall", "duty", "replay")},
 }
 ENDS = {
     "off": lambda _, servo: servo.torque_off(),
@@ -81,3 +87,24 @@ def test_who_is_switched_off_under_way_gets_no_goal_any_more_and_the_others_go_o
             assert not any((*on, servo.torque_enabled))
         if rig == "pan_tilt" and end in {"off", "off and on"}:
             assert robot["pan"].position == pytest.approx(0.4, abs=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("silent", ["line", "program"])
+@pytest.mark.parametrize(("command", "most"), [("goto", 0.026), ("play", 0.076), ("sine", 0.132), ("replay", 0.063)])
+def test_goals_wait_for_answers_and_for_a_program_that_stood_still(tmp_path, command, most, silent):
+    rig, begins, commanded = COMMANDS[command]
+    with axbridge.open(rig) as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:
+        goals = []
+
+        def look(report, _):
+            goals.extend([] if report.errors else [robot[-1].goals.position])
+            under_way = 0.2 <= robot.time - begins < 0.5
+            if silent == "line":
+                robot.simulation.inject("drop=1" if under_way else "none")
+            for _ in range(300 if silent == "program" and under_way else 0):
+                robot[-1].read("id")
+
+        robot.observe(look)
+        commanded(robot, recorder)
+    assert np.nanmax(np.abs(np.diff(goals))) <= most

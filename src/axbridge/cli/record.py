@@ -107,7 +107,7 @@ def record(
         written.append({"experiment": name, "path": str(path), **asdict(done)})
         if done.late > done.steps / 10:
             late = f"{done.late} of {done.steps} steps were late, by {done.slipped / done.late * 1e3:.1f} ms on average"
-            note(f"{late}; the motion kept its time, and the recording says when each sample was taken")
+            note(f"{late}; the recording says when each sample was taken")
         if not json:
             print(f"wrote {path}" + ("" if done.whole else " (the robot stopped before the end)"))
     report("record-1", {"recordings": written}, (), json=json)

@@ -31,6 +31,8 @@ _NEAR = math.radians(1.0)  # of where an experiment begins: no way to go
 EEPROM_PAUSE_MS = 60.0  # a servo that becomes a wheel is deaf meanwhile
 _TOO_LONG = 1.25  # a cycle that takes longer than this many ticks is refused; below, the lateness is reported
 _AMPLITUDE = 60.0  # degrees
+_PAUSE = 50.0  # ms: a program whose step is this late stood still
+_SILENCE = 0.5  # s without an answer of a servo, which ends an experiment
 
 Progress = Callable[[str, float], None]  # what is under way, and the share of it that is done, 0..1
 
@@ -100,6 +102,12 @@ class ExperimentRun:
     ) -> None:
         self.robot, self.log, self.tick_ms, self.progress = robot, log, tick_ms, progress
         self.servos = {name: Driven(self, servo) for name, servo in robot.driven().items() if name in names}
+        self._waited, self._lost_at = 0.0, math.inf
+
+    @property
+    def time(self) -> float:
+        """Of the motion, s: it waits for answers, and for a program that stood still. Nobody runs after it then."""
+        return self.log.time - self._waited
 
     def approach(self, places: Mapping[str, float]) -> None:
         """Go softly to where servos begin, rad by name, without recording it: a limp servo may be anywhere."""
@@ -116,12 +124,12 @@ class ExperimentRun:
     def segment(self, name: str, duration: float, motion: Callable[[float], None] | None = None, **facts: Any) -> None:
         """Run for `duration` s, calling `motion(t)` before each step where one is given; record every period."""
         self.mark(name, **facts)
-        began, half = self.log.time, self.tick_ms * 0.5e-3
+        began, half = self.time, self.tick_ms * 0.5e-3
         while True:
             if motion is not None:
-                motion(self.log.time - began)
+                motion(self.time - began)
             self.advance()
-            passed = self.log.time - began
+            passed = self.time - began
             self.progress(name, min(1.0, passed / duration) if duration > 0 else 1.0)
             if passed >= duration - half:
                 return
@@ -134,8 +142,15 @@ class ExperimentRun:
 
     def advance(self, ms: float | None = None) -> None:
         """One control period, or so many ms."""
+        before = self.log.time
         if self.robot.step(ms or self.tick_ms) == -1:
             raise ExperimentEnded
+        errors, late, now = self.robot.last_step.errors, self.robot.last_step.late, self.log.time
+        lost = [errors[name] for name in self.servos if name in errors]
+        self._waited += now - before if lost else late / 1e3 if late > _PAUSE else 0.0
+        self._lost_at = min(self._lost_at, now) if lost else math.inf
+        if now - self._lost_at > _SILENCE:
+            raise lost[0]
 
     def step(self, ms: float) -> None:
         """Let time pass without recording it."""
@@ -424,8 +439,8 @@ def _replay(run: ExperimentRun, tracks: Mapping[str, Track], options: Options) -
     parts = deque(_parts(options.source, {track.name: name for name, track in tracks.items()}))
     if not parts or parts[0].start > start + half:
         parts.appendleft(Segment("replay", start, end, {"kind": "replay"}))
-    offset = run.log.time - start
-    while (now := run.log.time - offset) < end - half:
+    offset = run.time - start
+    while (now := run.time - offset) < end - half:
         while parts and parts[0].start <= now + half:
             part = parts.popleft()
             run.mark(part.name, **part.data)

@@ -184,17 +184,17 @@ class _Player:
 
     def _ease(self, path: Plan, *, held: bool) -> None:
         """Go to the first pose."""
-        robot, begun = self._robot, self._robot.time
-        while (passed := robot.time - begun) < path.eased - 1e-9:
+        time = 0.0
+        while time < path.eased - 1e-9:
             if self._stop():
                 raise _PlayStopped
             if held:
-                hold_up(robot.simulation, passed / path.eased)
-            self._command(path.at(min(passed + robot.basic_time_step / 1000, path.eased)))
+                hold_up(self._robot.simulation, time / path.eased)
+            time = min(time + self._period(), path.eased)
+            self._command(path.at(time))
 
     def _follow(self, path: Plan, time: float, *, heed: bool = True) -> str | None:
         """Play a path from `time` on; the exit page of the page at whose end it stopped, when somebody asked."""
-        period = self._robot.basic_time_step / 1000
         page, asked = "", False
         while time < path.duration - 1e-9:
             now = path.page_at(time)
@@ -206,11 +206,16 @@ class _Player:
             if asked and leave is None:
                 raise _PlayStopped
             end = now.time if asked else path.duration
-            time = min(time + period, end)
+            time = min(time + self._period(), end)
             self._command(path.at(time))
             if asked and time >= end - 1e-9:
                 return leave
         return None
+
+    def _period(self) -> float:
+        """How far the move goes on in a step, s: it waits for answers, and nobody runs after it then."""
+        answered = self._robot.last_step.errors.keys().isdisjoint(self._names)
+        return self._robot.basic_time_step / 1000 * answered
 
     def _command(self, goals: dict[str, float]) -> None:
         self._goals = goals
