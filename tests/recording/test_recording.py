@@ -32,6 +32,7 @@ from axbridge.cli.app import run
 from axbridge.comparison.comparison import compare, following
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
+from axbridge.config.rig_edit import copy_rig
 from axbridge.errors import RecordingError
 from axbridge.motion.experiments import Options, conduct
 from axbridge.recording.recorder import Recorder
@@ -428,11 +429,24 @@ def test_a_file_that_was_moved_away_while_it_was_recorded_is_whole_where_it_is(t
     assert len(open_recording(tmp_path / "run.mcap")["a"]) == 2
 
 
-def test_a_disk_that_is_full_from_the_start_leaves_no_empty_file(tmp_path):
-    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n" + RECORD
-    command = [sys.executable, "-c", limited, tmp_path / "run.mcap"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert "run.mcap: cannot be written: File too large\nchoose a writable folder with free space" in done.stderr
+@pytest.mark.parametrize(
+    ("limit", "most", "write", "said"),
+    [
+        ("FSIZE", 0, Recorder, "run.mcap: cannot be written: File too large\nchoose a writable folder with free space"),
+        ("NOFILE", 1, Recorder, "run.mcap: cannot be written: Too many open files"),
+        ("FSIZE", 9000, lambda path, _: copy_rig(Rig.load("bioloid"), path), "File too large.*bioloid.urdf"),
+    ],
+)
+def test_what_the_system_lets_nobody_write_leaves_nothing_behind(tmp_path, limit, most, write, said):
+    kind, free = getattr(resource, f"RLIMIT_{limit}"), os.dup(0)
+    os.close(free)
+    before = resource.getrlimit(kind)
+    try:
+        resource.setrlimit(kind, (most + free * (limit == "NOFILE"), before[1]))
+        with pytest.raises((RecordingError, OSError), match=said):
+            write(tmp_path / "run.mcap", {})
+    finally:
+        resource.setrlimit(kind, before)
     assert not list(tmp_path.iterdir())
 
 

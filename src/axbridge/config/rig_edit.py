@@ -12,7 +12,7 @@ from pathlib import Path
 from axbridge.config.rig import FOLDER, Rig
 from axbridge.config.toml_tables import parse_toml, shipped, written
 from axbridge.errors import RigError, UsageError
-from axbridge.files import make_folder, write_whole
+from axbridge.files import write_whole
 
 Value = int | float | str | dict[str, int]
 
@@ -132,8 +132,14 @@ def copy_rig(rig: Rig, folder: Path) -> list[Path]:
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UsageError(f"{folder} is no empty folder", "give the name of a new folder")
     text = _NAME.sub(f'name = "{target.stem}"', first.read_text(encoding="utf-8-sig"), count=1)
-    write_whole(target, text)
-    for path, place in pairs:
-        make_folder(place)
-        shutil.copyfile(path, place)
+    existed = folder.exists()
+    try:
+        write_whole(target, text)
+        for path, place in pairs:
+            write_whole(place, path.read_bytes())
+    except BaseException:  # a copy is whole, or not there
+        shutil.rmtree(folder, ignore_errors=True)
+        if existed:
+            folder.mkdir(exist_ok=True)
+        raise
     return [target, *(place for _, place in pairs)]

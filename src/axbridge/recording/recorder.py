@@ -42,8 +42,10 @@ def _opened(path: Path) -> tuple[IO[bytes], int]:
         stream = path.open("xb")
         try:
             return stream, claim(path, stream)
-        except OSError:
+        except OSError as error:
             stream.close()
+            if not isinstance(error, BlockingIOError):  # else it is somebody else's by now
+                path.unlink()
             raise
     except (BlockingIOError, FileExistsError, FileNotFoundError):
         why = "is being recorded by another program"
