@@ -23,7 +23,6 @@ from tests.support.robot_files import write_comb
 from tests.support.waiting import until as wait_until
 from tests.support.warm import serving
 
-pytest.importorskip("websockets")
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
 SIZE = 1024, 768
