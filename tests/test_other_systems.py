@@ -123,8 +123,8 @@ def test_without_an_engine_a_simulation_says_in_a_line_which_command_installs_on
     command = [sys.executable, "-m", "axbridge", *verb]
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode in {2, 3}
-    assert "Traceback" not in done.stderr
-    assert "pip install 'mujoco<4'" in done.stderr
+    assert done.stderr.count("\n") == 2, done.stderr
+    assert done.stderr.endswith("no physics engine is installed, so nothing can be simulated\npip install 'mujoco<4'\n")
 
 
 def test_a_real_bus_needs_no_engine(tmp_path):

@@ -187,8 +187,9 @@ def serving(rig: str | Path, *options: str) -> Iterator[str]:
             line = server.stdout.readline()
             if not line.startswith("ready: "):
                 _, said = server.communicate()
-                problem = (said or line).strip() or "ended before it was ready"
-                raise PortError("virtual bus", problem, "run " + " ".join(command[1:]))
+                why, _, hint = (said or line).strip().removeprefix("axbridge: ").partition("\n")
+                again = f"see why: {' '.join(command[2:])}"
+                raise PortError("virtual bus", why or "ended before it was ready", hint or again)
             yield line.split()[1]
         finally:
             server.terminate()
