@@ -163,7 +163,7 @@ def test_a_rig_a_recording_and_a_comparison_say_what_they_are_in_a_line():
     assert repr(comparison) == "<Comparison of arm with model, rms error: knee 0.57°>"
     assert repr(comparison.pairs[0]).startswith("<Pair 'knee': ")
     move = axbridge.Move(pages={"1": Page(keys=(Key(positions={"knee": 1.0}, time=1.5),))})
-    assert repr(move) == "<Move of 1 pages, from '1': 1.50 s>"
+    assert repr(move) == "<Move of 1 page, from '1': 1.50 s>"
 
 
 @pytest.mark.slow

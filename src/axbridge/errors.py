@@ -277,6 +277,11 @@ def needing(package: str, what: str, otherwise: str = "") -> Iterator[None]:
         raise UnsupportedOperation(why, f"python -m pip install {package}{otherwise}") from failure
 
 
+def plural(count: int, noun: str) -> str:
+    """So many of them: ``1 servo``, ``2 servos``."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 def listed(items: Sequence[str], most: int) -> str:
     """Items in a row: the first of many, and how many more there are."""
     return ", ".join(items[:most]) + (f" and {len(items) - most} more" if len(items) > most else "")

@@ -321,7 +321,7 @@ def test_what_many_servos_have_in_common_is_told_once_with_one_command_for_all(s
             line.tables[id_][5] = 250
         told = said("doctor", "--port", line.port, code=1)
     assert "servos: 1-6\n" in told
-    assert "! servos 1-4, 6: is set to wait 790 µs before each answer\n" in told
+    assert "! servos 1-4, 6: each is set to wait 790 µs before each answer\n" in told
     assert f"for id in 1 2 3 4 6; do axbridge servo write $id return_delay_time 0 --port {line.port}; done" in told
 
 

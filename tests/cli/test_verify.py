@@ -253,7 +253,7 @@ def test_steps_are_left_out_done_again_and_taken_up_by_a_later_run(tmp_path, des
     again = {"r does it again, any other key keeps it": "r"}
     with Person("pan_tilt", *desk, out, "--only", "line", answers=again) as person:
         person.follow()
-        assert person.said.count("2 of 2 servos of the rig are there") == 2
+        assert person.said.count("found 2 of 2 servos of the rig") == 2
     with Person("pan_tilt", *desk, out, "--only", "line", "--force") as person:
         person.follow()
     assert list(kept(out)) == ["line"]

@@ -287,7 +287,7 @@ def test_positions_change_linearly_between_the_poses_that_mention_a_motor_and_st
     [
         ([], "no Webots motion"),
         (["#WEBOTS_MOTION,V1.0,A"], "has no poses"),
-        (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,1,2"], "line 2: 2 positions for 1 motors"),
+        (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,1,2"], "line 2: 2 positions for 1 motor"),
         (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,x"], "line 2: could not convert"),
         (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,nan"], "line 2: positions must be between -10000 and 10000"),
         (["#WEBOTS_MOTION,V1.0,A", "99999999:00:000,P,1"], r"line 2: a motion of more than 1e\+06 s"),

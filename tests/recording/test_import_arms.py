@@ -181,7 +181,7 @@ def test_numbers_arrive_as_they_were_written(tmp_path_factory, values):
     ("goals", "states", "message"),
     [
         (GOALS, [], "holds no samples"),
-        (GOALS, [STATES[0], (20 * MS, [0.1])], "line 3 has 1 joints, the rig 3"),
+        (GOALS, [STATES[0], (20 * MS, [0.1])], "line 3 has 1 joint, the rig 3"),
         (GOALS, [STATES[0], ("soon", [0.0] * 3)], "line 3 has no time and numbers"),
         (GOALS, [STATES[0], (20 * MS, ["a", 0, 0])], "line 3 has no time and numbers"),
         (GOALS, [STATES[0], (20 * MS, None)], "line 3 has no time and numbers"),

@@ -84,7 +84,7 @@ def test_a_signal_ends_it_cleanly_and_the_link_goes(rig, tmp_path, number):
         assert served.stop(number) == 0
     assert not list(tmp_path.iterdir())
     assert f"linked: {link}\n" in served.said  # programs read the terminal's name, and people the link's
-    assert re.search(r"served 1 packets, \d+ late by more than 100 µs, worst \d+ µs", served.said)
+    assert re.search(r"served 1 packet, \d+ late by more than 100 µs, worst \d+ µs", served.said)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import goals_time, percentile, wire_time
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import PRESENT
-from axbridge.errors import BusTimeout, CorruptPacket, ErrorFlag, ServoFault
+from axbridge.errors import BusTimeout, CorruptPacket, ErrorFlag, ServoFault, plural
 
 _CYCLES = 60
 _FAST_ENOUGH = 2e-3  # s: with few servos, what the computer itself needs is most of a cycle
@@ -239,7 +239,7 @@ def check_rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> lis
         "wire_share": limit / usual,
     }
     if limit / usual < 0.5 and usual > _FAST_ENOUGH and bus.port.adapter.kind != "remote":
-        problem = f"{1 / usual:.0f} Hz for {len(ids)} servos, where the line allows {1 / limit:.0f} Hz"
+        problem = f"{1 / usual:.0f} Hz for {plural(len(ids), 'servo')}, where the line allows {1 / limit:.0f} Hz"
         fix = "return delay 0 and latency timer 1 ms (see the other findings); a USB hub or a busy host costs, too"
         return [Finding(bus.port_name, problem, fix, False, "rate")]
     return []
@@ -256,7 +256,8 @@ def grouped(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
         ids = [finding.id for finding in group if finding.id is not None]
         who = ", ".join(finding.subject for finding in group) if len(group) < _MANY else f"servos {ranges(ids)}"
         loop = f"for id in {' '.join(map(str, ids))}; do {fix}; done"
-        rows.append((who, problem, loop if len(group) > 1 and "$id" in fix else group[0].fix))
+        several = len(group) > 1
+        rows.append((who, "each " * several + problem, loop if several and "$id" in fix else group[0].fix))
     return rows
 
 

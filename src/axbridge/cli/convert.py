@@ -10,7 +10,7 @@ import typer
 from axbridge.cli.app import app
 from axbridge.cli.options import ForceOption, opened
 from axbridge.cli.progress import progress
-from axbridge.errors import RecordingError, UsageError
+from axbridge.errors import RecordingError, UsageError, plural
 from axbridge.files import check_new
 from axbridge.recording.csv_parquet import write_csv, write_parquet
 from axbridge.recording.ros2 import check_bag, write_ros2
@@ -51,8 +51,8 @@ def convert(
             said = f"wrote {table}: {', '.join(f'{count} {topic}' for topic, count in counts.items())}"
         else:
             rows = (write_parquet if table.suffix == ".parquet" else write_csv)(found, table, wide=wide, rate=rate)
-            servos = f"{len(found)} servo{'s' * (len(found) != 1)}"
+            servos = plural(len(found), "servo")
             at = f" at {rate:g} Hz" if rate is not None else ""
-            said = f"wrote {table}: {servos}, {rows} rows{at}, {found.end - found.start:.1f} s"
+            said = f"wrote {table}: {servos}, {plural(rows, 'row')}{at}, {found.end - found.start:.1f} s"
     # A pipe has the table on it: there the line goes beside it.
     typer.echo(said, err=not table.is_file() and not table.is_dir())

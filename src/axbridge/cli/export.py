@@ -14,7 +14,7 @@ from axbridge.cli.help import Verbs
 from axbridge.cli.options import ForceOption, JsonOption, servo_of, shared
 from axbridge.config import toml_tables
 from axbridge.config.rig import FOLDER, Rig
-from axbridge.errors import ProfileError, RigError, UsageError
+from axbridge.errors import ProfileError, RigError, UsageError, plural
 from axbridge.export.bam import to_bam
 from axbridge.export.mjcf import left_out, to_mjcf
 from axbridge.files import check_new, write_whole
@@ -47,7 +47,7 @@ def mujoco(
     ]
     write_whole(out, to_mjcf(robot, "\n     ".join(note)))
     driven = len(robot.dynamixels)
-    lines = [f"wrote {out}: {robot.name}, {driven} servo{'s' * (driven != 1)}", *(f"not in it: {one}" for one in lost)]
+    lines = [f"wrote {out}: {robot.name}, {plural(driven, 'servo')}", *(f"not in it: {one}" for one in lost)]
     report("export-mujoco-1", {"rig": robot.name, "out": str(out), "left_out": lost}, lines, json=json)
 
 

@@ -14,7 +14,7 @@ from axbridge.cli.options import ForceOption, named_mcap, shared
 from axbridge.cli.progress import progress
 from axbridge.config.model import to_toml
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError
+from axbridge.errors import UsageError, plural
 from axbridge.export.bam import from_bam
 from axbridge.files import check_new, write_whole
 from axbridge.recording.import_arms import import_arm_folder, import_dataset, is_arm_folder, is_dataset
@@ -109,8 +109,8 @@ def import_(
         found = marked(trimmed(found, start, end), marks)
         samples = sum(len(track) for track in found.values())
         write_recording(found, recording, lambda written: show("writing the recording", written / max(samples, 1)))
-    noun = "servo" if len(found) == 1 else "servos"
-    print(f"{recording}: {len(found)} {noun}, {samples} samples, {found.end - found.start:.1f} s")
+    held = f"{plural(len(found), 'servo')}, {plural(samples, 'sample')}"
+    print(f"{recording}: {held}, {found.end - found.start:.1f} s")
     note(*(f"{finding}: {finding.remedy}" for finding in odd), *found.metadata.get("notes", ()))
 
 

@@ -11,6 +11,7 @@ import typer
 from axbridge.cli.app import app, report
 from axbridge.cli.options import JsonOption
 from axbridge.cli.progress import progress
+from axbridge.errors import plural
 from axbridge.file_reading import printable
 from axbridge.recording.recording import Track
 from axbridge.recording.sample_quality import findings
@@ -47,7 +48,7 @@ def info(
     for segment in found.segments[:20]:
         lines.append(f"  segment {printable(segment.name)}: {segment.start:.3f} to {segment.end:.3f} s")
     if len(found.segments) > 20:
-        lines.append(f"  and {len(found.segments) - 20} more segments (--json lists them)")
+        lines.append(f"  and {plural(len(found.segments) - 20, 'more segment')} (--json lists them)")
     lines += [f"  {printable(event['name'])} at {event['time_s']:.3f} s" for event in facts["events"]]
     report("info-1", facts, lines, json=json)
 
@@ -68,9 +69,9 @@ def _line(known: dict[str, Any]) -> str:
         return "no samples"
     span = f"{known['start_s']:.3f} to {known['end_s']:.3f} s"
     low, high = math.degrees(known["lowest_rad"]), math.degrees(known["highest_rad"])
-    parts = [f"{known['samples']} samples at {known['rate_hz']:.0f} Hz, {span}"]
+    parts = [f"{plural(known['samples'], 'sample')} at {known['rate_hz']:.0f} Hz, {span}"]
     parts.append("no positions" if math.isnan(low) else f"{low:.1f} to {high:.1f}°")
     if gaps := known["gaps"]:
         longest = f"{known['longest_gap_s']:.3f} s at {known['longest_gap_at_s']:.3f} s"
-        parts.append(f"{'1 gap' if gaps == 1 else f'{gaps} gaps'}, the longest {longest}")
+        parts.append(f"{plural(gaps, 'gap')}, the longest {longest}")
     return f"{', '.join(parts)}: {', '.join(known['columns'])}"

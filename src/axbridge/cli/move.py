@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from json import dumps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ from axbridge.cli.help import Verbs
 from axbridge.cli.options import ForceOption, JsonOption, MoveArgument, RigOption, shared
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError
+from axbridge.errors import UsageError, plural
 from axbridge.files import check_new
 from axbridge.motion.energy import least_energy
 from axbridge.motion.files import load_move, save_move
@@ -55,7 +55,7 @@ def info(source: MoveArgument, *, rig: MoveRigOption = None, json: JsonOption = 
     """Say which pages a move has, how long they take and where they lead."""
     found, notes = load_move(source, None if rig is None else Rig.load(rig))
     note(*notes)
-    pages = {
+    pages: dict[str, dict[str, Any]] = {
         name: {
             "name": page.name, "poses": len(page.keys), "seconds": round(page.duration, 3), "repeat": page.repeat,
             "next": page.next, "exit": page.exit, "interpolation": page.interpolation,
@@ -67,7 +67,7 @@ def info(source: MoveArgument, *, rig: MoveRigOption = None, json: JsonOption = 
         links = "".join(f", {link} {facts[link]}" for link in ("next", "exit") if facts[link] is not None)
         times = f" x {facts['repeat']}" if facts["repeat"] != 1 else ""
         called = f" {facts['name']!r}" if facts["name"] else ""
-        lines.append(f"page {name}{called}: {facts['poses']} poses, {facts['seconds']} s{times}{links}")
+        lines.append(f"page {name}{called}: {plural(facts['poses'], 'pose')}, {facts['seconds']} s{times}{links}")
     report("move-info-1", {"start": found.start, "joints": found.joints, "pages": pages}, lines, json=json)
 
 

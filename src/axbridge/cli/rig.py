@@ -18,7 +18,7 @@ from axbridge.config.rig_check import check_rig
 from axbridge.config.rig_edit import copy_rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.toml_tables import written
-from axbridge.errors import UsageError
+from axbridge.errors import UsageError, plural
 from axbridge.file_reading import printable
 from axbridge.files import check_new, write_whole
 from axbridge.robot.calibration import rig_of_scan
@@ -53,7 +53,7 @@ def new(
             lines += [f"{key} = {written(value)}" for key, value in values.items() if value != {}]
     text = "\n".join(lines) + "\n"
     write_whole(path, text)
-    print(f"wrote {path}: {len(found.servos)} servos\nnext: name them, then `axbridge rig check {name}`")
+    print(f"wrote {path}: {plural(len(found.servos), 'servo')}\nnext: name them, then `axbridge rig check {name}`")
     print("compare and identify need what the servos move, too: [world] urdf, docs/rigs.md")
 
 
@@ -129,7 +129,7 @@ def check(
         lines += ["assumed, as the file does not say:", *(f"  {printable(line)}" for line in checked.assumed)]
     count, used = len(loaded.servos), len({servo.bus for servo in loaded.dynamixels})
     on = f" on {used} bus{'es' * (used > 1)}" if used else ""
-    lines.append(f"{loaded.path} is sound: {count} servo{'s' * (count > 1)}{on}")
+    lines.append(f"{loaded.path} is sound: {plural(count, 'servo')}{on}")
     report("rig-check-1", {"file": str(loaded.path), "servos": count, "assumed": checked.assumed}, lines, json=json)
 
 

@@ -17,7 +17,7 @@ from axbridge.cli.by_hand import END, pressed
 from axbridge.cli.exit import stopping
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, UsageError
+from axbridge.errors import BusError, UsageError, plural
 from axbridge.files import check_new
 from axbridge.motion.files import save_move
 from axbridge.motion.moves import Key, Move, Page
@@ -57,7 +57,7 @@ def teach(
         poses = len(move.pages["1"].keys)
         document.update(poses=poses, seconds=move.duration, joints=move.joints)
         if not json:
-            print(f"wrote {out}: {poses} poses, {move.duration:.1f} s, {', '.join(move.joints)}")
+            print(f"wrote {out}: {plural(poses, 'pose')}, {move.duration:.1f} s, {', '.join(move.joints)}")
         left = f"{out} is whole"
 
     with stopping(loaded, lambda: left):

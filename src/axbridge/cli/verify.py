@@ -34,7 +34,7 @@ from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.page import Table, command_html, fewer, figure_html, table_html, write_page
 from axbridge.comparison.tables import deviation_table, panels_of, response_tables
 from axbridge.config.rig import Rig
-from axbridge.errors import AxBridgeError, RecordingError, UsageError
+from axbridge.errors import AxBridgeError, RecordingError, UsageError, plural
 from axbridge.files import check_new, write_whole, writing
 from axbridge.motion.gait import can_walk
 from axbridge.robot.calibration import JointTurn, judge_mounting, zero_pose
@@ -187,7 +187,7 @@ class _Run:
         moves = _MOVES[name].format(first=first, servo=servo, swing=swing, step=step, steps=2 if task.quick else 10)
         known = len(self.outcomes["joints"].facts.get("turns", ())) if "joints" in self.outcomes else 0
         if name in _MOVING and known < len(task.rig.servos):
-            return f"Directions and zeros are known of {known} of {len(task.rig.servos)} joints only! {moves}"
+            return f"Directions and zeros are known of {known} of {plural(len(task.rig.servos), 'joint')} only! {moves}"
         return moves
 
     def _measured(self, name: str) -> StepOutcome:
@@ -218,7 +218,7 @@ class _Run:
             names = [servo.name for servo in task.rig.servos]
             turns = list(hand.each(names, lambda name, count: _turned(hand, name, count)).values())
         off = {name: angle - pose[name] for name, angle in straight.items()}
-        lines = [f"{len(turns)} of {len(task.rig.servos)} joints turned"] if off or turns else []
+        lines = [f"{len(turns)} of {plural(len(task.rig.servos), 'joint')} turned"] if off or turns else []
         if off:
             worst = max(off, key=lambda name: abs(off[name]))
             lines.insert(0, f"straight within {math.degrees(abs(off[worst])):.1f}°, {worst} farthest")

@@ -26,7 +26,7 @@ from axbridge.cli.progress import Show
 from axbridge.comparison.comparison import Comparison, compare, following
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
-from axbridge.errors import AxBridgeError, BusError, UsageError
+from axbridge.errors import AxBridgeError, BusError, UsageError, plural
 from axbridge.motion.experiments import ExperimentRun, Progress, unseen
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import walk
@@ -94,7 +94,7 @@ def measure_line(task: Task, show: Show) -> StepOutcome:
         facts["unjudged"]["echo"] = "this adapter returns nothing"
     if not all("wrong" in line for line in facts["lines"]):
         facts["unjudged"]["wrong"] = "nothing was measured"
-    lines.append(f"{len(facts['servos'])} of {len(task.rig.dynamixels)} servos of the rig are there")
+    lines.append(f"found {len(facts['servos'])} of {plural(len(task.rig.dynamixels), 'servo')} of the rig")
     if any(finding.fatal for finding in findings):
         facts["unjudged"]["late"] = "the robot cannot be opened"
     else:
@@ -131,7 +131,7 @@ def measure_endings(task: Task, show: Show) -> StepOutcome:
     lines = []
     cases = [(held, number) for held in dict.fromkeys(((names[0],), tuple(names))) for number in numbers]
     for held, number in cases:
-        what = held[0] if len(held) == 1 else f"{len(held)} servos"
+        what = held[0] if len(held) == 1 else plural(len(held), "servo")
         show(f"{what}, {number.name}")
         ending = {"signal": number.name, "servos": len(held), **_ended(task, held, number)}
         facts["endings"].append(ending)
@@ -302,7 +302,7 @@ def measure_steps(task: Task, path: Path, show: Show) -> StepOutcome:
     worst = max(behind, key=lambda name: behind[name])
     facts = {"steps": gait.steps, "seconds": outcome.seconds, "behind_deg": behind, "weakest_v": weakest}
     lag = f"{worst} was {behind[worst]:.1f}° behind its goal at most"
-    line = f"{gait.steps} steps in {outcome.seconds:.1f} s; {lag}; {weakest:.1f} V at least"
+    line = f"{plural(gait.steps, 'step')} in {outcome.seconds:.1f} s; {lag}; {weakest:.1f} V at least"
     return StepOutcome(facts, [line], judge_steps(task.rig, behind))
 
 

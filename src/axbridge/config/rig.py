@@ -30,7 +30,7 @@ from axbridge.config.rig_tables import (
     WebotsConfig,
     WorldConfig,
 )
-from axbridge.errors import ProfileError, RigError
+from axbridge.errors import ProfileError, RigError, plural
 from axbridge.file_reading import FORMAT, printable, reading, regular
 from axbridge.units import baud_register
 
@@ -66,7 +66,7 @@ class Rig(toml_tables.TomlTable):
     _urdf: str | None = None  # of the world, instead of the file's
 
     def __repr__(self) -> str:
-        return f"<Rig {self.name!r}: {len(self.servos)} servos, from {self.path}>"
+        return f"<Rig {self.name!r}: {plural(len(self.servos), 'servo')}, from {self.path}>"
 
     __str__ = __repr__
 

@@ -19,7 +19,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.errors import RigError, RigWarning, listed
+from axbridge.errors import RigError, RigWarning, listed, plural
 from axbridge.file_reading import reading, regular
 from axbridge.rotations import matrix_of_roll_pitch_yaw
 
@@ -363,7 +363,7 @@ def _numbers(path: Path, name: str, text: str, count: int) -> FloatArray:
     except ValueError:
         values = np.array([math.nan])
     if len(values) != count or not np.isfinite(values).all():
-        raise RigError(path, name, f"{text!r} should be {count} finite number{'s' * (count > 1)}", "correct the URDF")
+        raise RigError(path, name, f"{text!r} should be {plural(count, 'finite number')}", "correct the URDF")
     return values
 
 

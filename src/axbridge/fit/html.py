@@ -13,6 +13,7 @@ import numpy as np
 from axbridge.comparison.page import Curve, Panel, Table, fewer, figure_html, map_html, table_html
 from axbridge.comparison.page import write_page as write_parts
 from axbridge.comparison.recorded_runs import servo_of
+from axbridge.errors import plural
 from axbridge.fit.result import Fit, LawComparison, Score, in_file
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Regime
@@ -98,7 +99,7 @@ def residual_panel(trace: Panel) -> Panel:
 def write_page(fit: Fit, path: Path | str) -> None:
     """Write one self-contained page: parameters, errors, every recording measured and simulated, the scans."""
     fitted, held = fit.errors(held_out=False), fit.errors(held_out=True)
-    lead = f"{len(fitted)} recordings fitted: mean absolute error {np.mean(fitted):.2f}°"
+    lead = f"{plural(len(fitted), 'recording')} fitted: mean absolute error {np.mean(fitted):.2f}°"
     lead += f"; {len(held)} held out: {np.mean(held):.2f}°." if held else "."
     parts = [f'<p class="headline">{escape(lead)}</p>']
     notes = (fit.condition, *([fit.laws.note] if fit.laws is not None and fit.laws.note else ()), *fit.warnings)

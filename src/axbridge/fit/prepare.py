@@ -15,7 +15,7 @@ from axbridge.comparison.lag import SAME_GOALS, apart
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
-from axbridge.errors import RecordingError, UsageError
+from axbridge.errors import RecordingError, UsageError, plural
 from axbridge.fit.least_squares import slopes
 from axbridge.fit.prediction import COARSE, scatter
 from axbridge.fit.unknowns import MODELS, Space, space_of
@@ -132,8 +132,7 @@ def _sampled(problem: Problem) -> str:
     if runs.adrift.any():
         clock += ", moments of some commands unknown"
     gaps = sum(one.gaps for one in facts)
-    count = f"{len(facts)} recording{'s' * (len(facts) > 1)}"
-    return f"{count}, {length:.0f} s, {rate} Hz, gaps: {gaps}, {clock}"
+    return f"{plural(len(facts), 'recording')}, {length:.0f} s, {rate} Hz, gaps: {gaps}, {clock}"
 
 
 def base_model(rig: Rig, kind: str) -> ServoModel:

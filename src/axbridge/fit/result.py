@@ -13,6 +13,7 @@ from axbridge import __version__
 from axbridge.arrays import FloatArray
 from axbridge.config.model import PredictionParams, ServoModel, to_toml
 from axbridge.config.rig import Rig
+from axbridge.errors import plural
 from axbridge.files import write_whole, writing
 from axbridge.fit.intervals import Uncertainty
 from axbridge.fit.least_squares import QUANTILE
@@ -195,8 +196,9 @@ def servo_model(fit: Fit, name: str) -> ServoModel:
     tables["name"] = name
     tables["description"] = f"identified {fit.kind} with friction {fit.friction}"
     tables["provenance"] = (
-        f"axbridge {__version__} identify, seed {fit.seed}: fitted to {len(fitted)} recordings, mean absolute error "
-        f"{np.mean(fitted):.2f} degrees" + (f"; held out {len(held)}: {np.mean(held):.2f} degrees" if held else "")
+        f"axbridge {__version__} identify, seed {fit.seed}: fitted to {plural(len(fitted), 'recording')}, "
+        f"mean absolute error {np.mean(fitted):.2f} degrees"
+        + (f"; held out {len(held)}: {np.mean(held):.2f} degrees" if held else "")
     )
     return ServoModel.model_validate(tables)
 

@@ -18,7 +18,7 @@ from gymnasium import spaces
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.errors import ControlWarning, ErrorFlag, SimulationDiverged, UsageError
+from axbridge.errors import ControlWarning, ErrorFlag, SimulationDiverged, UsageError, plural
 from axbridge.learn.randomise import Randomisation
 from axbridge.robot.backend import BackendName
 from axbridge.robot.open import open_robot
@@ -131,7 +131,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         robot = self._opened()
         goals = np.asarray(action, dtype=float)
         if goals.shape != self._low.shape or not np.isfinite(goals).all():
-            raise UsageError(f"{goals} are no goals for {len(self._low)} servos", "give a finite number for each, rad")
+            raise UsageError(f"{goals} are no goals for {plural(len(self._low), 'servo')}", "give each a number, rad")
         try:
             if not self._tripped():  # a goal would switch the motors on again, wherever the robot has sunk to
                 robot.set_positions(np.clip(goals, self._low, self._high))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from axbridge.config.rig import Rig
 from axbridge.config.toml_tables import shipped
-from axbridge.errors import MoveError, RecordingError, UsageError, nearest
+from axbridge.errors import MoveError, RecordingError, UsageError, nearest, plural
 from axbridge.file_reading import controls, reading, regular
 from axbridge.files import write_whole, writing
 from axbridge.motion.moves import FARTHEST, LONGEST, MOST, Key, Move, Page, tracks
@@ -114,7 +114,7 @@ def _row(line: str, motors: list[str], after: float) -> tuple[float, str, dict[s
     """Time, ms, name and positions of a row; of a motor that it leaves alone none."""
     time, name, *fields = [field.strip() for field in line.split(",")]
     if len(fields) != len(motors):
-        raise ValueError(f"{len(fields)} positions for {len(motors)} motors")
+        raise ValueError(f"{plural(len(fields), 'position')} for {plural(len(motors), 'motor')}")
     positions = {motor: float(field) for motor, field in zip(motors, fields, strict=True) if field != "*"}
     if not all(abs(position) <= FARTHEST for position in positions.values()):
         raise ValueError(f"positions must be between {-FARTHEST:g} and {FARTHEST:g}")

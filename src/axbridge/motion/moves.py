@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from axbridge import minimum_jerk
 from axbridge.arrays import FloatArray
 from axbridge.config.toml_tables import Misfit, TomlTable, validate
-from axbridge.errors import MoveError, UsageError
+from axbridge.errors import MoveError, UsageError, plural
 from axbridge.file_reading import check_format, reading, regular
 from axbridge.files import write_whole, writing
 
@@ -208,7 +208,7 @@ class Move(TomlTable):
     pages: dict[str, Page] = Field(min_length=1)  # by name; RoboPlus' names are the numbers 1 to 255
 
     def __repr__(self) -> str:
-        return f"<Move of {len(self.pages)} pages, from {self.start!r}: {self.duration:.2f} s>"
+        return f"<Move of {plural(len(self.pages), 'page')}, from {self.start!r}: {self.duration:.2f} s>"
 
     __str__ = __repr__
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.errors import MoveError, UsageError
+from axbridge.errors import MoveError, UsageError, plural
 from axbridge.file_reading import printable, reading, regular
 from axbridge.files import write_whole, writing
 from axbridge.motion.moves import LONGEST, Key, Move, Page, tracks
@@ -208,7 +208,7 @@ class _Reader:
         if len(self._pages) > PAGES:
             raise MoveError(self._path, "", f"has {len(self._pages)} pages", f"{PAGES} are the most")
         if len(self._pages) < PAGES:
-            self._warnings.append(f"{len(self._pages)} page{'s' * (len(self._pages) != 1)}, not {PAGES}")
+            self._warnings.append(f"{plural(len(self._pages), 'page')}, not {PAGES}")
         if self._commas:
             self._warnings.append("decimal commas: 1,5 is read as 1.5")
         file = replace(self._file, pages=(*self._pages, *(MtnPage(),) * (PAGES - len(self._pages))))
@@ -225,14 +225,14 @@ class _Reader:
             return replace(page, compliance=self._whole(value, IDS, 0, _LEVELS))
         if key == "play_param":
             if len(parts) != 5:
-                raise self._wrong(f"play_param has {len(parts)} values", "write NEXT EXIT REPEAT SPEED INERTIA")
+                raise self._wrong(f"play_param has {plural(len(parts), 'value')}", "use NEXT EXIT REPEAT SPEED INERTIA")
             after, leave = self._whole(" ".join(parts[:2]), 2, 0, PAGES)
             (repeat,), (inertia,) = self._whole(parts[2], 1, 1, 255), self._whole(parts[4], 1, 0, 255)
             speed = self._decimal(parts[3], above=0)
             return replace(page, next=after, exit=leave, repeat=repeat, speed=speed, inertia=inertia)
         if key == "step":
             if len(parts) != IDS + 2:
-                raise self._wrong(f"a step has {len(parts)} values", f"write {IDS} positions, PAUSE and PLAY")
+                raise self._wrong(f"a step has {plural(len(parts), 'value')}", f"write {IDS} positions, PAUSE and PLAY")
             positions = self._whole(" ".join(parts[:IDS]), IDS, 0, _TOP)
             self._steps.append(MtnStep(positions, self._decimal(parts[-2]), self._decimal(parts[-1])))
             return page
@@ -253,7 +253,7 @@ class _Reader:
         except ValueError as mistake:
             raise self._wrong(str(mistake), "write whole numbers") from mistake
         if len(values) != count:
-            raise self._wrong(f"{len(values)} values, not {count}", "correct that line")
+            raise self._wrong(f"{plural(len(values), 'value')}, not {count}", "correct that line")
         for value in values:
             if not low <= value <= high:
                 raise self._wrong(f"{value} is outside {low}..{high}", "correct that line")

@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field, RootModel
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.errors import RecordingError, UsageError, needing
+from axbridge.errors import RecordingError, UsageError, needing, plural
 from axbridge.file_reading import printable, reading, regular
 from axbridge.recording.imported import Columns, Warned, recording_of
 from axbridge.recording.provenance import validated
@@ -292,5 +292,5 @@ def _read(path: Path, text: str, joints: int) -> Iterator[tuple[float, list[floa
         except (TypeError, ValueError) as failure:
             raise RecordingError(path, f"{place} has no time and numbers", "correct or remove that line") from failure
         if len(values) != joints:
-            raise RecordingError(path, f"{place} has {len(values)} joints, the rig {joints}", "name that arm's rig")
+            raise RecordingError(path, f"{place} has {plural(len(values), 'joint')}, the rig {joints}", "name its rig")
         yield time, values, place

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray, IntArray
-from axbridge.errors import needing
+from axbridge.errors import needing, plural
 from axbridge.recording.sample_quality import LAST, SampleFacts, sample_facts
 from axbridge.recording.step_format import Table
 from axbridge.recording.tables import HEADERS, wide_parts
@@ -62,7 +62,7 @@ class Track:
 
     def __repr__(self) -> str:
         span = f", {self.time[0]:.2f} to {self.time[-1]:.2f} s" if len(self) else ""
-        return f"<Track {self.name!r}: {len(self)} samples{span}>"
+        return f"<Track {self.name!r}: {plural(len(self), 'sample')}{span}>"
 
     @property
     def columns(self) -> dict[str, FloatArray]:

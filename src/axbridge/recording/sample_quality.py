@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.errors import plural
 
 LAST = 1e15  # s, rad, V, …: no clock or sensor reads more, and log times could not hold it
 JUMP = math.radians(20)  # a smaller one may be noise
@@ -144,7 +145,7 @@ def _clock(servo: str, time: FloatArray, row: Callable[[int], str]) -> Iterator[
     gaps = np.flatnonzero(steps > max(PAUSE, 20 * period)).tolist()
     if gaps and period < SLOW:  # with a wrong unit every pause is too long
         i = max(gaps, key=lambda index: float(steps[index]))
-        more = f", and {len(gaps) - 1} more pauses" if len(gaps) > 1 else ""
+        more = f", and {plural(len(gaps) - 1, 'more pause')}" if len(gaps) > 1 else ""
         what = f"no sample for {steps[i]:.6g} s before {row(i + 1)} (at {time[i]:g} s){more}"
         if steps[i] >= ASTRAY:
             cause = "a clock that was set while it ran, or logs of different clocks joined"

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from axbridge import minimum_jerk
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, UnknownServo, UsageError, warn
+from axbridge.errors import BusError, UnknownServo, UsageError, plural, warn
 from axbridge.robot.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.connection import Connection
 from axbridge.robot.drives.ideal import IdealDrive
@@ -386,7 +386,7 @@ class Robot(Mapping[str, Servo]):
         values = np.asarray(positions, dtype=object)
         if values.shape != (len(self),):
             raise UsageError(
-                f"positions of shape {values.shape} for {len(self)} servos", f"give one a servo: {', '.join(self)}"
+                f"shape {values.shape} for {plural(len(self), 'servo')}", f"give one a servo: {', '.join(self)}"
             )
         goals = [checks.number(value, f"a goal of {name!r}") for name, value in zip(self, values, strict=True)]
         for joint, goal in zip(self._joints.values(), goals, strict=True):
@@ -639,8 +639,7 @@ class Robot(Mapping[str, Servo]):
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.time:.2f} s after the start"
-        servos = "1 servo" if len(self) == 1 else f"{len(self)} servos"
-        return f"<Robot {self.name!r} on {self.backend}: {servos}, {state}>"
+        return f"<Robot {self.name!r} on {self.backend}: {plural(len(self), 'servo')}, {state}>"
 
 
 def start_of_way(servo: Servo) -> float:

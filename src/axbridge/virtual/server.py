@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 
-from axbridge.errors import PortError
+from axbridge.errors import PortError, plural
 from axbridge.virtual.channel import Channel
 from axbridge.virtual.line import Line
 from axbridge.virtual.wake_latency import Awake, wake_on_time
@@ -74,7 +74,7 @@ class Lateness:
     def summary(self, packets: int) -> str:
         """One line for the user."""
         return (
-            f"served {packets} packets, {sum(self._bins[_LATE + 1 :])} late by more than {_LATE} µs, worst "
+            f"served {plural(packets, 'packet')}, {sum(self._bins[_LATE + 1 :])} late by more than {_LATE} µs, worst "
             f"{self.worst * 1e6:.0f} µs (median {self._quantile(0.5)} µs, 99 % within {self._quantile(0.99)} µs)"
         )
 
