@@ -64,7 +64,7 @@ def replacing(path: Path | str) -> Iterator[Path]:
 
 def write_whole(path: Path | str, content: str | bytes) -> None:
     """Write a file in one go, or leave what was there."""
-    data = content.encode() if isinstance(content, str) else content
+    data = content.encode(errors="replace") if isinstance(content, str) else content  # names of files are any bytes
     with replacing(path) as temporary:
         temporary.write_bytes(data)
 

@@ -105,7 +105,5 @@ def test_gear_loss_goes_into_the_resistance_and_what_is_lost_is_named(latency_ms
 def test_a_file_that_cannot_be_used_says_why(published, change, words, capsys):
     (published / "bad.json").write_text(json.dumps(PUBLISHED["m1"] | change))
     assert run(["import", str(published / "bad.json"), str(published / "bad.toml")]) == 2
-    said = capsys.readouterr().err
-    assert words in said
-    assert "Traceback" not in said
+    assert words in capsys.readouterr().err
     assert not (published / "bad.toml").exists()

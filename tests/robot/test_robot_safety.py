@@ -28,7 +28,7 @@ def make_rig(**safety):
 
 @pytest.fixture
 def line(tmp_path):
-    with PtyLine((1, 2), link=tmp_path / "bus") as made:
+    with PtyLine((1, 2), link=tmp_path / "b\udcfcs") as made:
         yield made
 
 
@@ -147,8 +147,11 @@ def test_a_servo_that_falls_silent_is_named_until_a_net_watches_again(line, capf
     assert "these servos may still be powered: knee (servo 2 did not answer)\ncut the" in capfd.readouterr().err
     assert NETS.unconfirmed == ["knee"]
     line.deaf.clear()
-    with opened(line):
+    with driven(line):
         assert NETS.unconfirmed == []
+        line.unplug()
+    assert "/b?s: " in capfd.readouterr().err  # its name is Latin-1
+    NETS.unconfirmed.clear()
 
 
 @pytest.mark.parametrize("lost", [4, math.inf])

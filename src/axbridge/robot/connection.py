@@ -348,7 +348,7 @@ class Connection:
                     drive.restore(holding=self.rig.safety.on_exit == "hold")
                 except BusError as failure:
                     with contextlib.suppress(OSError):  # print must not be used in a signal handler
-                        os.write(_STDERR, f"axbridge: {failure}\n".encode())
+                        os.write(_STDERR, f"axbridge: {failure}\n".encode(errors="replace"))
                 except KeyboardInterrupt as again:  # one more Ctrl-C: this comes first
                     interrupted = again
                     continue

@@ -226,7 +226,7 @@ def _response(status: int, text: str, more: dict[str, str]) -> Any:
     from websockets.datastructures import Headers
     from websockets.http11 import Response
 
-    body = f"{text}\n".encode()
+    body = f"{text}\n".encode(errors="replace")
     usual = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(body))}
     return Response(status, http.HTTPStatus(status).phrase, Headers({**usual, **more}), body)
 

@@ -553,4 +553,4 @@ def _complain(errors: Mapping[str, BusError]) -> None:
     names = ", ".join(f"{name} ({error.message})" for name, error in errors.items())
     text = f"axbridge: these servos may still be powered: {names}\ncut the servo supply\n"
     with contextlib.suppress(OSError):
-        os.write(_STDERR, text.encode())  # print must not be used in a signal handler
+        os.write(_STDERR, text.encode(errors="replace"))  # print must not be used in a signal handler
