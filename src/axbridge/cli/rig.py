@@ -22,7 +22,6 @@ from axbridge.errors import UsageError, plural
 from axbridge.file_reading import printable
 from axbridge.files import check_new, write_whole
 from axbridge.robot.calibration import rig_of_scan
-from axbridge.virtual.world import initial_registers
 
 rig = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
 app.add_typer(rig, name="rig")
@@ -121,9 +120,6 @@ def check(
     """Check a rig and its files, draw its joints, and list what it assumes."""
     loaded = Rig.load(rig)
     checked = check_rig(loaded)
-    buses = {bus.name: bus for bus in loaded.buses}
-    for servo in loaded.dynamixels:
-        initial_registers(loaded, servo, loaded.profile_of(servo), buses[servo.bus])
     lines = list(map(printable, checked.tree))
     if checked.assumed:
         lines += ["assumed, as the file does not say:", *(f"  {printable(line)}" for line in checked.assumed)]

@@ -30,7 +30,7 @@ from axbridge.config.rig_tables import (
     WebotsConfig,
     WorldConfig,
 )
-from axbridge.errors import ProfileError, RigError, plural
+from axbridge.errors import ProfileError, RigError, nearest, plural
 from axbridge.file_reading import FORMAT, printable, reading, regular
 from axbridge.units import baud_register
 
@@ -42,6 +42,12 @@ FOLDER = "hil_rigs"
 _OPTIONS = re.compile(r"(.+?):(\w+=[^,=:/\\]*(?:,\w+=[^,=:/\\]*)*)")  # and no drive letter of a path
 _LONGEST = 60  # characters of what stands in the braces that are shown
 _PLACE = re.compile(r"\$\{([^{}]*)\}")
+_COMMANDED = "leave it out: a program switches the torque on, and sends goals"
+_NOT_A_SETTING = {  # registers that a rig must not write: opening it would rename a servo, or move it
+    "id": "`id = …` of the [[servo]] says which servo is meant; `axbridge servo set-id` gives a servo another id",
+    "baud_rate": "`baud = …` of the [[bus]] says it; `axbridge servo set-baud` gives a servo another rate",
+    **dict.fromkeys(("torque_enable", "goal_position", "goal_velocity", "moving_speed"), _COMMANDED),
+}
 
 
 class Rig(toml_tables.TomlTable):
@@ -172,6 +178,12 @@ class Rig(toml_tables.TomlTable):
         for stranger in sorted(set(self.safety.park) - set(servos)):
             why = f"no servo of that name; the rig has {', '.join(servos)}"
             raise toml_tables.Misfit(f"safety.park.{stranger}", why, "correct it")
+        for servo in self.servos:
+            angle, (low, high) = self.safety.park.get(servo.name), servo.soft_limits
+            if angle is not None and not max(low, -math.tau) <= angle <= min(high, math.tau):
+                why = f"{angle:g} rad is beyond the limits of {servo.name!r}, {low:g} to {high:g} rad"
+                hint = f"angles are in radians: {angle:g} degrees are {math.radians(angle):.4g}"
+                raise toml_tables.Misfit(f"safety.park.{servo.name}", why, hint)
         for index, sensor in enumerate(self.sensors):
             if sensor.name in servos:
                 why = f"{sensor.name!r} is a servo of this rig"
@@ -305,6 +317,7 @@ class Rig(toml_tables.TomlTable):
             hint = f"choose from {', '.join(map(str, modes))}"
             why = f"{mode} is no mode of an {profile.name}"
             raise RigError(self.path, f"servo.{servo.name}.registers.operating_mode", why, hint)
+        self._check_registers(servo, profile)
         first = next((one for one in self.servos if one.drive == servo.drive and one.bus == servo.bus), servo)
         other = profile if first.profile == servo.profile else self._profile(first)
         if other.maker != profile.maker:
@@ -317,6 +330,23 @@ class Rig(toml_tables.TomlTable):
                 hint = "choose 2000000/(n+1): 1000000, 500000, 250000, 200000, 115200, 57600, …"
                 raise RigError(self.path, f"bus.{bus.name}.baud", why, hint)
         return profile
+
+    def _check_registers(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
+        """Refuse what the servo does not have or take, and what would rename it or move it when it is opened."""
+        for name, value in servo.registers.items():
+            register, why = profile.registers.get(name), ""
+            if register is None:
+                why, hint = f"{profile.name} has no such register", f"it has: {', '.join(sorted(profile.registers))}"
+                hint = nearest(name, profile.registers) + hint
+            elif not register.writable:
+                why, hint = "it can only be read", "leave it out"
+            elif name in _NOT_A_SETTING:
+                why, hint = "this is no setting of a rig", _NOT_A_SETTING[name]
+            elif not register.minimum <= value <= register.maximum:
+                why = f"{value} is outside {register.minimum}..{register.maximum}"
+                hint = "take a value the servo would accept"
+            if why:
+                raise RigError(self.path, f"servo.{servo.name}.registers.{name}", why, hint)
 
     def _profile(self, servo: ServoConfig) -> FirmwareProfile:
         beside = self._beside(servo.profile) if servo.profile.endswith(".toml") else None

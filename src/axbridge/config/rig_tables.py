@@ -103,7 +103,7 @@ class SafetyConfig(toml_tables.TomlTable):
     # this time
     soft_start_ms: float = Field(default=500.0, ge=0, le=_LONGEST)
     # a servo hotter than this, °C, is switched off; absent = its firmware's own limit alone
-    max_temperature: float | None = Field(default=None, gt=0)
+    max_temperature: float | None = Field(default=None, gt=0, le=150)
     voltage: tuple[float, float] | None = None  # lowest and highest supply, V, likewise
     # share of its torque that a joint is left when it pushes hard for 0.2 s and does not move; 1 = all of it; absent
     # = as its profile says, 1 for Dynamixels
@@ -113,6 +113,8 @@ class SafetyConfig(toml_tables.TomlTable):
     def _check_park(self) -> SafetyConfig:
         if self.on_exit == "park" and not self.park:
             raise ValueError('on_exit = "park" needs a pose: park = { servo = 0.0 }')
+        if self.voltage is not None and not 0 <= self.voltage[0] < self.voltage[1]:
+            raise toml_tables.Misfit("voltage", "lowest and highest are exchanged", "write voltage = [9.0, 12.6]")
         return self
 
 

@@ -15,7 +15,7 @@ from axbridge.bus.rows import RawState, Rows
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import BusConfig, ServoConfig
-from axbridge.errors import RigError, UnsupportedOperation, UsageError
+from axbridge.errors import UnsupportedOperation, UsageError
 from axbridge.servo.columns import State
 from axbridge.sim.bank import Bank
 from axbridge.sim.engine import Engine
@@ -84,7 +84,7 @@ class World:
                 self.bank,
                 index,
                 zero=config.zero,
-                registers=initial_registers(rig, config, profile, buses[config.bus]),
+                registers=initial_registers(config, profile, buses[config.bus]),
             )
             for index, config in enumerate(configs)
         }
@@ -227,22 +227,9 @@ class World:
             self._now = due
 
 
-def initial_registers(rig: Rig, config: ServoConfig, profile: FirmwareProfile, bus: BusConfig) -> dict[str, int]:
+def initial_registers(config: ServoConfig, profile: FirmwareProfile, bus: BusConfig) -> dict[str, int]:
     """Registers of a servo of a rig that differ from the factory's: id, baud rate, and those the rig names."""
     assert config.id is not None  # checked by the rig
-    key = f"servo.{config.name}.registers"
-    for name, value in config.registers.items():
-        register = profile.registers.get(name)
-        if register is None:
-            known = ", ".join(sorted(profile.registers))
-            raise RigError(rig.path, f"{key}.{name}", f"{profile.name} has no such register", f"it has: {known}")
-        if not register.minimum <= value <= register.maximum:
-            raise RigError(
-                rig.path,
-                f"{key}.{name}",
-                f"{value} is outside {register.minimum}..{register.maximum}",
-                "take a value the servo would accept",
-            )
     baud = baud_register(bus.baud, profile.units_name)
     assert baud is not None  # `Rig.profile_of` has seen to it
     return {"id": config.id, "baud_rate": baud, **config.registers}
