@@ -124,7 +124,13 @@ class RigWarning(UserWarning):
     """Something in a rig or its URDF can be simulated, but looks odd; the message says what, and what happens."""
 
 
-class AxBridgeError(Exception):
+class _Raised(type):
+    def __call__(cls, *args, **facts):  # type: ignore[no-untyped-def]  # noqa: ANN002, ANN003, ANN204
+        """Make an error; of one of this kind itself: so gymnasium raises its workers'. Untyped, as `__init__` is not."""
+        return args[0] if len(args) == 1 and type(args[0]) is cls else super().__call__(*args, **facts)
+
+
+class AxBridgeError(Exception, metaclass=_Raised):
     """Root of all axbridge errors.
 
     Args:
@@ -133,7 +139,7 @@ class AxBridgeError(Exception):
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
-        self.message = str(message)  # gymnasium makes an error of its worker's error
+        self.message = message
         self.hint = hint
         super().__init__(f"{message}\n{hint}" if hint else message)
 

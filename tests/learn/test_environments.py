@@ -51,9 +51,8 @@ def test_actions_and_observations_are_radians_within_the_rigs_limits():
         for _ in range(60):
             observation, *_ = environment.step(environment.action_space.high)
         assert observation[:3] == pytest.approx(environment.action_space.high, abs=math.radians(3))
-        with pytest.raises(UsageError, match="no goals for 3 servos") as refused:
+        with pytest.raises(UsageError, match="no goals for 3 servos"):
             environment.unwrapped.step([math.nan, 0.0, 0.0])
-    assert str(UsageError(refused.value)) == str(refused.value)  # as gymnasium's AsyncVectorEnv raises it again
 
 
 @pytest.mark.parametrize("step_ms", [20, pytest.param(50, marks=pytest.mark.ci)])
