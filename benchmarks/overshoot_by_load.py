@@ -5,7 +5,8 @@
 Each explanation is one change of `ax12`. Torque constant, armature, dead duty and lag are fitted to the six steps again
 (restored times), then steps with heavier bars are simulated. Printed are how far each overshoots, and the difference of
 the steps' log-likelihood from that of `ax12`: of the motion alone, with a count's rounding and the times' own error.
-The last rows have the bar on a torsion spring, in an integration of its own that shares no code with the simulator.
+The last rows have the first row's servo with its bar on a torsion spring, in an integration of its own that shares no
+code with the simulator.
 """
 
 import argparse
@@ -33,7 +34,9 @@ STEPS = Path(__file__).parents[1] / "docs" / "real" / "ax12a_steps"
 RIG = Rig.load("bare_horn")
 NAMES = [f"AX12A_{kind}_{k}" for kind in ("NOLOAD", "LOAD2") for k in (1, 2, 3)]
 LOADS = (2e-7, 3.0e-4, 1.019e-3, 4.0e-3)  # kg·m²: horn, a lighter bar, the bar, a heavier one
-HELD = ("motor.efficiency", "motor.max_current", "friction.coulomb", "friction.viscous")
+HELD = (
+    "motor.efficiency", "motor.max_current", "motor.backlash", "friction.coulomb", "friction.output", "friction.viscous"
+)  # fmt: skip
 FROM, TO = (1 - 512) * AX.position, (500 - 512) * AX.position
 NOISE = 0.12  # degrees: of a reading, with its rounding
 BASE = packed(base_model(RIG, "ax12"), RIG)
@@ -44,7 +47,11 @@ EXPLANATIONS = {
         f"loop every {ms} ms": {Param.PERIOD: ms * 1e-3, Param.LAG: max(0.001, 0.0126 - ms * 5e-4)}
         for ms in (4, 8, 12, 16)
     },
-    "backlash 0.5°": {Param.BACKLASH: math.radians(0.5)},
+    "backlash 0.5°, all friction before it": {
+        Param.BACKLASH: math.radians(0.5),
+        Param.COULOMB: BASE[Param.COULOMB] + BASE[Param.OUTPUT],
+        Param.OUTPUT: 0.0,
+    },
     **{f"{ohm} ohm by duty": {Param.RESISTANCE_PER_DUTY: ohm, Param.RESISTANCE: 8.0 - ohm} for ohm in (3.0, 5.5)},
     **{
         f"efficiency {share}": {Param.EFFICIENCY: share, Param.ARMATURE: BASE[Param.ARMATURE] * share / 0.5944}
@@ -98,10 +105,13 @@ def overshoots(row, runs):
     return [float(path[a:b].max() - path[b - 1]) for a, b in zip(runs.start[:-1], runs.start[1:], strict=True)]
 
 
-def on_a_spring(inertia, stiffness, step=1e-4):
-    """Overshoot, degrees, of `ax12` without a limit, whose bar is on a lightly damped spring; None = stiff."""
-    model = RIG.model_of(RIG.servos[0], "ax12")
-    motor, constant, lag = model.motor, model.motor.output_constant, model.sensor.lag_ms * 1e-3
+def on_a_spring(row, inertia, stiffness, step=1e-4):
+    """Overshoot, degrees, of a servo without limit and play, whose bar is on a lightly damped spring; None = stiff."""
+    constant, efficiency, armature, lag, dead = row[
+        [Param.CONSTANT, Param.EFFICIENCY, Param.ARMATURE, Param.LAG, Param.DEAD_DUTY]
+    ]
+    resistance, by_duty, viscous = row[[Param.RESISTANCE, Param.RESISTANCE_PER_DUTY, Param.VISCOUS]]
+    dry = row[Param.COULOMB] + row[Param.OUTPUT]
     damping = 0.04 * math.sqrt((stiffness or 0) * inertia)
     goal, angle, speed = 499 * AX.position, 0.0, 0.0
     bar, turning, seen, duty, path = 0.0, 0.0, 0.0, 0.0, []
@@ -110,13 +120,13 @@ def on_a_spring(inertia, stiffness, step=1e-4):
         if tick % 10 == 0:
             error = (goal - round(seen / AX.position) * AX.position) / AX.position
             asked = min(1.0, (32 + (1023 - 32) * (abs(error) - 1) / 32) / 1023) if abs(error) > 1 else 0.0
-            duty = math.copysign(max(0.0, (asked - motor.dead_duty) / (1 - motor.dead_duty)), error)
-        current = (12.0 * duty - constant * speed) / (motor.resistance + motor.resistance_per_duty * abs(duty))
+            duty = math.copysign(max(0.0, (asked - dead) / (1 - dead)), error)
+        current = (12.0 * duty - constant * speed) / (resistance + by_duty * abs(duty))
         spring = 0.0 if stiffness is None else stiffness * (angle - bar) + damping * (speed - turning)
-        torque = motor.efficiency * constant * current - spring - model.friction.viscous * speed
-        moved = motor.armature + (inertia if stiffness is None else 0.0)
+        torque = efficiency * constant * current - spring - viscous * speed
+        moved = armature + (inertia if stiffness is None else 0.0)
         stop = speed * moved / step + torque
-        speed += step * (torque - math.copysign(min(model.friction.coulomb, abs(stop)), stop)) / moved
+        speed += step * (torque - math.copysign(min(dry, abs(stop)), stop)) / moved
         angle += step * speed
         turning += step * spring / inertia
         bar += step * turning
@@ -129,7 +139,7 @@ def main():
     parser.add_argument("--only", nargs="+", choices=EXPLANATIONS, default=list(EXPLANATIONS))
     given = parser.parse_args()
     runs, heavier = real_steps(), heavier_steps()
-    first = None
+    first = plain = None
     print("| what else could be | " + " | ".join(f"{J:.4f} kg·m²" for J in LOADS) + " | steps |\n|---|---|---|---|---|")
     for name in given.only:
         base = BASE.copy()
@@ -138,11 +148,11 @@ def main():
         space = space_of("ax12", "M1", base, adrift=True).without(HELD)
         row = space.sets(polish(space, runs, space.point(base), rounds=12)[None])[0]
         found = likelihood(row, runs)
-        first = found if first is None else first
+        first, plain = (found, row) if first is None else (first, plain)
         over = " | ".join(f"{one:.2f}°" for one in overshoots(row, heavier))
         print(f"| {name} | {over} | {found - first:+.0f} |", flush=True)
     for stiffness in SPRINGS:
-        over = " | ".join(f"{on_a_spring(J, stiffness):.2f}°" for J in LOADS[1:])
+        over = " | ".join(f"{on_a_spring(plain, J, stiffness):.2f}°" for J in LOADS[1:])
         print(f"| {'no spring' if stiffness is None else f'on {stiffness} N·m/rad'} | | {over} | |", flush=True)
 
 
