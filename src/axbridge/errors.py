@@ -126,7 +126,7 @@ class RigWarning(UserWarning):
 
 class _Raised(type):
     def __call__(cls, *args, **facts):  # type: ignore[no-untyped-def]  # noqa: ANN002, ANN003, ANN204
-        """Make an error; of one of this kind itself: so gymnasium raises its workers'. Untyped, as `__init__` is not."""
+        """Make an error, or keep one: gymnasium makes the error it raises of that of a worker. `__init__` is typed."""
         return args[0] if len(args) == 1 and type(args[0]) is cls else super().__call__(*args, **facts)
 
 
