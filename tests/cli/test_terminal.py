@@ -23,6 +23,7 @@ from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import write_recording
 from axbridge.robot.twin.residuals import REMEDIES
 from tests.support.pty_line import PtyLine
+from tests.support.waiting import until
 from tests.support.warm import run, start
 
 pytestmark = pytest.mark.slow
@@ -154,18 +155,12 @@ def test_a_warning_is_one_plain_line(tmp_path):
 
 
 def test_a_pipe_is_told_every_ten_seconds_how_much_is_done_and_left_of_this_part(capsys, monkeypatch):
-    with progress("searching", steadily=True) as show:
+    monkeypatch.setattr("axbridge.cli.progress._EVERY", 0.02)
+    with progress("searching") as show:
         time.sleep(0.5)  # not of the part that begins now
-        monkeypatch.setattr("axbridge.cli.progress._EVERY", 0.02)
         show("start 2", 0.0)
-        until = time.monotonic() + 10.0
-        said = ""
-        while "s left" not in said:
-            assert time.monotonic() < until
-            show("start 2", 0.25)
-            said += capsys.readouterr().err
-            time.sleep(0.01)
-    assert re.search(r"start 2 25%, \d s so far, about [01] s left\n", said)
+        show("start 2", 0.25)
+        until(lambda: re.search(r"start 2 25%, \d s so far, about [01] s left\n", capsys.readouterr().err))
 
 
 WAITING = """

@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 
 from axbridge.bus.base import Bus
+from axbridge.cli import progress
 
 
 def until(condition, seconds=120.0):
@@ -35,8 +36,8 @@ def has_grown(path, size=20_000):
 
 
 def be_patient():
-    """Let every bus of this process wait."""
-    Bus.more_patience = 5
+    """Let every bus of this process wait, and no verb say every 10 s that it has not come to its end."""
+    Bus.more_patience, progress._EVERY = 5, 600.0
 
 
 def come_first():

@@ -73,7 +73,7 @@ def compare(
     check_new(*(out or ()), force=force, sources=(recording, other, rig, *(model or ()), beside, again))
     if any(path.suffix not in {".html", ".png"} for path in out or ()):
         raise UsageError("a comparison is written as a page or a picture", "name it .html or .png")
-    with progress("reading", quiet=json, steadily=True) as show:
+    with progress("reading", quiet=json) as show:
         reference = open_recording(recording)
         floor = None
         if again is not None:

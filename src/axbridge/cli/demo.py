@@ -120,7 +120,7 @@ def _demo_arm(
     after = None
     if teaches:
         files |= {"model": out / "identified.toml", "identified": out / "identified.mcap"}
-        with progress("identifying a model", quiet=quiet, steadily=True):
+        with progress("identifying a model", quiet=quiet):
             law = MEASURED if "cw_compliance_slope" in loaded.profile_of(config).registers else "pendulum-servo"
             fit = identify([taught], loaded, law, starts=STARTS, budget=BUDGET, seed=seed, richer=False)
             write_params(fit, files["model"])

@@ -69,7 +69,7 @@ def identify(
         note("numba is not here, so this takes hours instead of minutes; python -m pip install numba")
     robot = Rig.load(rig)
     names = [servo_of(robot, one).name for one in servo or ()]
-    with progress("reading", quiet=json, steadily=True) as show:
+    with progress("reading", quiet=json) as show:
         fit = fit_to(
             [opened(path) for path in recordings if path.resolve() not in kept],
             robot,

@@ -89,7 +89,7 @@ def optimise(
     loaded = Rig.load(rig)
     found, notes = load_move(source, loaded)
     note(*notes)
-    with progress("searching the way of least energy", quiet=json, steadily=True):
+    with progress("searching the way of least energy", quiet=json):
         best = least_energy(loaded, found)
     best.move.save(target)
     document = {"energy": best.joules, "minimum_jerk": best.minimum_jerk, "saved": best.saved}

@@ -29,7 +29,7 @@ def plot(
     if path.suffix not in {".html", ".png"}:
         raise UsageError(f"{path}: a plot is a page or a picture", "name it .html or .png")
     check_new(path, force=force, sources=(recording,))
-    with progress("reading", quiet=json, steadily=True) as show:
+    with progress("reading", quiet=json) as show:
         found = following(opened(recording), progress=show)
         show("drawing")
         if path.suffix == ".png":

@@ -23,14 +23,14 @@ class Show(Protocol):
 
 
 @contextmanager
-def progress(what: str, *, quiet: bool = False, steadily: bool = False) -> Iterator[Show]:
+def progress(what: str, *, quiet: bool = False) -> Iterator[Show]:
     """Say on stderr while the block runs what is under way, how much of it is done, and since when."""
     if quiet or sys.stderr is None or not sys.stderr.isatty():
         with reporting(lambda _done, _total: None):
             if quiet or sys.stderr is None:
                 yield lambda _what, _share=None: None
             else:
-                with _lines(what, steadily=steadily) as show:
+                with _lines(what) as show:
                     yield show
         return
     from rich.console import Console
@@ -58,38 +58,29 @@ def progress(what: str, *, quiet: bool = False, steadily: bool = False) -> Itera
 
 
 @contextmanager
-def _lines(what: str, *, steadily: bool) -> Iterator[Show]:
-    """Yields what says how far it is, a line every 10 s at most; `steadily`: a thread says so meanwhile, too."""
-    began = said = since = time.monotonic()
+def _lines(what: str) -> Iterator[Show]:
+    """Yields what is told how far it is; a thread says so every 10 s."""
+    began = since = time.monotonic()
     latest: tuple[str, float | None] = what, None
     first = 0.0  # the share at `since`: parts begin again at 0
-
-    def say() -> None:
-        nonlocal said
-        said = time.monotonic()
-        what, share = latest
-        done = "" if share is None else f" {share:.0%}"
-        left = f", about {(said - since) * (1 - share) / (share - first):.0f} s left" if share and share > first else ""
-        print(f"{printable(what)}{done}, {said - began:.0f} s so far{left}", file=sys.stderr, flush=True)
+    over = threading.Event()
 
     def show(what: str, share: float | None = None, /) -> None:
         nonlocal latest, since, first
         if share is not None and (latest[1] is None or share < latest[1]):
             since, first = time.monotonic(), share
         latest = what, share
-        if time.monotonic() - said >= _EVERY:
-            say()
-
-    over = threading.Event()
 
     def keep_saying() -> None:
         while not over.wait(_EVERY):
-            if time.monotonic() - said >= _EVERY / 2:
-                say()
+            now, (what, share) = time.monotonic(), latest
+            done = "" if share is None else f" {share:.0%}"
+            left = (
+                f", about {(now - since) * (1 - share) / (share - first):.0f} s left" if share and share > first else ""
+            )
+            if what:
+                print(f"{printable(what)}{done}, {now - began:.0f} s so far{left}", file=sys.stderr, flush=True)
 
-    if not steadily:
-        yield show
-        return
     thread = threading.Thread(target=keep_saying, daemon=True)
     thread.start()
     try:

@@ -33,7 +33,7 @@ def sweep(
     """Try every combination of values in simulation, on all cores or a cluster, and print a figure of each."""
     check_new(out, force=force)
     axes = parse_axes(over)
-    with progress("starting workers", quiet=json, steadily=True) as show:
+    with progress("starting workers", quiet=json) as show:
         rows = measured(
             Rig.load(rig).with_engine(engine), axes, metric, seed=seed, where=executor,
             report=lambda done, of: show(f"{done} of {of} robots", done / of),

@@ -105,7 +105,7 @@ def _replay(paths: list[Path], rig: str | None, model: str | None, engine: str |
     for word, given in (("--model", model), ("--engine", engine)):
         if given is not None and rig is None:
             raise UsageError(f"{word} needs the rig that is simulated", "add --rig")
-    with progress("reading", steadily=True) as show:
+    with progress("reading") as show:
         recordings = [opt.opened(path) for path in paths]
         if rig is None:
             return replay_page(rig_of(recordings[0]), recordings)
