@@ -153,9 +153,7 @@ class Electrics(toml_tables.TomlTable):
 
     nominal_voltage: float = Field(gt=0)  # voltage the figures are given at, V
     stall_torque: float = Field(gt=0)  # N·m
-    stall_current: float = Field(gt=0)  # A
     no_load_speed: float = Field(gt=0)  # rpm
-    dead_zone_deg: float = Field(default=60.0, ge=0, lt=360)  # part of the turn the potentiometer cannot see, degrees
 
 
 class FirmwareProfile(toml_tables.TomlTable):
