@@ -240,7 +240,6 @@ def test_a_copy_goes_into_no_folder_that_has_something_in_it_and_drops_no_number
         # which opening the robot would write: a servo with another id, for good, and a motor that is on
         ('[[servo]]\nname = "tilt"\nregisters = { id = 3 }\n', "servo.tilt.registers.id: this is no setting of a rig"),
         ('[[servo]]\nname = "tilt"\nregisters = { torque_enable = 1 }\n', "torque_enable: this is no setting of a rig"),
-        ('[[servo]]\nname = "tilt"\nregisters = { moving = 1 }\n', "servo.tilt.registers.moving: it can only be read"),
         (
             "[safety]\npark = { pan = 30 }\n",
             "safety.park.pan: 30 rad is beyond the limits of 'pan', -2 to 2 rad\nangles",

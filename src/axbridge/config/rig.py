@@ -338,8 +338,6 @@ class Rig(toml_tables.TomlTable):
             if register is None:
                 why, hint = f"{profile.name} has no such register", f"it has: {', '.join(sorted(profile.registers))}"
                 hint = nearest(name, profile.registers) + hint
-            elif not register.writable:
-                why, hint = "it can only be read", "leave it out"
             elif name in _NOT_A_SETTING:
                 why, hint = "this is no setting of a rig", _NOT_A_SETTING[name]
             elif not register.minimum <= value <= register.maximum:
