@@ -11,7 +11,8 @@ from axbridge.bus.protocols.v1 import Decoder, encode, whole_packet
 from axbridge.config.registers import Instruction
 from axbridge.virtual.collision import Transmission, overlay
 from axbridge.virtual.framing import Framing
-from tests.support.virtual_rig import Wire, make_world
+from axbridge.virtual.world import World
+from tests.support.virtual_rig import FakeBank, Wire, make_rig, make_world
 
 PING_1 = encode(1, 1)
 PONG_1 = encode(1, 0)
@@ -30,8 +31,7 @@ def deliveries(world, data, patience=0.05):
 
 @pytest.mark.parametrize(("baud", "register"), [(1_000_000, 1), (500_000, 3), (57_600, 34), (9_600, 207)])
 def test_a_byte_takes_ten_bit_times(baud, register):
-    world = make_world(return_delay_time=0, baud_rate=register)
-    world.lines["main"].baud = baud
+    world = World(make_rig((1,), return_delay_time=0).with_buses(baud=baud), bank=FakeBank())
     (reply,) = deliveries(world, PING_1)
     servo_baud = 2e6 / (register + 1)
     earliest = 60 / baud + 18e-6 + 60 / servo_baud
