@@ -129,8 +129,9 @@ def _shipped_places(name: str, folder: str) -> list[Path]:
 
 
 def _known(name: str, folder: str) -> str:
-    known = shipped_names(folder)
-    return f"{nearest(name, known)}known names: {', '.join(known)}; or give the path of a .toml file"
+    known, here = shipped_names(folder), [path.name for path in Path().glob("*.toml")]
+    here += [path.parent.name for path in Path().glob("*/*.toml") if path.stem == path.parent.name]
+    return f"{nearest(name, [*known, *here])}known names: {', '.join(known)}; or give the path of a .toml file"
 
 
 def read_toml(path: Path, error: FileError) -> dict[str, Any]:
