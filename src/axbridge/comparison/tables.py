@@ -279,7 +279,7 @@ def panels_of(
         sides.append(("third", name, beside.other[second.other_name], third.other_time, third.time, third.other))
         errors = [(both, label, "other"), (third, name, "third")]
     lines = [
-        Curve(time, np.degrees(position), name, colour, width=5.0 if colour == "fitted" else 1.7)
+        Curve(time, np.degrees(position), name, colour, width={"fitted": 5.0, "reference": 3.4}.get(colour, 1.7))
         for colour, name, _, _, time, position in sides
     ]
     goal = both.reference if following else both.command
