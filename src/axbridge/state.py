@@ -150,8 +150,8 @@ Cause = Literal[
 class BusEvent(NamedTuple):
     """What changed: a servo went missing, came back, reports a fault, left its limits; the port likewise (name "").
 
-    Also a `Cause` why it does not follow its command: it was without power, or somebody has switched its torque off;
-    beside a simulated twin, why it does not do as its model says.
+    Also a `Cause` why it does not follow its command: it was without power, somebody has switched its torque off, or it
+    is blocked; beside a simulated twin, why it does not do as its model says.
     """
 
     kind: Literal["missing", "returned", "fault", "limit", "port lost", "port back", Cause]
@@ -171,7 +171,7 @@ class StepReport:
         sampled: When each servo took its sample.
         errors: Why a servo did not answer, by its name: BusTimeout, CorruptPacket, PortError.
         events: What changed on the buses: a servo missing, returned, with a fault or beyond a limit; a port lost, back.
-            On a twin also why a servo does not do as its model says: blocked, slipping, extra load, …
+            Also why a servo does not follow: without power, blocked, …; on a twin slipping, extra load, …
         late: How late it was, ms; 0 = on time.
     """
 
