@@ -66,7 +66,7 @@ def diagnosed(said, port, *words):
 @pytest.mark.parametrize(
     ("values", "kind", "words", "fix"),
     [
-        ({5: b"\xfa"}, "return_delay", "is set to wait 790 µs before each answer", "return_delay_time 0"),
+        ({5: b"\xfa"}, "return_delay", "waits 790 µs before each answer", "return_delay_time 0"),
         ({43: b"\x44"}, "temperature", "68 °C", ""),
         ({42: b"\x3c"}, "voltage", "has 6.0 V at its terminals", ""),
         ({16: b"\0"}, "status_level", "answers PING, but no read", "status_return_level 2"),
@@ -321,7 +321,7 @@ def test_what_many_servos_have_in_common_is_told_once_with_one_command_for_all(s
             line.tables[id_][5] = 250
         told = said("doctor", "--port", line.port, code=1)
     assert "servos: 1-6\n" in told
-    assert "! servos 1-4, 6: each is set to wait 790 µs before each answer\n" in told
+    assert "! servos 1-4, 6: each waits 790 µs before each answer, by its return_delay_time 250\n" in told
     assert f"for id in 1 2 3 4 6; do axbridge servo write $id return_delay_time 0 --port {line.port}; done" in told
 
 

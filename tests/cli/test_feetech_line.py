@@ -61,7 +61,7 @@ def test_the_doctor_names_what_is_wrong(tmp_path, said):
         "12.0 V at its terminals, and takes 8.0 V at most",
         "sts3215 servos: have several firmwares, 3.10: ids 2; 3.9: ids 1",
         "servo 2: has an open EEPROM (lock 0)",
-        "servo 1: is set to wait 500 µs before each answer",
+        "servo 1: waits 500 µs before each answer",
     ):
         assert finding in told, told
 

@@ -184,9 +184,9 @@ WRONG = {  # by what it is: rig, what is changed, steps, answers, what is found,
         "bioloid",
         {"left_knee": {"registers": {"torque_limit": 200}}, "right_elbow": {"registers": {"return_delay_time": 250}}},
         "line", {}, [
-            (5, "return_delay", "is set to wait 790 µs before each answer", "servo write 5 return_delay_time 0 --port"),
+            (5, "return_delay", "waits 790 µs before each answer", "servo write 5 return_delay_time 0 --port"),
             (14, "torque", "gives at most 20% of its torque: torque_limit is 200", "servo write 14 torque_limit 1023"),
-        ], ("! left_knee (id 14): gives at most 20%", "! right_elbow (id 5): is set to wait 790 µs"),
+        ], ("! left_knee (id 14): gives at most 20%", "! right_elbow (id 5): waits 790 µs"),
     ),
 }  # fmt: skip
 

@@ -143,7 +143,8 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
             fix = f"axbridge servo write {id_} {name} {usual}{where}"
             yield Finding(label, f"{problem}, as `axbridge calibrate` would", fix, True, name, id_)
     if delay:
-        problem = f"is set to wait {delay * servo.profile.timing.return_delay_us_per_unit:.0f} µs before each answer"
+        waits = delay * servo.profile.timing.return_delay_us_per_unit  # as measured: longer than the register says
+        problem = f"waits {waits:.0f} µs before each answer, by its return_delay_time {delay}"
         fix = f"axbridge servo write {id_} return_delay_time 0{where}"
         yield Finding(label, problem, fix, False, "return_delay", id_)
     if is_shared(bus, id_):
