@@ -35,7 +35,7 @@ def serve(
     engine: EngineOption = None,
     link: Annotated[Path | None, typer.Option(help="A link to make to the port; several buses: PATH-BUS.")] = None,
     timing: Annotated[str, typer.Option(help="wire, or none: answer at once.")] = "wire",
-    faults: Annotated[str, typer.Option(help="To simulate: drop=0.01,late=0.01:40ms,echo,brownout@2s …")] = "",
+    faults: Annotated[str, typer.Option(help="To simulate: drop=0.01,echo,brownout@2s …")] = "",
     seed: SeedOption = 0,
     model: Annotated[str | None, shared("--model", "Default: ax12, where the firmware has its law.")] = None,
     tcp: Annotated[str, typer.Option(help="Serve on HOST:PORT, for socket:// clients (next bus: next port).")] = "",
