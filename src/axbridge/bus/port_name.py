@@ -77,7 +77,7 @@ def find_port() -> str:
     """The port meant by ``auto``: the only USB serial adapter there is, or the only one of a kind known for servos."""
     found = connected()
     if not found:
-        hint = "plug the adapter in, name the port with --port, or start a virtual bus with `axbridge serve RIG`"
+        hint = "plug it in, name the port (--port; in Python port=), or start a virtual one: `axbridge serve RIG`"
         raise PortError("auto", "no USB serial adapter is connected", hint)
     if len(found) > 1:
         raise PortError("auto", f"several adapters are connected: {', '.join(found)}", "choose one with --port")

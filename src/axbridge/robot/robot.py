@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 _SOFT_START = 0.5  # s in which torque rises after a change of backend
 _INSIST = 0.25  # s between attempts to switch off what has not confirmed
 _FIRST, _AGAIN = 2.0, 0.02  # s: how long the first answer of a servo may take, and how often it is asked
-_LONGEST_STEP = 86_400_000.0  # ms: a day
+_SECONDS, _LONGEST_STEP = 0.2, 86_400_000.0  # ms: up to the first, seconds were meant; a day
 _LATE = 0.1  # of a step: what is later counts as late for a twin
 _THERE = {"rotational": math.radians(2), "linear": 0.002}  # rad, m: this near a goal a joint has arrived
 _LONGEST_WAY = 86_400.0  # s: a day
@@ -122,7 +122,7 @@ class Robot(Mapping[str, Servo]):
             or a signal has come, and this is not the main thread (see `resume`).
 
         Raises:
-            UsageError: a period that is not positive or longer than a day, or a process forked from the robot's own.
+            UsageError: a period of 0.2 ms or less, or longer than a day, or a process forked from the robot's own.
             RobotStopped: a signal comes in this step, and this is not the main thread.
             BusError: a change of control mode needed a register that could not be written.
             RigError: on a real bus, before the first goals of the whole robot: its servos report a pose that cannot be.
@@ -135,8 +135,9 @@ class Robot(Mapping[str, Servo]):
             if self.closed or self._connection.refused:
                 return -1.0
             requested = self.basic_time_step if period is None else checks.number(period, "a step")
-            if not 0 < requested <= _LONGEST_STEP:
-                raise UsageError(f"a step of {requested:g} ms: 0 to {_LONGEST_STEP:g} ms can be had", "give ms")
+            if not min(_SECONDS, self.basic_time_step / 2) < requested <= _LONGEST_STEP:
+                why = f"a step of {requested:g} ms: {_SECONDS:g} to {_LONGEST_STEP:g} ms can be had"
+                raise UsageError(why, "give ms: a step of 0.02 s is step(20)")
             clock = self._connection.backend.clock
             began = clock.now()
             end = self._time_ms + requested
