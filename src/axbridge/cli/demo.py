@@ -30,7 +30,7 @@ from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import AxBridgeError
 from axbridge.files import check_new, claimed
 from axbridge.fit import identify, write_params
-from axbridge.jit import COMPILED
+from axbridge.jit import COMPILED, LIGHTEN
 from axbridge.motion.experiments import step_and_fall
 from axbridge.motion.gait import Gait, can_walk
 from axbridge.motion.walking import WalkOutcome, walk
@@ -43,7 +43,7 @@ from axbridge.virtual.server import serving
 
 SHOWN, TAUGHT = 90.0, 65.0  # degrees: the step and fall that is compared; the one that the model is identified from
 TRIES = 3  # of a recording with a gap: the virtual bus is silent while this computer is too busy
-TOO_BUSY = "this computer was too busy: {path} lacks {gap:.2f} s. Close other programs, and run it again"
+TOO_BUSY = f"this computer was too busy: {{path}} lacks {{gap:.2f}} s; {LIGHTEN}, and run it again"
 _FILES = ("sim.mcap", "identified.toml", "identified.mcap", "report.html", "report.png")
 STARTS, BUDGET = 2, 8.0  # searches, and s
 

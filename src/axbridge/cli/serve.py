@@ -10,11 +10,12 @@ from typing import Annotated
 
 import typer
 
-from axbridge.cli.app import DONE, app
+from axbridge.cli.app import DONE, app, note
 from axbridge.cli.options import EngineOption, RigArgument, SeedOption, shared
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError, UsageError
+from axbridge.jit import LIGHTEN
 from axbridge.robot.open import with_usual_engine
 from axbridge.sim.bank_process import RemoteBank
 from axbridge.sim.support import supported
@@ -97,7 +98,7 @@ def serve(
         print("stopped: the port is closed, and nothing was written")
     print(lateness.summary(sum(line.packets for line in world.lines.values())), file=sys.stderr)
     if lateness.unanswered:
-        print(f"warning: this machine was too busy: packets without an answer: {lateness.unanswered}", file=sys.stderr)
+        note(f"this machine was too busy: packets without an answer: {lateness.unanswered}; {LIGHTEN}", kind="warning")
     return DONE
 
 

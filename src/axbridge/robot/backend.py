@@ -15,6 +15,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.clock import Clock, WallClock
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError, UnsupportedOperation
+from axbridge.jit import LIGHTEN
 from axbridge.virtual.bus import VirtualBus
 from axbridge.virtual.world import World
 
@@ -134,10 +135,10 @@ class _PacedClock:
         if passed > _SAY and seconds < _PAUSE and self.behind - behind > passed / 10:
             rate = (self._world.now() - world) / passed
             _log.warning(
-                "simulation runs at %.2g × real time: its clock is %.1f s behind; close other programs, "
-                "or take a simpler world",
+                "simulation runs at %.2g × real time: its clock is %.1f s behind; %s, or take a simpler world",
                 rate,
                 self.behind,
+                LIGHTEN,
             )
         if passed > _SAY:
             self._said = self._wall.now(), self._world.now(), self.behind
