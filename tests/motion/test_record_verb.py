@@ -14,6 +14,7 @@ from axbridge.cli import app, convert, import_, info, record, walk  # noqa: F401
 from axbridge.config.rig import Rig
 from axbridge.recording.provenance import revision_of
 from axbridge.recording.stored import open_recording
+from axbridge.robot.open import attending
 from tests.support.waiting import has_grown, until
 from tests.support.warm import serving, start
 
@@ -54,6 +55,17 @@ def test_a_tick_that_is_nearly_kept_is_recorded_as_it_was_and_told(tmp_path, cap
     assert found.events[-1].time == pytest.approx(end)
     crossings = track.time[1:][(track.command[:-1] < 0) & (track.command[1:] >= 0)]
     assert np.diff(crossings) == pytest.approx(1.0, abs=0.03)  # no slow motion
+
+
+def test_answers_that_were_lost_are_told_when_the_file_is_written(tmp_path, capsys):
+    path = tmp_path / "sine.mcap"
+    with attending(lambda robot, _seed: robot.simulation.inject("drop=0.06")):
+        assert app.run(["record", "sine", "--rig", "bench_arm", "--json", "--out", str(path)]) == app.DONE
+    out, err = capsys.readouterr()
+    (one,) = json.loads(out)["recordings"]
+    lost = np.count_nonzero(open_recording(path).cycles["errors"])
+    assert one["unanswered"] == lost > 0
+    assert f"no answer in {lost} of {one['steps']} steps: the recording has gaps" in err
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,9 @@ def record(
         if done.late > done.steps / 10:
             late = f"{done.late} of {done.steps} steps were late, by {done.slipped / done.late * 1e3:.1f} ms on average"
             note(f"{late}; the recording says when each sample was taken")
+        if done.unanswered > done.steps / 50:
+            lost = f"no answer in {done.unanswered} of {done.steps} steps: the recording has gaps"
+            note(f"{lost}; look at plugs and supply, and for two servos with one id: axbridge doctor")
         if not json:
             print(f"wrote {path}" + ("" if done.whole else " (the robot stopped before the end)"))
     report("record-1", {"recordings": written}, (), json=json)

@@ -49,6 +49,7 @@ class Conducted:
     steps: int  # control periods
     late: int  # those that came late
     slipped: float  # by how much all together, s
+    unanswered: int  # those recorded in which a servo did not answer
 
 
 def check_reach(servo: Servo, name: str, angles: Sequence[float]) -> None:
@@ -281,7 +282,7 @@ def _run(
                 driven.servo.restore()
     for driven in run.servos.values() if whole else ():
         driven.servo.torque_off()
-    return Conducted(whole, log.steps, log.late, log.slipped)
+    return Conducted(whole, log.steps, log.late, log.slipped, log.unanswered)
 
 
 def _step(run: ExperimentRun, arm: Driven, options: Options) -> None:

@@ -49,6 +49,7 @@ class RobotRecorder:
         steps: Steps seen.
         late: Those that came late.
         slipped: By how much all together, s.
+        unanswered: Steps, of those recorded, in which one of these servos did not answer.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class RobotRecorder:
         self.steps: int = 0
         self.late: int = 0
         self.slipped: float = 0.0
+        self.unanswered: int = 0
         self._limited: set[tuple[str, str]] = set()  # servo and limit: one that was lifted is recorded as lifted
         self._held: dict[str, float] = {}  # rad, by servo
         self._zero, self._slip = 0, 0.0  # of those that wait: wall clock of the robot's time 0, ns; `slipped`, s
@@ -110,6 +112,7 @@ class RobotRecorder:
         self.late += report.late > 0
         self.slipped += report.late / 1e3
         if not self.paused:
+            self.unanswered += not report.errors.keys().isdisjoint(self._names)
             self._write(report.commanded + self.slipped)
             if report.requested > 0:
                 times = {"requested_ms": report.requested, "actual_ms": report.actual, "late_ms": report.late}
