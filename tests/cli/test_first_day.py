@@ -252,6 +252,7 @@ def test_a_copy_goes_into_no_folder_that_has_something_in_it_and_drops_no_number
 def test_check_names_the_servo_and_what_is_wrong(said, text, words):
     Path("mine.toml").write_text(f'base = "pan_tilt"\n{text}')
     assert words in said("rig", "check", "mine.toml", code=2)
+    assert "did you mean 'mine.toml'? known names: bare_horn" in said("rig", "check", "mine", code=2)
 
 
 def test_check_sees_a_zero_that_is_not_the_middle_of_its_servo(said):
