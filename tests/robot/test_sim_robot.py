@@ -9,7 +9,7 @@ import pytest
 import axbridge
 from axbridge import ControlWarning, UnknownServo, UnsupportedOperation, UsageError
 from axbridge.robot.backend import _PacedClock
-from tests.support.waiting import run
+from tests.support.waiting import run, until
 
 NO_LOAD = 9.6 / (0.006810 * 254)  # rad/s at the paper's supply: U / (Ks N)
 ONE_COUNT = 0.111 * 2 * math.pi / 60  # rad/s
@@ -182,6 +182,17 @@ def test_a_pose_is_reached_together_and_smoothly(pair):
     pan, tilt = np.array(seen)[:40].T
     assert tilt == pytest.approx(-0.5 * pan, abs=1e-9)  # both on the same way
     assert np.abs(np.diff(pan, n=2)).max() / 0.02**2 < 5.78 * 1.0 / 0.8**2  # rad/s²: 10/sqrt(3) of way over time²
+
+
+def test_threads_may_each_lead_their_servos_and_a_later_goto_takes_over_that_of_another(pair):
+    goals = []
+    pair.observe(lambda *_: goals.append(pair["pan"].goals.position))
+    with ThreadPoolExecutor(2) as pool:
+        others = pool.submit(pair["pan"].goto, 1.0, 10.0), pool.submit(pair["tilt"].goto, -0.5, 1.0)
+        until(lambda: pair.time > 0.4)
+        assert pair["pan"].goto(-1.0, 1.0)
+    assert [one.result() for one in others] == [False, True]
+    assert np.nanmax(np.abs(np.diff(goals))) < 0.1  # rad: no leap from one's goal to the other's
 
 
 def test_a_way_too_fast_for_the_servo_takes_longer_and_says_so(pair):

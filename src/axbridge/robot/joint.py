@@ -47,6 +47,7 @@ class Joint:
         self.limp = False  # although it should have torque
         self.withheld = False  # limp until `recover`: it has shut itself down, or was beyond a limit
         self.dead = False  # the battery is empty
+        self.way: object = None  # the goals of the `goto` that leads it, or led it last
         self.lapses = 0  # how often it was switched off, or shut itself down
         self._warned: set[str | tuple[str, bool]] = set()  # what is emulated; command and end that were clipped
         if config.multiplier == 0:

@@ -297,9 +297,9 @@ class Robot(Mapping[str, Servo]):
     def goto(self, pose: Mapping[str, float], duration: float) -> bool:
         """Move these servos to a pose along minimum-jerk paths, and step until they are there.
 
-        Limp ones are switched on where they are; one that is switched off under way stays off. Where a servo would have
-        to turn faster than its `max_velocity`, the way takes longer, and a goal beyond its limits is clipped, each with
-        a `ControlWarning`.
+        Limp ones are switched on where they are; one that is switched off under way stays off, and one that another
+        thread's `goto` takes over is left to that. Where a servo would have to turn faster than its `max_velocity`, the
+        way takes longer, and a goal beyond its limits is clipped, each with a `ControlWarning`.
 
         Args:
             pose: rad (m for linear joints) by servo name.
@@ -332,14 +332,20 @@ class Robot(Mapping[str, Servo]):
             warn(f"servo {slowest!r}: {duration:g} s are too short for its speed: it takes {needed:.2f} s")
             duration = needed
         ticks = max(1, math.ceil(duration * 1000 / self.basic_time_step - 1e-9))
-        gone, patience = dict.fromkeys(ways, 0), self.time + ticks * self.basic_time_step / 1000 + _PATIENCE
+        gone, patience = dict.fromkeys(ways, 0), ticks + math.ceil(_PATIENCE * 1000 / self.basic_time_step)
+        for name in goals:
+            self._joints[name].way = goals
         while min(gone.values(), default=ticks) < ticks or not all(
             abs(self[name].position - end) <= _THERE[self[name].type] for name, (_, end) in ways.items()
         ):
-            for name, (start, end) in ways.items():
-                gone[name] += name not in self.last_step.errors  # a way waits for answers: nobody runs after it then
-                servos[name].set_position(start + (end - start) * minimum_jerk.way(gone[name] / ticks))
-            if self.time >= patience - 1e-9 or self.step() == -1:
+            with self._stepping:  # a goal that another thread's step has overtaken is not set
+                mine = [name for name in ways if self._joints[name].way is goals]
+                for name in mine:
+                    gone[name] += name not in self.last_step.errors  # it waits for answers: nobody runs after it then
+                    start, end = ways[name]
+                    servos[name].set_position(start + (end - start) * minimum_jerk.way(gone[name] / ticks))
+            patience -= 1
+            if not mine or patience < 0 or self.step() == -1:
                 return False
         return True
 
