@@ -99,12 +99,13 @@ def test_a_recording_names_the_git_revision_of_its_rig(tmp_path):
         subprocess.run(["git", "-C", str(tmp_path), *identity, *arguments], check=True, stdout=subprocess.DEVNULL)
 
     git("init", "-q")
+    git("config", "core.quotepath", "off")
     assert revision_of(rig) is None  # not kept there
     git("add", ".")
     git("commit", "-q", "-m", "rig")
     clean = revision_of(rig)
     assert clean["dirty"] is False
-    rig.write_text(rig.read_text() + "# heavier\n")
+    (folder / "schw\udce4rer.stl").touch()  # Latin-1
     path = tmp_path / "step.mcap"
     assert app.run(["record", "stall", "--rig", str(rig), "--duration", "0.1", "--out", str(path)]) == app.DONE
     facts = open_recording(path).metadata

@@ -147,8 +147,8 @@ def _ended(task: Task, held: Sequence[str], number: signal.Signals) -> dict[str,
     command = [sys.executable, "-m", "axbridge.cli.verify_steps", task.called, task.port or "", ",".join(held)]
     pipe = subprocess.PIPE
     with (
-        tempfile.TemporaryFile("w+") as said,
-        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=said, text=True) as child,
+        tempfile.TemporaryFile("w+", errors="replace") as said,
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=said, errors="replace") as child,
     ):
         try:
             assert child.stdout is not None

@@ -99,7 +99,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],
             capture_output=True,
-            text=True,
+            errors="replace",  # names of files are any bytes
             timeout=_PATIENCE,
             check=False,
             env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},

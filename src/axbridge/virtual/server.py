@@ -181,7 +181,7 @@ def _listen(
 def serving(rig: str | Path, *options: str) -> Iterator[str]:
     """Run ``axbridge serve RIG OPTIONS``; yield the port (of the first bus). Its warnings go to standard error."""
     command = [sys.executable, "-m", "axbridge", "serve", str(rig), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, errors="replace") as server:
         try:
             assert server.stdout is not None
             line = server.stdout.readline()
