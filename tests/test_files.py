@@ -228,12 +228,6 @@ def test_a_file_that_cannot_be_finished_leaves_what_was_there(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_full_device_is_named():
-    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
-        write_whole("/dev/full", "text")
-
-
 def test_a_folder_is_one_programs_until_it_is_done(tmp_path):
     folder = tmp_path / "deep" / "demo"
     twice = pytest.raises(UsageError, match=r"another program is writing into .*demo\ngive another")

@@ -46,9 +46,7 @@ def test_the_demo_shows_a_gap_between_two_servos_and_the_identified_model_predic
     assert 0.38 < fall["lima2009"] < 0.46  # 0.40 s with the paper's constants
     assert fall["virtual AX-12"] > fall["lima2009"]  # rotor inertia
     assert demo["rmse_deg"] > 1.0
-    assert (
-        demo["identified"]["rmse_deg"] < 0.2 * demo["rmse_deg"]
-    )  # a busy computer smears the steps that it learns from
+    assert demo["identified"]["rmse_deg"] < 0.2 * demo["rmse_deg"]  # a busy computer smears the steps it learns from
 
 
 def test_a_rig_of_several_servos_has_its_model_compared_and_none_identified(tmp_path, said):

@@ -82,11 +82,6 @@ def test_a_file_that_is_there_is_refused_before_any_work_begins(command, there, 
     assert sorted(folder.rglob("*")) == before
 
 
-def test_a_file_that_is_there_is_replaced_where_that_is_asked_for(folder, said):
-    said("compare", "step.mcap", "--out", "mine.html", "--force")
-    assert "<html" in Path("mine.html").read_text()
-
-
 SCRIPT = """
 import sys
 import axbridge

@@ -155,7 +155,7 @@ LIFTED = legs(knee=0.5) | {"right_knee": 1.0}
         (ARM, [{"shoulder": 0.0}, {"shoulder": 4.0}], "beyond its limits"),
         (ARM, [{"shoulder": 0.0}] * 50, "through 49 poses without a rest"),
         (ARM, [{"tail": 0.0}, {"tail": 1.0}], "no servo tail"),
-        (BARE, [LIFTED, LIFTED], "1 links with a box"),
+        (BARE, [LIFTED, LIFTED], "1 link with a box"),
     ],
 )
 def test_what_makes_no_sense_is_refused(rig, poses, said):

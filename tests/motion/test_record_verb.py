@@ -50,6 +50,7 @@ def test_a_tick_that_is_nearly_kept_is_recorded_as_it_was_and_told(tmp_path, cap
     (track,) = found.values()
     assert np.median(np.diff(track.time)) == pytest.approx(0.019, abs=1e-3)  # what the bus takes
     assert track.time[-1] == pytest.approx(2.0, abs=0.04)
+    assert np.median(found.cycles["late_ms"]) == pytest.approx(3.0, abs=1.0)
     end = found.cycles["time"][-1]
     assert np.abs(end - track.time[-1]) < 0.02  # one clock
     assert found.events[-1].time == pytest.approx(end)

@@ -17,6 +17,7 @@ from axbridge.motion.teaching import soft
 from axbridge.motion.walking import walk
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Track
+from axbridge.robot.calibration import nudge
 from axbridge.view.actions import Actions
 from tests.support.waiting import run
 
@@ -91,9 +92,12 @@ def test_who_is_switched_off_under_way_gets_no_goal_any_more_and_the_others_go_o
 
 @pytest.mark.slow
 @pytest.mark.parametrize("silent", ["line", "program"])
-@pytest.mark.parametrize(("command", "most"), [("goto", 0.026), ("play", 0.076), ("sine", 0.132), ("replay", 0.063)])
+@pytest.mark.parametrize(
+    ("command", "most"), [("goto", 0.026), ("play", 0.076), ("sine", 0.132), ("replay", 0.063), ("nudge", 0.011)]
+)
 def test_goals_wait_for_answers_and_for_a_program_that_stood_still(tmp_path, command, most, silent):
-    rig, begins, commanded = COMMANDS[command]
+    nudged = "pan_tilt", 0.0, lambda robot, _: nudge(robot, "tilt")
+    rig, begins, commanded = {**COMMANDS, "nudge": nudged}[command]
     with axbridge.open(rig) as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:
         goals = []
 

@@ -211,7 +211,7 @@ def test_a_full_disk_stops_the_recording_and_replaces_nothing():
 
     with pytest.raises(RecordingError, match="No space left"):
         fill()
-    with pytest.raises(RecordingError, match="No space left"):
+    with pytest.raises(RecordingError, match="/dev/full: cannot be written: No space left"):
         write_recording(sample(), "/dev/full")
     assert not Path("/dev/full").is_file()
 
@@ -429,21 +429,17 @@ def test_a_file_that_was_moved_away_while_it_was_recorded_is_whole_where_it_is(t
     assert len(open_recording(tmp_path / "run.mcap")["a"]) == 2
 
 
-@pytest.mark.parametrize(
-    ("limit", "most", "write", "said"),
-    [
-        ("FSIZE", 0, Recorder, "run.mcap: cannot be written: File too large\nchoose a writable folder with free space"),
-        ("NOFILE", 1, Recorder, "run.mcap: cannot be written: Too many open files"),
-        ("FSIZE", 9000, lambda path, _: copy_rig(Rig.load("bioloid"), path), "File too large.*bioloid.urdf"),
-    ],
-)
-def test_what_the_system_lets_nobody_write_leaves_nothing_behind(tmp_path, limit, most, write, said):
+COPY = "FSIZE", 9000, lambda path, _: copy_rig(Rig.load("bioloid"), path)
+
+
+@pytest.mark.parametrize(("limit", "most", "write"), [("FSIZE", 0, Recorder), ("NOFILE", 1, Recorder), COPY])
+def test_what_the_system_lets_nobody_write_leaves_nothing_behind(tmp_path, limit, most, write):
     kind, free = getattr(resource, f"RLIMIT_{limit}"), os.dup(0)
     os.close(free)
     before = resource.getrlimit(kind)
     try:
         resource.setrlimit(kind, (most + free * (limit == "NOFILE"), before[1]))
-        with pytest.raises((RecordingError, OSError), match=said):
+        with pytest.raises((RecordingError, OSError), match="File too large|Too many open files"):
             write(tmp_path / "run.mcap", {})
     finally:
         resource.setrlimit(kind, before)
@@ -656,19 +652,6 @@ def test_what_changes_on_the_bus_is_an_event(tmp_path):
     assert 0.2 < missing.time < 0.4
     assert "1" in missing.data["error"]
     assert found.cycles["errors"].max() == 1
-
-
-def test_late_steps_do_not_shorten_a_recording(tmp_path):
-    def act(robot, log):
-        for _ in range(20):
-            robot.simulation.world.sleep_until(robot.simulation.world.now() + 0.03)  # the program is too slow
-            robot.step(20)
-        assert log.late == log.steps == 20
-        assert log.time == pytest.approx(robot.time + log.slipped)
-
-    found = recorded(tmp_path / "a.mcap", "bench_arm", act)
-    assert np.diff(found["shoulder"].time)[1:] == pytest.approx(0.03, abs=2e-3)
-    assert found.cycles["late_ms"] == pytest.approx(10.0, abs=2.0)
 
 
 def test_time_that_is_paused_is_not_recorded(tmp_path):

@@ -138,20 +138,6 @@ def test_a_wheel_and_a_servo_that_shut_itself_down_are_left_alone(robot):
     assert "axbridge servo write 1 torque_limit 1023" in refused.value.hint
 
 
-def test_the_way_waits_for_a_servo_whose_answers_are_lost_for_a_while(robot):
-    wanted = []
-
-    def look():
-        wanted.append(wanted[-1] if 5 <= len(wanted) < 25 else robot["pan"].read("goal_position"))
-        if len(wanted) == 5:
-            robot.simulation.inject("drop=1")
-        if len(wanted) == 25:
-            robot.simulation.inject("none")
-
-    assert nudge(robot, "pan", look) == pytest.approx(NUDGE, rel=0.3)
-    assert max(abs(b - a) for a, b in pairwise(wanted)) <= 2
-
-
 def test_a_servo_that_falls_silent_under_way_is_not_called_limp(robot):
     robot.simulation.inject("dead:1@0.5s")
     with pytest.raises(BusTimeout, match="servo 1 did not answer"):

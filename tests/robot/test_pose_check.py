@@ -122,10 +122,7 @@ def test_the_page_says_so_and_stays(line, tmp_path, monkeypatch):
     pytest.importorskip("websockets")
     monkeypatch.chdir(tmp_path)
     stand(line, beyond("left_knee", -15))
-    with (
-        axbridge.open("bioloid", backend="real", port=line.port) as robot,
-        robot.view(port=0, open=False) as page,
-    ):
+    with axbridge.open("bioloid", backend="real", port=line.port) as robot, robot.view(port=0, open=False) as page:
         page.requests.ask("torque", lambda: page.actions.torque(list(robot), on=True))
         until(lambda: page.run(0.1) or "left_knee stands at" in page.said[0], 20.0)
         begun = robot.time

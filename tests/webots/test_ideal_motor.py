@@ -162,8 +162,7 @@ def test_torque_off_is_limp_and_on_begins_at_the_present_position(bench):
 
 
 @pytest.mark.parametrize(
-    ("start", "stiffness", "damping", "torque"),
-    [(0.5, 50.0, 1.0, 0.0), (0.5, 0.0, 5.0, 0.0), (0.0, 4.0, 1.0, 1.0)],
+    ("start", "stiffness", "damping", "torque"), [(0.5, 50.0, 1.0, 0.0), (0.5, 0.0, 5.0, 0.0), (0.0, 4.0, 1.0, 1.0)]
 )
 def test_a_spring_and_damper_settle_where_the_torque_is_held(bench, start, stiffness, damping, torque):
     """v' = (I·v + h(τ - K·x))/(I + h·B + h²·K)."""

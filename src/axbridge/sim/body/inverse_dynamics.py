@@ -12,7 +12,7 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Tree
-from axbridge.errors import RigError, UsageError
+from axbridge.errors import RigError, UsageError, plural
 from axbridge.sim.body.kinematics import Posed, Sole, posed, rooted_at, soles_of, way_to_base
 
 _NOTHING = 1e-14  # kg and kg·m², of a base without mass: MuJoCo wants some of what moves
@@ -165,7 +165,7 @@ class Body:
             return cls(tree, gravity)
         feet = soles_of(rig, tree, positions)
         if len(feet) != 2:
-            why = f"{len(feet)} links with a box for a sole stand on the floor in this pose"
+            why = f"{plural(len(feet), 'link')} with a box for a sole on the floor in this pose"
             raise RigError(rig.path, "world", why, "start from a pose on two feet, or let fixed_base = true")
         names = [tree.links[sole.link] for sole in feet]
         tree = rooted_at(tree, feet[0].link)
