@@ -68,7 +68,7 @@ def main():
             "not_at_rest": [seed for seed, fall in enumerate(falls) if not fall.rest < 5],
             "rest_median_s": round(sorted(fall.rest for fall in falls)[count // 2], 2),
             "fastest_rad_s": round(max(fall.fastest for fall in falls), 1),
-            "above_twice_no_load_later_than_20_ms": {
+            "above_2.5_times_no_load_later_than_100_ms": {
                 seed: round(fall.fast_alone, 1) for seed, fall in enumerate(falls) if fall.fast_alone
             },
             "furthest_past_stop_deg": round(max(fall.past_stop for fall in falls), 2),

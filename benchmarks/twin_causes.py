@@ -77,7 +77,7 @@ CASES = (
     Case(
         "friction that grows with speed", "stale model", model={"friction": {"viscous": 0.03}}, seconds=15.0, soon=15.0
     ),
-    Case("twice the rotor's inertia", "stale model", model={"motor": {"armature": 0.0168}}, seconds=15.0, soon=15.0),
+    Case("twice the rotor's inertia", "stale model", model={"motor": {"armature": 0.0164}}, seconds=15.0, soon=15.0),
     Case("commands act 40 ms later", "stale model", model={"sensor": {"latency_ms": 60.0}}, seconds=15.0, soon=15.0),
 )
 
