@@ -41,12 +41,13 @@ UNSEEN = {  # of the servos that a policy meets
 # firmware_profiles/models/ax12.toml: the ranges of the fits that are as good, and of its priors
 LEFT_OPEN = {
     "motor.resistance_per_duty": (4.695, 4.2, 4.9),
-    "motor.armature": (0.0081, 0.0080, 0.0093),
-    "motor.dead_duty": (0.0765, 0.063, 0.077),
+    "motor.armature": (0.0082, 0.0078, 0.0093),
+    "motor.dead_duty": (0.0775, 0.063, 0.080),
     "motor.efficiency": (0.5944, 0.5, 0.65),
-    "sensor.lag_ms": (12.6, 11.4, 12.7),
+    "sensor.lag_ms": (11.3, 10.4, 12.7),
     "sensor.latency_ms": (20.0, 17.0, 50.0),
-    "friction.coulomb": (0.03, 0.02, 0.05),
+    "friction.coulomb": (0.01, 0.0067, 0.0167),
+    "friction.output": (0.02, 0.0133, 0.0333),
     "friction.viscous": (0.003, 0.0, 0.006),
 }
 NAMES = tuple(LEFT_OPEN)

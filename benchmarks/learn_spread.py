@@ -4,8 +4,9 @@
 
 A soft arm learns to reach on servos that somebody measured, and reaches on twenty others of the same population, whose
 constants are those of `ax12` times exp(spread x a normal number). The arm is integrated here, in one compiled function
-with the equations of `ax12`, because that is hundreds of times quicker than a simulator with registers, and so
-trainings can run to their end. The first line says how far it is from that simulator on the same policy.
+with the equations of `ax12` but for its play, because that is hundreds of times quicker than a simulator with
+registers, and so trainings can run to their end. The first line says how far it is from that simulator on the same
+policy.
 """
 
 import argparse
@@ -37,7 +38,7 @@ from axbridge.units import AX
 STEP, TICKS = 5e-4, 2  # s; steps from one turn of the servo's loop to the next
 NOMINAL = arm().model_of(arm().servos[0])
 INERTIA, WEIGHT = 0.2 * 0.15**2, 0.2 * 9.81 * 0.15  # kg·m², N·m
-RESISTANCE, CONSTANT = NOMINAL.motor.resistance, NOMINAL.motor.output_constant
+RESISTANCE, CONSTANT, MOST = NOMINAL.motor.resistance, NOMINAL.motor.output_constant, NOMINAL.motor.max_current
 SLOPE, PUNCH, FULL = 128, 32, 1023
 SPEED = 0.111 * math.pi / 30  # rad/s a count
 COUNT = AX.position
@@ -47,7 +48,7 @@ STUCK, SLIDING = 0.015, 0.3  # N·m more at rest, rad/s: of the servos that are 
 @numba.njit(cache=True)
 def far_off(policy, servo, battery, target, noise, stuck, near):
     """Mean distance from the target in the steps that count, and of all, rad; `servo` in the order of `NAMES`."""
-    per_duty, armature, dead, efficiency, lag, late, coulomb, viscous = servo
+    per_duty, armature, dead, efficiency, lag, late, coulomb, output, viscous = servo
     lag, late = lag * 1e-3, late * 1e-3
     angle, speed, seen, duty, early, counted = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     steps = round(PERIOD / STEP)
@@ -69,11 +70,12 @@ def far_off(policy, servo, battery, target, noise, stuck, near):
                 part = min(1.0, (PUNCH + (FULL - PUNCH) * (abs(away) - 1) / SLOPE) / FULL) if abs(away) > 1 else 0.0
                 duty = math.copysign(max(0.0, (part - dead) / (1 - dead)), away)
             resistance = RESISTANCE + per_duty * abs(duty) + battery[1] * duty * duty
-            torque = efficiency * CONSTANT * (battery[0] * duty - CONSTANT * speed) / resistance
+            current = (battery[0] * duty - CONSTANT * speed) / resistance
+            torque = efficiency * CONSTANT * min(max(current, -MOST), MOST)
             torque -= WEIGHT * math.sin(angle) + viscous * speed
             inertia = armature + INERTIA
             stop = speed * inertia / STEP + torque
-            most = coulomb + stuck * math.exp(-abs(speed) / SLIDING)
+            most = coulomb + output + stuck * math.exp(-abs(speed) / SLIDING)
             speed += STEP * (torque - math.copysign(min(most, abs(stop)), stop)) / inertia
             angle += STEP * speed
         off = abs(angle - target)
