@@ -131,7 +131,8 @@ def left_out(fitted: tuple[str, ...], others: tuple[str, ...]) -> dict[str, tupl
         return loaded_with(bars, found)[0]
 
     base = packed(base_model(RIG, "ax12"), RIG)
-    # what a torque is in N·m the data sheet says, and what friction is nothing here: as shipped
+    # what a torque is in N·m the data sheet says, and the gear's friction nothing here: as shipped. The play and the
+    # friction behind it are fitted: what is shipped of these was found with all six
     space = space_of("ax12", "M1", base, adrift=True).without(HELD)
     runs = runs_of(loaded(fitted), RIG)
     points = []
