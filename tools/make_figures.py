@@ -84,7 +84,8 @@ def figure_7() -> None:
     speeds = np.array([-6.0, -1e-9, 1e-9, 6.0])
     for name in ("lima2009", "ax12"):
         friction = ServoModel.load(name, FirmwareProfile.load("ax-12a")).friction
-        plt.plot(speeds, friction.coulomb * np.sign(speeds) + friction.viscous * speeds, label=name)
+        dry = friction.coulomb + friction.output
+        plt.plot(speeds, dry * np.sign(speeds) + friction.viscous * speeds, label=name)
     plt.xlabel("speed of the output shaft, rad/s")
     plt.ylabel("friction torque, N·m")
     plt.title("Figure 7: friction, Fc·sign(ω) + Bv·ω")
