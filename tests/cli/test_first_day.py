@@ -235,17 +235,12 @@ def test_a_copy_goes_into_no_folder_that_has_something_in_it_and_drops_no_number
     ("text", "words"),
     [
         ('[[servo]]\nname = "tilt"\njoint = "nod"\n', "servo.tilt.joint: joint 'nod' is not in pan_tilt.urdf"),
-        ('[[servo]]\nname = "tilt"\nid = 1\n', "servo.tilt.id: 1 appears twice"),
         ('[[servo]]\nname = "tilt"\nregisters = { colour = 1 }\n', "servo.tilt.registers.colour: ax-12a has no such"),
         # which opening the robot would write: a servo with another id, for good, and a motor that is on
         ('[[servo]]\nname = "tilt"\nregisters = { id = 3 }\n', "servo.tilt.registers.id: this is no setting of a rig"),
         ('[[servo]]\nname = "tilt"\nregisters = { torque_enable = 1 }\n', "torque_enable: this is no setting of a rig"),
-        (
-            "[safety]\npark = { pan = 30 }\n",
-            "safety.park.pan: 30 rad is beyond the limits of 'pan', -2 to 2 rad\nangles",
-        ),
+        ("[safety]\npark = { pan = 30 }\n", "safety.park.pan: 30 rad is beyond the limits of 'pan', -2 to 2 rad"),
         ("[safety]\nvoltage = [14, 9]\n", "safety.voltage: lowest and highest are exchanged"),
-        ('[[servo]]\nname = "roll"\njoint = "roll"\nid = 3\n', "servo.roll.joint: joint 'roll' is not in"),
         ('[world]\nurdf = "other.urdf"\n', "world.urdf: no such file"),
     ],
 )

@@ -71,6 +71,8 @@ def test_times_that_are_none_are_refused(robot):
             robot.step(value if value is not None else "")
         with pytest.raises(UsageError):
             servo.goto(0.0, value)
+    with pytest.raises(UsageError, match=r"a step of 0.02 ms: .*\ngive ms: a step of 0.02 s is step\(20\)"):
+        robot.step(0.02)
     assert robot.time == before
 
 
