@@ -128,7 +128,7 @@ def test_a_servo_near_the_end_of_its_range_is_left_alone(limits):
 def test_a_wheel_and_a_servo_that_shut_itself_down_are_left_alone(robot):
     robot["pan"].write("cw_angle_limit", 0)
     robot["pan"].write("ccw_angle_limit", 0)
-    with pytest.raises(UsageError, match="pan turns as a wheel"):
+    with pytest.raises(UsageError, match="pan is set up as a wheel"):
         nudge(robot, "pan")
     assert robot["pan"].read("torque_enable") == 0
     robot["pan"].write("ccw_angle_limit", 1023)

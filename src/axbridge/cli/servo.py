@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from inspect import Signature, signature
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -28,10 +28,7 @@ from axbridge.config.profile import FirmwareProfile, in_units
 from axbridge.config.registers import ADDRESSES, Address, Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, HardwareError, UsageError
-from axbridge.units import Calibration, baud_of, baud_register
-
-if TYPE_CHECKING:
-    from axbridge.robot.servo import Servo
+from axbridge.units import baud_of, baud_register
 
 servo = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
 app.add_typer(servo, name="servo")
@@ -326,6 +323,7 @@ def goto(
         raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
     alone = _one_of_rig(rig, servo) if rig else _rig_of_id(servo, port, baud)
     there = f"{alone.servos[0].name} is where it was"
+    from axbridge.robot.calibration import reach_of
     from axbridge.robot.open import open_robot  # half of this verb's imports, and no other of `servo` needs it
 
     with (
@@ -341,7 +339,10 @@ def goto(
                 revival = PROTOCOLS[alone.profile_of(one.config).protocol].revival.format(id=one.config.id)
                 command = f"axbridge servo {revival}{where}"
                 raise BusError(f"{one.name} has shut itself down", f"see why; then `{command}` lets it move again")
-            _refuse_beyond(one, alone.profile_of(one.config), angle)
+            low, high = map(math.degrees, reach_of(one, alone.profile_of(one.config)))
+            if not low <= angle <= high:
+                problem = f"{angle:g}° is out of the limits of {one.name}: {low:.1f}° to {high:.1f}°"
+                raise UsageError(problem, "give an angle between them")
 
             def follow(*_: object) -> None:
                 nonlocal there
@@ -388,20 +389,6 @@ def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
     one = {"name": name, "joint": name, "id": found.id, "profile": profile.name}
     one |= {"zero": profile.units.middle, "registers": held}
     return Rig.model_validate({"name": name, "bus": [line], "servo": [one]})
-
-
-def _refuse_beyond(servo: Servo, profile: FirmwareProfile, angle: float) -> None:
-    names = profile.names
-    limits = servo.read(names.low), servo.read(names.high)
-    if limits == (0, 0) and "operating_mode" not in profile.registers:
-        problem = f"{servo.name} is set up as a wheel: both its angle limits are 0"
-        raise UsageError(problem, "`axbridge doctor` says which command makes it a joint")
-    mounted = Calibration(profile.units, servo.config.zero, servo.config.direction)
-    ends = sorted(mounted.angle(count) for count in limits)
-    lowest, highest = max(ends[0], servo.min_position), min(ends[1], servo.max_position)
-    if not lowest <= math.radians(angle) <= highest:
-        reach = f"{math.degrees(lowest):.1f}° to {math.degrees(highest):.1f}°"
-        raise UsageError(f"{angle:g}° is out of the limits of {servo.name}: {reach}", "give an angle between them")
 
 
 def _address(

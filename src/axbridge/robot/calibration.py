@@ -286,7 +286,7 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
     if servo.dynamixel.shut_down:
         again = PROTOCOLS[profile.protocol].revival.format(id=servo.config.id)
         raise UsageError(f"{name} has shut itself down", f"when the cause is gone: axbridge servo {again}")
-    low, high = _range(servo, profile)
+    low, high = reach_of(servo, profile)
     if not low + NUDGE <= here <= high - NUDGE:
         raise UsageError(
             f"{name} stands at {math.degrees(here):.0f}°, near the end of its range, "
@@ -340,14 +340,13 @@ def give_back(robot: Robot, name: str, before: Mapping[str, int]) -> None:
             servo.write(register, value)
 
 
-def _range(servo: Servo, profile: FirmwareProfile) -> tuple[float, float]:
+def reach_of(servo: Servo, profile: FirmwareProfile) -> tuple[float, float]:
     """Where a servo may go, by its own angle limits and by the rig, rad."""
     names = profile.names
     limits = servo.read(names.low), servo.read(names.high)
     if limits[0] >= limits[1]:
-        raise UsageError(
-            f"{servo.name} turns as a wheel: its angle limits are {limits[0]} and {limits[1]}", "turn it by hand"
-        )
+        problem = f"{servo.name} is set up as a wheel: its angle limits are {limits[0]} and {limits[1]}"
+        raise UsageError(problem, "`axbridge doctor` says which command makes it a joint")
     mounted = Calibration(profile.units, servo.config.zero, servo.config.direction)
     low, high = sorted(mounted.angle(count) for count in limits)
     return max(low, servo.min_position), min(high, servo.max_position)
