@@ -42,11 +42,10 @@ FOLDER = "hil_rigs"
 _OPTIONS = re.compile(r"(.+?):(\w+=[^,=:/\\]*(?:,\w+=[^,=:/\\]*)*)")  # and no drive letter of a path
 _LONGEST = 60  # characters of what stands in the braces that are shown
 _PLACE = re.compile(r"\$\{([^{}]*)\}")
-_COMMANDED = "leave it out: a program switches the torque on, and sends goals"
 _NOT_A_SETTING = {  # registers that a rig must not write: opening it would rename a servo, or move it
     "id": "`id = …` of the [[servo]] says which servo is meant; `axbridge servo set-id` gives a servo another id",
     "baud_rate": "`baud = …` of the [[bus]] says it; `axbridge servo set-baud` gives a servo another rate",
-    **dict.fromkeys(("torque_enable", "goal_position", "goal_velocity", "moving_speed"), _COMMANDED),
+    **dict.fromkeys(("torque_enable", "goal_position", "goal_velocity", "moving_speed"), "leave it to programs"),
 }
 
 
@@ -312,11 +311,6 @@ class Rig(toml_tables.TomlTable):
             why = f"{servo.zero} is no position of an {profile.name}"
             hint = f"give the register count at 0 rad, 0..{top}; {(top + 1) // 2} is the middle"
             raise RigError(self.path, f"servo.{servo.name}.zero", why, hint)
-        modes = profile.operating_modes
-        if modes and (mode := servo.registers.get("operating_mode", modes[-1])) not in modes:
-            hint = f"choose from {', '.join(map(str, modes))}"
-            why = f"{mode} is no mode of an {profile.name}"
-            raise RigError(self.path, f"servo.{servo.name}.registers.operating_mode", why, hint)
         self._check_registers(servo, profile)
         first = next((one for one in self.servos if one.drive == servo.drive and one.bus == servo.bus), servo)
         other = profile if first.profile == servo.profile else self._profile(first)
@@ -334,17 +328,19 @@ class Rig(toml_tables.TomlTable):
     def _check_registers(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
         """Refuse what the servo does not have or take, and what would rename it or move it when it is opened."""
         for name, value in servo.registers.items():
-            register, why = profile.registers.get(name), ""
+            register = profile.registers.get(name)
             if register is None:
-                why, hint = f"{profile.name} has no such register", f"it has: {', '.join(sorted(profile.registers))}"
-                hint = nearest(name, profile.registers) + hint
+                known = ", ".join(sorted(profile.registers))
+                why, hint = f"{profile.name} has no such register", f"{nearest(name, profile.registers)}it has: {known}"
             elif name in _NOT_A_SETTING:
                 why, hint = "this is no setting of a rig", _NOT_A_SETTING[name]
+            elif name == "operating_mode" and value not in (modes := profile.operating_modes):
+                why, hint = f"{value} is no mode of an {profile.name}", f"choose from {', '.join(map(str, modes))}"
             elif not register.minimum <= value <= register.maximum:
-                why = f"{value} is outside {register.minimum}..{register.maximum}"
-                hint = "take a value the servo would accept"
-            if why:
-                raise RigError(self.path, f"servo.{servo.name}.registers.{name}", why, hint)
+                why, hint = f"{value} is outside {register.minimum}..{register.maximum}", "take a value it would accept"
+            else:
+                continue
+            raise RigError(self.path, f"servo.{servo.name}.registers.{name}", why, hint)
 
     def _profile(self, servo: ServoConfig) -> FirmwareProfile:
         beside = self._beside(servo.profile) if servo.profile.endswith(".toml") else None

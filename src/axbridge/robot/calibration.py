@@ -281,7 +281,6 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
     servo = robot.driven()[name]
     here = servo.position
     profile = robot.rig.profile_of(servo.config)
-    names = profile.names
     before = limits_of(robot, name)
     if servo.dynamixel.shut_down:
         again = PROTOCOLS[profile.protocol].revival.format(id=servo.config.id)
@@ -297,7 +296,7 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
     held = _HELD if profile.protocol == 1 else NUDGE  # the loops of others have no integral
     try:
         servo.set_available_torque(TORQUE * servo.max_torque)
-        servo.write(names.torque, round(TORQUE * profile.units.full_scale))
+        servo.write(profile.names.torque, round(TORQUE * profile.units.full_scale))
         servo.torque_on()
         tick = robot.basic_time_step / 1000
         passed = silent = 0.0  # s of the way, which waits while no answer comes; and how long none has come
@@ -342,8 +341,7 @@ def give_back(robot: Robot, name: str, before: Mapping[str, int]) -> None:
 
 def reach_of(servo: Servo, profile: FirmwareProfile) -> tuple[float, float]:
     """Where a servo may go, by its own angle limits and by the rig, rad."""
-    names = profile.names
-    limits = servo.read(names.low), servo.read(names.high)
+    limits = servo.read(profile.names.low), servo.read(profile.names.high)
     if limits[0] >= limits[1]:
         problem = f"{servo.name} is set up as a wheel: its angle limits are {limits[0]} and {limits[1]}"
         raise UsageError(problem, "`axbridge doctor` says which command makes it a joint")

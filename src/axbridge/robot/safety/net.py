@@ -551,7 +551,6 @@ def _frames(protocol: Protocol, port: int | str, id: int, address: int, data: by
 
 def _complain(errors: Mapping[str, BusError]) -> None:
     names = ", ".join(f"{name} ({error.message})" for name, error in errors.items())
-    line = "\n" * os.isatty(_STDERR)  # progress may stand there
-    text = f"{line}axbridge: these servos may still be powered: {names}\ncut the servo supply\n"
+    text = "\n" * os.isatty(_STDERR) + f"axbridge: these servos may still be powered: {names}\ncut the servo supply\n"
     with contextlib.suppress(OSError):
         os.write(_STDERR, text.encode(errors="replace"))  # print must not be used in a signal handler
