@@ -2,7 +2,8 @@
 
     python tools/make_gallery.py
 
-The strips show the rig's own servos, `ax12`; the table, which benchmarks/RESULTS.md holds, has those of the paper, too.
+All in MuJoCo. The strips show the rig's own servos, `ax12`; the table, which benchmarks/RESULTS.md holds, has those of
+the paper, too.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from axbridge.rotations import LinkPose, roll_pitch_yaw
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES, EXAMPLES = ROOT / "docs" / "images", ROOT / "examples"
-RIG = Rig.load("bioloid")
+RIG = Rig.load("bioloid").with_engine("mujoco")
 UPRIGHT, LYING = (9, 1.05, 2.1), (6, 1.6, 1.5)  # pictures in a row, and inches of one
 
 
@@ -39,8 +40,7 @@ class Entry:
     Attributes:
         name: Of its picture.
         title: In the table.
-        command: What plays it.
-        run: The same from Python, called with the robot.
+        run: What plays it, called with the robot.
         start: Share of the time at which the strip begins.
         rows: Of pictures.
         form: Of them.
@@ -48,7 +48,6 @@ class Entry:
 
     name: str
     title: str
-    command: str
     run: Callable[[Robot], object]
     start: float = 0.0
     rows: int = 1
@@ -65,24 +64,14 @@ def walked(gait: Gait) -> Callable[[Robot], object]:
     return lambda robot: walk(robot, gait)
 
 
-PLAY, WALK = "axbridge play examples/{} --rig bioloid", "axbridge walk --rig bioloid {}"
 ENTRIES = (
-    Entry("walk", "Walk", WALK.format("--steps 4"), walked(Gait(steps=4)), 0.4),
-    Entry(
-        "turn", "Turn", WALK.format("--steps 6 --step-length 0 --turn 20"),
-        walked(Gait(steps=6, step_length=0.0, turn=math.radians(20))), 0.35,
-    ),
-    Entry("squat", "Squat, twice", PLAY.format("squat.json"), played("squat.json"), 0.3),
-    Entry("bow", "Bow", PLAY.format("bow.json"), played("bow.json"), 0.4),
-    Entry(
-        "get_up_front", "Get up from the front", PLAY.format("get_up_front.json"),
-        played("get_up_front.json"), 0.15, 3, LYING,
-    ),
-    Entry(
-        "get_up_back", "Get up from the back", PLAY.format("get_up_back.json"),
-        played("get_up_back.json"), 0.15, 3, LYING,
-    ),
-)  # fmt: skip
+    Entry("walk", "Walk", walked(Gait(steps=4)), 0.4),
+    Entry("turn", "Turn", walked(Gait(steps=6, step_length=0.0, turn=math.radians(20))), 0.35),
+    Entry("squat", "Squat, twice", played("squat.json"), 0.3),
+    Entry("bow", "Bow", played("bow.json"), 0.4),
+    Entry("get_up_front", "Get up from the front", played("get_up_front.json"), 0.15, 3, LYING),
+    Entry("get_up_back", "Get up from the back", played("get_up_back.json"), 0.15, 3, LYING),
+)
 
 
 @dataclass(frozen=True)
