@@ -118,10 +118,6 @@ def survives(path, content, use, files=FILES):
     each()
 
 
-def use_rig(path):
-    check_rig(Rig.load(path))
-
-
 RIG = b"""name = "arm"
 description = "text"
 [[bus]]
@@ -193,7 +189,7 @@ def tmp_path(tmp_path):
 def test_rigs(tmp_path):
     (tmp_path / "arm.urdf").write_bytes(URDF)
     (tmp_path / "box.obj").write_bytes(OBJ)
-    survives(tmp_path / "arm.toml", RIG, use_rig)
+    survives(tmp_path / "arm.toml", RIG, lambda path: check_rig(Rig.load(path)))
 
 
 def test_urdfs(tmp_path):

@@ -62,11 +62,10 @@ def test_answers_that_were_lost_are_told_when_the_file_is_written(tmp_path, caps
     path = tmp_path / "sine.mcap"
     with attending(lambda robot, _seed: robot.simulation.inject("drop=0.06")):
         assert app.run(["record", "sine", "--rig", "bench_arm", "--json", "--out", str(path)]) == app.DONE
-    out, err = capsys.readouterr()
-    (one,) = json.loads(out)["recordings"]
-    lost = np.count_nonzero(open_recording(path).cycles["errors"])
-    assert one["unanswered"] == lost > 0
-    assert f"no answer in {lost} of {one['steps']} steps: the recording has gaps" in err
+    said = capsys.readouterr()
+    (one,) = json.loads(said.out)["recordings"]
+    assert one["unanswered"] == np.count_nonzero(open_recording(path).cycles["errors"]) > 0
+    assert f"no answer in {one['unanswered']} of {one['steps']} steps: the recording has gaps" in said.err
 
 
 @pytest.mark.parametrize(
