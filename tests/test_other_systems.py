@@ -47,7 +47,7 @@ def test_every_module_can_be_imported_without_what_linux_alone_has():
     modules = [
         ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
         for path in sorted((ROOT / "src" / "axbridge").rglob("*.py"))
-        if path.stem not in {"__main__", "bullet", "mujoco"}  # made for one system
+        if path.stem != "__main__" and "bullet" not in path.parts  # the second is made for one system
     ]
     code = WITHOUT + "from importlib import import_module\nfor name in sys.argv[1:]:\n    import_module(name)"
     assert run(code, *modules) == (0, "", "")
