@@ -2,9 +2,6 @@
 
 import re
 
-from axbridge.robot.drives.bus_drive import AX_CAPABILITIES
-from axbridge.robot.drives.drive import CAPABILITIES
-from axbridge.robot.drives.ideal import IDEAL_CAPABILITIES
 from axbridge.webots import CLASSES
 from axbridge.webots.joints import Brake, Motor, PositionSensor
 from tools.webots_coverage import ROWS, supports
@@ -22,7 +19,6 @@ def test_every_method_named_exists_and_every_method_of_the_joints_has_a_row():
         assert missing == set()
 
 
-def test_capabilities_are_complete_and_rows_use_their_words():
-    assert set(IDEAL_CAPABILITIES) == set(AX_CAPABILITIES) == set(CAPABILITIES)
+def test_rows_use_the_words_of_capabilities():
     words = {word for row in ROWS for word in supports(row)}
     assert words == {"native", "emulated", "unsupported"}

@@ -11,10 +11,6 @@ from axbridge.errors import ServoFlags
 from axbridge.servo.setpoints import Limits, Setpoints
 
 Capability = Literal["native", "emulated", "unsupported"]
-CAPABILITIES = (
-    "position", "extended_position", "velocity", "wheel", "duty", "torque", "available_torque", "pid", "acceleration",
-    "torque_feedback",
-)  # fmt: skip
 EMULATION = {  # what a servo says about itself when it is first asked for something the host does in its place
     "wheel": "turns in wheel mode: angle limits are written to EEPROM once, and restored on close",
     "torque": "has no current sensor: torque is applied by the motor model",
@@ -32,7 +28,7 @@ class Drive(Protocol):
 
     config: ServoConfig  # the rig's entry
     flags: type[ServoFlags]  # what the bits of the servo's error byte mean
-    # By `CAPABILITIES`: what it does itself, what the host does for it, and what cannot be done
+    # By what `AX_CAPABILITIES` names: what it does itself, what the host does for it, and what cannot be done
     capabilities: Mapping[str, Capability]
     limits: Limits  # highest speed, and the positions it can be sent to whatever the soft limits say
     max_torque: float  # highest torque, N·m or N

@@ -9,11 +9,12 @@ from typing import Literal
 from axbridge.bus.cycle import Goal
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import ErrorFlag, ServoFlags
-from axbridge.robot.drives.drive import CAPABILITIES, Capability, LatestSample
+from axbridge.robot.drives.bus_drive import AX_CAPABILITIES
+from axbridge.robot.drives.drive import Capability, LatestSample
 from axbridge.servo.setpoints import Limits, Setpoints
 from axbridge.sim.engines.ideal_joints import IdealJoint
 
-IDEAL_CAPABILITIES: Mapping[str, Capability] = dict.fromkeys(CAPABILITIES, "native")
+IDEAL_CAPABILITIES: Mapping[str, Capability] = dict.fromkeys(AX_CAPABILITIES, "native")
 _MAX_VELOCITY = _MAX_TORQUE = 10.0  # Webots' defaults of maxVelocity, maxTorque and maxForce
 
 
