@@ -354,7 +354,9 @@ def test_the_data_are_what_a_truth_near_the_model_does_with_their_noise_and_roun
 def test_each_parameter_stands_beside_the_hidden_one():
     fit = identify(ax12_data(ax12_truth()), RIG, "ax12", prove=True, starts=1, generations=2, budget=1.0, where=map)
     table = estimate_table(fit)
-    assert table.header == ("parameter", "hidden", "value", "95 % from", "to", "")
+    assert table.header == ("parameter", "hidden", "value", "95 % from", "to", "unit", "")
+    units = {row[0]: row[-2] for row in table.rows}
+    assert (units["motor.armature"], units["motor.efficiency"]) == ("kg·m²", "")
     marks = {row[0]: row[-1] for row in table.rows}
     assert marks["motor.armature"] == "comes back"
     assert set(marks.values()) <= {"comes back", "missed", "these recordings do not identify it"}

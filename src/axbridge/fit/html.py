@@ -18,6 +18,13 @@ from axbridge.fit.result import Fit, LawComparison, Score, in_file
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Regime
 
+_UNITS = {  # of values in a parameters file; what is not here is a share, or its name has the unit
+    "motor.torque_constant": "V·s/rad", "motor.resistance": "ohm", "motor.resistance_per_duty": "ohm",
+    "motor.resistance_per_kelvin": "1/K", "motor.armature": "kg·m²", "motor.backlash": "rad", "motor.max_current": "A",
+    "friction.coulomb": "N·m", "friction.output": "N·m", "friction.viscous": "N·m·s/rad", "friction.stribeck": "N·m",
+    "friction.stribeck_speed": "rad/s", "friction.quadratic": "N·m·s²/rad²", "controller.slope": "rad",
+    "controller.k_theta": "V/rad", "controller.k_omega": "V·s/rad", "sensor.angle_offset": "rad",
+}  # fmt: skip
 _POINTS = 600  # of a line: many recordings fit a page that can be sent
 
 
@@ -32,8 +39,9 @@ def estimate_table(fit: Fit) -> Table:
             hidden = float(fit.truth[one.unknown.column])
             values = (hidden, *values)
             mark = mark or ("comes back" if one.low <= hidden <= one.high else "missed")
-        rows.append((name, *(f"{in_file(fit, one.unknown, value):.4g}" for value in values), mark))
-    heads = ("parameter", *(() if fit.truth is None else ("hidden",)), "value", "95 % from", "to", "")
+        figures = [f"{in_file(fit, one.unknown, value):.4g}" for value in values]
+        rows.append((name, *figures, _UNITS.get(name, ""), mark))
+    heads = ("parameter", *(() if fit.truth is None else ("hidden",)), "value", "95 % from", "to", "unit", "")
     return Table(f"{fit.kind}, friction {fit.friction}", heads, tuple(rows))
 
 
