@@ -93,7 +93,8 @@ def test_who_is_switched_off_under_way_gets_no_goal_any_more_and_the_others_go_o
 @pytest.mark.slow
 @pytest.mark.parametrize("silent", ["line", "program"])
 @pytest.mark.parametrize(
-    ("command", "most"), [("goto", 0.026), ("play", 0.076), ("sine", 0.132), ("replay", 0.063), ("nudge", 0.011)]
+    ("command", "most"),
+    [("goto", 0.026), ("play", 0.076), ("page", 0.026), ("sine", 0.132), ("replay", 0.063), ("nudge", 0.011)],
 )
 def test_goals_wait_for_answers_and_for_a_program_that_stood_still(tmp_path, command, most, silent):
     nudged = "pan_tilt", 0.0, lambda robot, _: nudge(robot, "tilt")

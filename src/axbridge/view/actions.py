@@ -40,6 +40,7 @@ Job = Iterator[None]  # a request that takes several steps: it goes on by one `y
 Request = Callable[[], "Job | None"]
 RegisterRow = tuple[int, str, int, str, str]  # address, name, counts, in units, "rw" or "r"
 
+_PATIENCE = 0.5  # s that a way may take longer because answers are missing
 _END: Job = iter(())  # what a job gives that has come to its end
 
 
@@ -172,14 +173,14 @@ class Actions:
             ways[name] = start_of_way(servo), min(max(goal, servo.min_position), servo.max_position)
         for name, (start, end) in ways.items():
             duration = max(duration, minimum_jerk.shortest(end - start, self.share * robot[name].max_velocity))
-        begun, ahead = robot.time, robot.basic_time_step / 1000
-        while True:
-            share = (robot.time + ahead - begun) / duration
+        gone, before = dict.fromkeys(ways, 0.0), robot.time - robot.basic_time_step / 1000
+        until = robot.time + duration + _PATIENCE
+        while min(gone.values(), default=duration) < duration - 1e-9 and robot.time < until:
             for name, (start, end) in ways.items():
+                gone[name] += (robot.time - before) * (name not in robot.last_step.errors)  # as `Robot.goto` waits
                 if name not in self._by_hand:
-                    servos[name].set_position(start + (end - start) * minimum_jerk.way(share))
-            if share >= 1:
-                return
+                    servos[name].set_position(start + (end - start) * minimum_jerk.way(gone[name] / duration))
+            before = robot.time
             yield
 
     def registers(self, name: str, take: Callable[[list[RegisterRow]], None]) -> Job:
