@@ -124,13 +124,14 @@ class RigWarning(UserWarning):
     """Something in a rig or its URDF can be simulated, but looks odd; the message says what, and what happens."""
 
 
-class _Raised(type):
+class _Kind(type):
+    # Without types, as type checkers go by those of `__init__` then.
     def __call__(cls, *args, **facts):  # type: ignore[no-untyped-def]  # noqa: ANN002, ANN003, ANN204
-        """Make an error, or keep one: gymnasium makes the error it raises of that of a worker. `__init__` is typed."""
+        """Make an error; of an error of this kind itself: gymnasium raises a worker's as `type(error)(error)`."""
         return args[0] if len(args) == 1 and type(args[0]) is cls else super().__call__(*args, **facts)
 
 
-class AxBridgeError(Exception, metaclass=_Raised):
+class AxBridgeError(Exception, metaclass=_Kind):
     """Root of all axbridge errors.
 
     Args:

@@ -46,6 +46,7 @@ def _usable() -> bool:
 
 
 COMPILED = _usable()
+# What to do where a simulation is too slow for its time.
 LIGHTEN = "close other programs" if COMPILED else "install numba (python -m pip install numba), close other programs"
 _NUMBA = 350  # MB that it takes with LLVM at work, and scipy's linear algebra beside it
 _FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels do meet infinities, and look for NaN

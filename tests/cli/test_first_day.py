@@ -239,7 +239,7 @@ def test_a_copy_goes_into_no_folder_that_has_something_in_it_and_drops_no_number
         ('[[servo]]\nname = "tilt"\nregisters = { id = 3 }\n', "servo.tilt.registers.id: this is no setting of a rig"),
         ('[[servo]]\nname = "tilt"\nregisters = { torque_enable = 1 }\n', "torque_enable: this is no setting of a rig"),
         ("[safety]\npark = { pan = 30 }\n", "safety.park.pan: 30 rad is beyond the limits of 'pan', -2 to 2 rad"),
-        ("[safety]\nvoltage = [14, 9]\n", "safety.voltage: lowest and highest are exchanged"),
+        ("[safety]\nvoltage = [14, 9]\n", "safety.voltage: these are no lowest and highest V"),
     ],
 )
 def test_check_names_the_servo_and_what_is_wrong(said, text, words):

@@ -178,8 +178,9 @@ class Rig(toml_tables.TomlTable):
             why = f"no servo of that name; the rig has {', '.join(servos)}"
             raise toml_tables.Misfit(f"safety.park.{stranger}", why, "correct it")
         for servo in self.servos:
-            angle, (low, high) = self.safety.park.get(servo.name), servo.soft_limits
-            if angle is not None and not max(low, -math.tau) <= angle <= min(high, math.tau):
+            angle = self.safety.park.get(servo.name)
+            low, high = (end if math.isfinite(end) else math.copysign(math.tau, end) for end in servo.soft_limits)
+            if angle is not None and not low <= angle <= high:
                 why = f"{angle:g} rad is beyond the limits of {servo.name!r}, {low:g} to {high:g} rad"
                 hint = f"angles are in radians: {angle:g} degrees are {math.radians(angle):.4g}"
                 raise toml_tables.Misfit(f"safety.park.{servo.name}", why, hint)

@@ -114,7 +114,7 @@ class SafetyConfig(toml_tables.TomlTable):
         if self.on_exit == "park" and not self.park:
             raise ValueError('on_exit = "park" needs a pose: park = { servo = 0.0 }')
         if self.voltage is not None and not 0 <= self.voltage[0] < self.voltage[1]:
-            raise toml_tables.Misfit("voltage", "lowest and highest are exchanged", "write voltage = [9.0, 12.6]")
+            raise toml_tables.Misfit("voltage", "these are no lowest and highest V", "write voltage = [9.0, 12.6]")
         return self
 
 

@@ -393,7 +393,8 @@ class Robot(Mapping[str, Servo]):
         values = np.asarray(positions, dtype=object)
         if values.shape != (len(self),):
             raise UsageError(
-                f"shape {values.shape} for {plural(len(self), 'servo')}", f"give one a servo: {', '.join(self)}"
+                f"positions of shape {values.shape} for {plural(len(self), 'servo')}",
+                f"give one a servo: {', '.join(self)}",
             )
         goals = [checks.number(value, f"a goal of {name!r}") for name, value in zip(self, values, strict=True)]
         for joint, goal in zip(self._joints.values(), goals, strict=True):
