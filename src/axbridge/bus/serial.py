@@ -352,7 +352,8 @@ class SerialBus(Bus):
 
     def instruct(self, id: int, code: int, params: bytes = b"", *, answered: bool = True) -> Reply | None:
         """See `Bus.instruct`."""
-        self._wait_out(id)  # an old acknowledgement must not confirm this: it cannot be read back
+        if answered and id != BROADCAST and id not in self.silent:
+            self._wait_out(id)  # an old acknowledgement must not confirm this: it cannot be read back
         return super().instruct(id, code, params, answered=answered)
 
     # -- one transaction ----------------------------------------------------------------------------------------------
@@ -364,8 +365,7 @@ class SerialBus(Bus):
             if all(self._is_owed(one.answers) for one in known):
                 self._wait_out(id)
             question = min((one for one in known if not self._is_owed(one.answers)), key=lambda one: one.answers.again)
-            if len(known) == 1:  # nothing but time tells its answers apart
-                self.stats.overhear(self.port.listen(question.answers.again))
+            self.stats.overhear(self.port.listen(question.answers.again))  # nothing but time tells its answers apart
         return self._put(question)
 
     def _same_room(self, protocol: Protocol, ids: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
