@@ -187,7 +187,7 @@ class Bus(ABC):
         heard = -math.inf
         for address, data in writes:
             ids = list(data)
-            room = (self.protocol(ids[0]).longest_packet - 8) // (len(data[ids[0]]) + 1)
+            room = self.protocol(ids[0]).sync_write_room(len(data[ids[0]]))
             for first in range(0, len(ids), room):
                 part = data if len(ids) <= room else {id_: data[id_] for id_ in ids[first : first + room]}
                 heard = self.sync_write(address, part)

@@ -35,6 +35,7 @@ class _Second(Protocol):
     title = "Protocol 2.0"
     version: Literal[1, 2] = 2
     max_id = v2.MAX_ID
+    longest_packet = 1024
     address_size = 2
     burning = 0.0  # LeRobot writes one after the other, and is answered
     refusals = Refusals(

@@ -50,7 +50,7 @@ class Protocol:
     title = "Protocol 1.0"
     version: Literal[1, 2] = 1  # of Dynamixel's protocol, whose packets it has
     max_id = v1.MAX_ID
-    longest_packet = 143  # bytes of a servo's receive buffer (RX-64 manual p. 37; assumed for all)
+    longest_packet = 143  # bytes of the smallest receive buffer of its servos (RX-64 manual p. 37)
     address_size = 1  # bytes
     refusals = Refusals(
         _INSTRUCTION, _INSTRUCTION, _RANGE, _RANGE, short=_INSTRUCTION, access=_RANGE, damaged=int(ErrorFlag.CHECKSUM),
@@ -100,6 +100,8 @@ class Protocol:
     def __init__(self) -> None:
         place = ADDRESSES[self.name]
         self.names = NAMES[self.name]
+        # parameter bytes of an instruction that fit into each receive buffer, however they are stuffed
+        self.params_room = max(n for n in range(self.longest_packet) if self.longest(n) <= self.longest_packet)
         self.model_place, self.firmware_place = int(place.MODEL_NUMBER), int(place.FIRMWARE_VERSION)
         self.id_place, self.torque_enable = int(place.ID), int(place.TORQUE_ENABLE)  # RAM begins with the latter
         self.goal_position: Span = int(place.GOAL_POSITION), self.position_size
@@ -125,6 +127,10 @@ class Protocol:
         if len(lengths) != 1:
             raise UsageError("SYNC_WRITE needs the same number of bytes for every servo, and at least one servo")
         return self.read_params(address, lengths.pop()) + b"".join([_BYTES[id_] + block for id_, block in data.items()])
+
+    def sync_write_room(self, size: int) -> int:
+        """How many servos one SYNC_WRITE of `size` bytes each may be for: the packet fits into each receive buffer."""
+        return (self.params_room - 2 * self.address_size) // (size + 1)
 
     def blocks(self, packet: Packet) -> list[tuple[int, Mapping[int, bytes]]] | None:
         """Addresses, and the data for each id there, of a write to several servos; None for any other packet.
@@ -192,12 +198,18 @@ class Protocol:
         return frame, len(ids), len(ids) * self.longest(length)
 
     def group_answers(self, code: int, heard: bytes, ids: Sequence[int], length: int) -> dict[int, tuple[int, bytes]]:  # noqa: ARG002 - one form
-        """Error byte and data by id, of those that answered."""
+        """Error byte and data by id, of those that answered.
+
+        A packet counts only where another one begins behind it, or nothing more came. One that has lost a byte FF takes
+        the first FF of the next header for its checksum, and its sum is right.
+        """
+        decoder = self.decoder()
         return {
             one.id: (one.code, one.params)
-            for one in self.decoder().feed(heard)
+            for one, end in zip(decoder.feed(heard), decoder.ends, strict=True)
             if self.is_answer(one) and one.intact and one.id in ids and len(one.params) == length
-        }
+            and v1.ends_packet(heard[end : end + 3])
+        }  # fmt: skip
 
     def exchange_bytes(self, count: int) -> tuple[int, int, int]:
         """Bytes of the goals of so many servos, bytes of reading them, and how often a servo begins to speak."""
