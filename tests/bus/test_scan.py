@@ -7,6 +7,7 @@ from axbridge.bus.diagnose import check_loss
 from axbridge.bus.scan import FoundServo, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import Instruction
+from axbridge.errors import PortError
 from tests.support.pty_line import PtyLine
 
 
@@ -113,3 +114,12 @@ def test_an_intact_answer_that_says_something_else_than_before_is_fatal():
         line.mishap = change
         (found,) = check_loss(bus, SERVOS, 40, {})
     assert (found.kind, found.fatal) == ("wrong", True)
+
+
+def test_a_port_that_is_lost_during_the_check_leaves_the_latency_as_it_was():
+    with PtyLine((1,)) as line, SerialBus(line.port) as bus:
+        bus.latency = before = 0.003
+        line.unplug()
+        with pytest.raises(PortError):
+            check_loss(bus, {1: "joint"}, 5, {})
+        assert bus.latency == before

@@ -188,15 +188,17 @@ def check_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts: d
     known: dict[int, bytes] = {}
     wrong = 0
     usual, bus.latency = bus.latency, max(bus.latency, _PATIENCE)
-    for turn in range(packets):
-        id_ = ids[turn % len(ids)]
-        asked[id_] += 1
-        answer = bus.read_many([(id_, 0, PRESENT.size)])[0]  # about as long as what a control cycle reads
-        if not isinstance(answer, Reply):
-            lost[id_] = lost.get(id_, 0) + 1
-        elif known.setdefault(id_, answer.data) != answer.data:
-            wrong += 1
-    bus.latency = usual
+    try:
+        for turn in range(packets):
+            id_ = ids[turn % len(ids)]
+            asked[id_] += 1
+            answer = bus.read_many([(id_, 0, PRESENT.size)])[0]  # about as long as what a control cycle reads
+            if not isinstance(answer, Reply):
+                lost[id_] = lost.get(id_, 0) + 1
+            elif known.setdefault(id_, answer.data) != answer.data:
+                wrong += 1
+    finally:
+        bus.latency = usual
     facts["loss"] = {id_: lost.get(id_, 0) / count for id_, count in asked.items() if count}
     facts["wrong"] = wrong
     findings = []
