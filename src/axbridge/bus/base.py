@@ -289,13 +289,13 @@ class Bus(ABC):
             self._note_eeprom(id_, address, len(block))
         return self._transfer(frame, BROADCAST, None)[1]
 
-    def limp_all(self, protocol: Protocol) -> None:
-        """Switch the torque of every servo of this protocol off; never answered.
+    def limp_all(self, protocol: Protocol, ids: Iterable[int] | None = None) -> None:
+        """Switch the torque of every servo of this protocol off, at least of these; see `Protocol.limp_frame`.
 
         Raises:
             PortError: the line is gone.
         """
-        self._transfer(protocol.limp_frame(), BROADCAST, None)
+        self._transfer(protocol.limp_frame(ids), BROADCAST, None)
 
     def _with_retries(self, ask: Callable[[], Reply]) -> Reply:
         """Ask again, and wait longer each time: these questions are rare, unlike those of a control cycle."""

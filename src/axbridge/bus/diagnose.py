@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from axbridge.bus.base import Reply
 from axbridge.bus.commission import read_register
 from axbridge.bus.cycle import Cycle, CycleServo
-from axbridge.bus.handshake import Expected, Finding, inspect, measure_latency, name_of, profile_for
+from axbridge.bus.handshake import Expected, Finding, inspect, is_unknown, measure_latency, name_of, profile_for
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import BAUDS, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
@@ -58,13 +58,17 @@ def diagnose(
         problem = "is there twice: one servo speaks Protocol 1.0, one 2.0"
         fix = f"connect one of them alone and give it another id: axbridge servo set-id {id_} NEW"
         findings.append(Finding(f"id {id_}", problem, fix, True, "collision", id_))
-    guesses = (
+    guesses = (  # of an unknown model, for `inspect` to name
         profile_for(one.model, one.firmware) or FirmwareProfile.load(PROTOCOLS[one.protocol].usual_profile)
         for one in found
     )
     known = expected or [Expected("", id_, profile) for id_, profile in zip(listed, guesses, strict=True)]
     known = [servo for servo in known if servo.id not in twice]
-    ids = [servo.id for servo in known if any(servo.id == other.id and not other.mute for other in found)]
+    readable = {one.id: one for one in found if not one.mute}
+    ids = [
+        servo.id for servo in known
+        if servo.id in readable and not is_unknown(servo.protocol, readable[servo.id].model, servo.profile)
+    ]  # fmt: skip
     progress("asking each servo")
     for servo in known:
         findings += inspect(bus, servo, where)

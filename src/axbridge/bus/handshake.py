@@ -20,6 +20,7 @@ from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError
 
 _NOT_BESIDE_2 = v2.HEADER[2]
 UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
+_UNKNOWN = "name a profile of this model in a rig; to switch its motor off, cut the servo supply"
 REVERSE = 1  # bit of Drive Mode
 _LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
 _SETTINGS = FeetechAddress.SHUTDOWN + 1  # bytes that tell who a servo is and how it is set up, 1.0 and Feetech
@@ -107,6 +108,10 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
         return
     if named:
         model, firmware = MODEL_AND_FIRMWARE.unpack(said)
+        if is_unknown(servo.protocol, model, servo.profile):
+            meant = f", not {servo.profile.model_number} ({servo.profile.name})" if servo.registers is not None else ""
+            yield Finding(label, f"is model {model} (unknown){meant}", _UNKNOWN, True, "model", id_)
+            return
         delay, level, hurt = (
             read_register(bus, id_, servo.profile.register(name))
             for name in ("return_delay_time", "status_return_level", "hardware_error_status")
@@ -234,6 +239,21 @@ def profile_for(model: int | None, firmware: int | None = None, limit: int | Non
     known = [profile for profile in _shipped() if profile.model_number == model]
     old_enough = [profile for profile in known if firmware is None or profile.firmware_version <= firmware]
     return max(old_enough or known, key=order, default=None)
+
+
+def is_unknown(protocol: Protocol, model: int | None, *own: FirmwareProfile | None) -> bool:
+    """Whether the addresses of a servo's registers are not known, by its model number; `own`: profiles of a rig.
+
+    Such a servo gets no write: what is torque enable in one model is a limit or an indirect address in another. One
+    that did not say its model (None) is taken for a known one.
+    """
+    known = {one.model_number for one in (*_shipped(), *own) if one is not None}
+    return not protocol.common_registers and model is not None and model not in known
+
+
+def unknown_model(id: int, model: int) -> BusError:
+    """What is wrong with a servo that `is_unknown`."""
+    return BusError(f"servo {id} is model {model}, unknown here: nothing was written to it", _UNKNOWN)
 
 
 def name_of(servo: Expected) -> str:

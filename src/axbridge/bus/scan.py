@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_ping, answers_reads, read_start
-from axbridge.bus.handshake import START, who
+from axbridge.bus.handshake import START, is_unknown, who
 from axbridge.bus.port import REPLY_DELAY
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import SECOND
@@ -43,7 +43,10 @@ def scan(bus: SerialBus, ids: Iterable[int] = range(254), *, first: bool = True)
     second = [one for one in ping_all(bus) if one.id in wanted]
     for one in second:
         bus.speak(one.id, SECOND)
-    second = [replace(one, mute=not answers_reads(bus, one.id)) if one.model else one for one in second]
+    second = [
+        one if not one.model or is_unknown(SECOND, one.model) else replace(one, mute=not answers_reads(bus, one.id))
+        for one in second
+    ]
     if not first:
         return second
     there: set[int] = set()

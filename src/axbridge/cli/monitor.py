@@ -13,10 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from axbridge.bus.cycle import Cycle, CycleServo
+from axbridge.bus.handshake import is_unknown, unknown_model
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import wire_time
-from axbridge.cli.app import DONE, HARDWARE, app, emit_json
+from axbridge.cli.app import DONE, HARDWARE, app, emit_json, note
 from axbridge.cli.exit import Terminated
 from axbridge.cli.off import buses_of
 from axbridge.cli.options import BaudOption, EngineOption, JsonOption, PortOption, shared
@@ -64,7 +65,13 @@ def monitor(
             servos = [CycleServo(one.name, one.id, protocol=one.protocol) for one in expected.servos]
             if not servos:
                 with progress("looking for servos", quiet=json):
-                    servos = [CycleServo(f"id {one.id}", one.id, protocol=bus.protocol(one.id)) for one in scan(bus)]
+                    there = scan(bus)
+                strange = [one for one in there if is_unknown(bus.protocol(one.id), one.model)]
+                note(*(f"{unknown_model(one.id, one.model or 0).message}; it is not shown" for one in strange))
+                servos = [
+                    CycleServo(f"id {one.id}", one.id, protocol=bus.protocol(one.id))
+                    for one in there if one not in strange
+                ]  # fmt: skip
             if not servos:
                 raise BusError(f"{bus.port_name}: no servo answers", f"run `axbridge doctor --port {bus.port_name}`")
             lines.append(_Line(bus, servos, scales))

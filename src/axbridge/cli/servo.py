@@ -15,7 +15,7 @@ import typer
 from axbridge import minimum_jerk
 from axbridge.bus import commission
 from axbridge.bus.commission import read_register, write_blindly, write_register
-from axbridge.bus.handshake import counting, is_shared, profile_for, who
+from axbridge.bus.handshake import counting, is_shared, is_unknown, profile_for, unknown_model, who
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.scan import ping_all
 from axbridge.bus.serial import SerialBus
@@ -408,7 +408,10 @@ def _address(
 def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tuple[FirmwareProfile, bool]:
     """Profile by the servo's model number, and whether it answers PING alone; the bus learns what it speaks.
 
-    An unknown model has its `own` profile, as a rig says, or the usual one, whose common registers all share.
+    An unknown model has its `own` profile, as a rig says, or the usual one where all share its common registers.
+
+    Raises:
+        BusError: the servo is of a model whose registers are not known.
     """
     length = Address.STATUS_RETURN_LEVEL + 1
     try:
@@ -417,7 +420,10 @@ def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tu
         named = commission.try_protocol(bus, id, SECOND)
         if named is None:
             raise
-        profile = profile_for(*named) or own or FirmwareProfile.load(SECOND.usual_profile)
+        if is_unknown(SECOND, named[0], own):
+            raise unknown_model(id, named[0]) from None
+        profile = profile_for(*named) or own
+        assert profile is not None  # it is known
         mute = not commission.answers_reads(bus, id)
         full = not mute and read_register(bus, id, profile.register("status_return_level")) == SECOND.full_level
     else:

@@ -250,3 +250,13 @@ def test_no_packet_for_many_servos_is_longer_than_the_receive_buffer_of_a_profil
 def test_the_goals_of_fifteen_x_servos_are_one_packet_and_those_of_thirty_ax_are_two():
     assert SECOND.sync_write_room(8) >= 15
     assert FIRST.sync_write_room(4) == 27  # 143 bytes
+
+
+# -- torque off
+
+
+def test_a_frame_that_switches_servos_off_is_for_all_only_where_all_models_have_the_same_torque_switch():
+    assert FIRST.limp_frame([1, 2]) == FIRST.limp_frame() == FIRST.write_frame(BROADCAST, 24, b"\0")
+    assert SECOND.limp_frame() == SECOND.write_frame(BROADCAST, 64, b"\0")
+    (packet,) = v2.Decoder().feed(SECOND.limp_frame([1, 2]))
+    assert SECOND.blocks(packet) == [(64, {1: b"\0", 2: b"\0"})]

@@ -49,6 +49,7 @@ class _Second(Protocol):
     ping_slots = True
     group_reads = int(Instruction.FAST_SYNC_READ), int(Instruction.SYNC_READ)
     usual_profile = "xl430-w250"
+    common_registers = False  # torque enable: X 64, XL-320 24, P 512 (e-manual, control tables)
     torque_limit = int(XAddress.GOAL_PWM)
     full_torque = 885
     goal = int(XAddress.PROFILE_VELOCITY)

@@ -6,7 +6,7 @@ What drives a line asks a servo's protocol what to send, not which one it is.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from axbridge.bus.protocols import v1
@@ -64,7 +64,8 @@ class Protocol:
     group_reads: tuple[int, ...] = ()  # instructions that ask several, best first; a servo may know the last ones alone
     byteorder: Literal["little", "big"] = "little"
     full_level = 2  # status return level at which writes are answered, too; at two below it, PING alone
-    usual_profile = "ax-12a"  # for a servo of an unknown model: all share its common registers
+    usual_profile = "ax-12a"  # for a servo of an unknown model, where those have `common_registers`
+    common_registers = True  # whether a servo of any model has its torque switch and its settings at the same addresses
     burning = 0.009  # s deaf for each byte of EEPROM: the longest (data sheet); 6 +- 1 ms were measured on an AX-12
     lock: int | None = None  # register that is 0 while a change of the EEPROM outlasts the power; None: it always does
     torque_limit = int(Address.TORQUE_LIMIT)  # what limits the torque while a servo follows positions; 2 bytes
@@ -261,9 +262,15 @@ class Protocol:
         """Every answer of a servo to a READ that says `data`: one for each error byte."""
         return [self.encode_status(id, error, data) for error in self.read_errors]
 
-    def limp_frame(self) -> bytes:
-        """Torque off, for all at once."""
-        return self.write_frame(BROADCAST, self.torque_enable, b"\0")
+    def limp_frame(self, ids: Iterable[int] | None = None) -> bytes:
+        """Torque off, for all at once, or for these `ids` alone where other models have other registers there.
+
+        None is for a line on which every servo is of a known model.
+        """
+        if ids is None or self.common_registers:
+            return self.write_frame(BROADCAST, self.torque_enable, b"\0")
+        params = self.sync_write_params(self.torque_enable, dict.fromkeys(ids, b"\0"))
+        return self.encode(BROADCAST, Instruction.SYNC_WRITE, params)
 
 
 FIRST = Protocol()
