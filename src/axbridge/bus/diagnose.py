@@ -12,7 +12,7 @@ from axbridge.bus.commission import read_register
 from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.handshake import Expected, Finding, inspect, is_unknown, measure_latency, name_of, profile_for
 from axbridge.bus.protocols.known import PROTOCOLS
-from axbridge.bus.scan import BAUDS, scan, scan_bauds
+from axbridge.bus.scan import all_bauds, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import goals_time, percentile, wire_time
 from axbridge.config.profile import FirmwareProfile
@@ -114,8 +114,8 @@ def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
     """Why nobody may answer: they talk at another rate, or not at all."""
     where = f" --port {bus.port_name}"
     progress("nobody answers: trying other baud rates")
-    for baud in BAUDS:  # a factory-new or a Bioloid servo has one of these ids
-        found = scan_bauds(bus, [baud], range(31)).get(baud) if baud != bus.baud else None
+    others = scan_bauds(bus, [one for one in all_bauds() if one != bus.baud], range(31))  # ids of a kit or a new servo
+    for baud, found in others.items():
         if found:
             listed = ", ".join(str(servo.id) for servo in found)
             fix = f"axbridge servo set-baud {found[0].id} {bus.baud}{where} --baud {baud}"

@@ -28,7 +28,7 @@ from axbridge.config.profile import FirmwareProfile, in_units
 from axbridge.config.registers import ADDRESSES, Address, Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, HardwareError, UsageError
-from axbridge.units import baud_of, baud_register
+from axbridge.units import baud_of, baud_register, bauds_of, nearest_baud
 
 servo = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
 app.add_typer(servo, name="servo")
@@ -207,7 +207,8 @@ def set_baud(
     code = baud_register(new, profile.units_name)
     if code is None:
         rates = _RATES.get(str(profile.protocol), _FEETECH_RATES)
-        raise UsageError(f"an {profile.name} cannot make {new} baud", f"choose {rates}")
+        near = round(nearest_baud(new, bauds_of(profile.units_name)))
+        raise UsageError(f"an {profile.name} cannot make {new} baud; the nearest is {near}", f"choose {rates}")
     if read_register(bus, number, register) != code:
         commission.refuse_locked(bus, number, profile, "baud_rate")
         with suppress(BusTimeout, CorruptPacket), commission.unlocked(bus, number, register, number):
