@@ -3,8 +3,8 @@
 `python benchmarks/bus_soak.py [COUNT [LINE [SEED]]]`: 20 000 by default, 1 000 000 for the real thing (40 minutes). The
 servos of the line speak Protocol `1`, `2`, Feetech's (`sts`), or `1` and `2` by turns: `mixed`. Every register read
 holds a value that tells servo and register, and some are rewritten all the time, so that any mixed-up or late answer
-shows. Runs of different seeds (of the questions and of the faults) may go side by side. Ctrl-C ends it early: what was done by then
-counts.
+shows. Runs of different seeds (of the questions and of the faults) may go side by side. Ctrl-C ends it early: what was
+done by then counts.
 """
 
 from __future__ import annotations
