@@ -17,7 +17,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import RecordingError, UsageError
-from axbridge.file_reading import printable, reading, regular
+from axbridge.file_reading import printable, reading, refuse_other_kind, regular
 from axbridge.recording.import_wizard import FIRST, GivenGoal, wizard_recording
 from axbridge.recording.imported import Columns, Warned, recording_of
 from axbridge.recording.recording import SERVO_FIELDS, Event, Recording
@@ -89,6 +89,7 @@ def import_log(
         reading(partial(RecordingError, path), "give a JSON or CSV log"),
         regular(path).open(encoding="utf-8-sig") as stream,
     ):
+        refuse_other_kind(path, partial(RecordingError, path))
         begin = stream.read(_FIRST_CHARACTERS).lstrip()
         stream.seek(0)
         if columns is None and begin.startswith(FIRST):
