@@ -421,3 +421,10 @@ def test_thousands_of_links_without_a_parent_are_not_all_listed(load, tmp_path):
     (tmp_path / "arm.urdf").write_text(URDF.format(links="".join(SOLID.format(k) for k in range(1, 3000)), joints=""))
     with pytest.raises(RigError, match=r"3000 links have no parent: l0, l1, .* and 2990 more\njoin them"):
         check_rig(load(GOOD))
+
+
+def test_an_alias_of_itself_is_refused(tmp_path):
+    path = tmp_path / "arm.toml"
+    path.write_text('name = "arm"\n[webots]\naliases = { eye = "eye" }\n[[servo]]\nname = "a"\njoint = "j"\nid = 1\n')
+    with pytest.raises(RigError, match=r"webots.aliases.eye: is an alias of itself"):
+        Rig.load(path)

@@ -216,6 +216,27 @@ def test_a_full_disk_stops_the_recording_and_replaces_nothing():
     assert not Path("/dev/full").is_file()
 
 
+@pytest.mark.parametrize("error", [MemoryError(), ValueError("no such encoding"), OSError(5, "Input/output error")])
+def test_whatever_ends_the_writing_thread_is_raised_and_the_file_reads_as_cut_off(tmp_path, error):
+    path = tmp_path / "run.mcap"
+    recorder = Recorder(path, {"backend": "real"})
+    record(recorder, 0.0)
+    until(recorder._queue.empty)
+
+    def fail(_message):
+        raise error
+
+    recorder._writer.write = fail
+    record(recorder, 0.02)
+    until(lambda: not recorder._thread.is_alive())
+    said = getattr(error, "strerror", None) or str(error) or "MemoryError"
+    with pytest.raises(RecordingError, match=f"cannot be written: {said}"):
+        record(recorder, 0.04)
+    with pytest.raises(RecordingError, match=f"cannot be written: {said}"):
+        recorder.close()
+    assert not axbridge.open_recording(path).complete
+
+
 def messages(path):
     """Topic, log time, ns, and the first number of each message, as MCAP's own reader has them."""
     with path.open("rb") as stream:

@@ -31,7 +31,7 @@ from axbridge.config.rig_tables import (
     WorldConfig,
 )
 from axbridge.errors import ProfileError, RigError, nearest, plural
-from axbridge.file_reading import FORMAT, printable, reading, regular
+from axbridge.file_reading import FORMAT, printable, reading, refuse_other_kind, regular
 from axbridge.units import baud_register
 
 if TYPE_CHECKING:
@@ -173,6 +173,8 @@ class Rig(toml_tables.TomlTable):
         _unique("servo", "name", self.servos)
         _unique("servo", "joint", self.servos)
         _unique("sensor", "name", self.sensors)
+        for alias in (alias for alias, meant in self.webots.aliases.items() if alias == meant):
+            raise toml_tables.Misfit(f"webots.aliases.{alias}", "is an alias of itself", "name a servo or its sensor")
         servos, buses = [servo.name for servo in self.servos], [bus.name for bus in self.buses]
         for stranger in sorted(set(self.safety.park) - set(servos)):
             why = f"no servo of that name; the rig has {', '.join(servos)}"
@@ -441,6 +443,7 @@ def filled(urdf: Path, parameters: Mapping[str, Parameter], rig: Path) -> str:
     """Text of a URDF with a rig's parameters in it."""
     known = f"parameters of the rig: {', '.join(parameters) or 'none'}; add others to [parameters]; no arithmetic"
     with reading(partial(RigError, urdf, ""), known):
+        refuse_other_kind(urdf, partial(RigError, urdf, ""), but="a URDF")
         text = regular(urdf).read_text(encoding="utf-8-sig")
     named = _PLACE.findall(text)
     for name in named:

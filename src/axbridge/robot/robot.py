@@ -27,7 +27,7 @@ from axbridge.robot.joint import Joint, couple
 from axbridge.robot.pose_check import refuse_impossible
 from axbridge.robot.samples import Sampling
 from axbridge.robot.sensors import ImuSample, Sample
-from axbridge.robot.servo import Servo
+from axbridge.robot.servo import CommandedByMethods, Servo
 from axbridge.robot.simulation import Simulation
 from axbridge.robot.torque_watch import StallWatch, TorqueWatch
 from axbridge.robot.twin.twin import Twin
@@ -48,7 +48,7 @@ _STALE = 0.1  # s: no command over time begins from samples that are older
 FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
 
 
-class Robot(Mapping[str, Servo]):
+class Robot(CommandedByMethods, Mapping[str, Servo]):
     """Servos by name (or index); a context manager that leaves every motor off. Made by `axbridge.open`.
 
     Args:
@@ -61,10 +61,13 @@ class Robot(Mapping[str, Servo]):
         UnsupportedOperation: the backend cannot drive the rig.
     """
 
+    rig: Rig
+    last_step: StepReport
+
     def __init__(
         self, rig: Rig, backend: Backend, opener: Callable[[str, str | None], Backend] | None = None, seed: int = 0
     ) -> None:
-        self.rig: Rig = rig
+        self.rig = rig
         self._opener = opener
         self._seed = seed
         self._closed = False
@@ -85,7 +88,7 @@ class Robot(Mapping[str, Servo]):
         self._battery = math.nan if rig.robot.battery is None else rig.robot.battery[0]  # J; NaN: there is none
         self._drawn = 0.0  # J, by the simulation's meter at the last look
         self._watch_backend()
-        self.last_step: StepReport = StepReport(0.0, 0.0, 0.0, {})
+        self.last_step = StepReport(0.0, 0.0, 0.0, {})
         self._connection.open(self._reach, self._trip)
         try:
             self._read_all(backend)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import ServoFlags, UnsupportedOperation
+from axbridge.errors import ServoFlags, UnsupportedOperation, UsageError
 from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.drives.drive import Capability
 from axbridge.robot.joint import Joint
@@ -22,12 +22,30 @@ from axbridge.servo.setpoints import scaled
 from axbridge.state import Goals, ServoState, Truth
 
 
-class Servo:
+class CommandedByMethods:
+    """Refuses a value that is assigned to a public name: in other libraries that is a command, and here it is none."""
+
+    if not TYPE_CHECKING:  # a type checker refuses unknown names by itself, unless there is this method
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Raise UsageError unless the name is private, one that the class declares, or a method."""
+            declared = name.startswith("_") or name in type(self).__annotations__
+            if not declared and not callable(getattr(type(self), name, None)):
+                kind = type(self).__name__.lower()
+                hint = "call set_position(rad), set_velocity(rad/s) or set_available_torque(N·m), then robot.step()"
+                raise UsageError(f"{name} of a {kind} cannot be assigned: nothing was sent", hint)
+            object.__setattr__(self, name, value)
+
+
+class Servo(CommandedByMethods):
     """One joint of a robot and what drives it. Made by `Robot`."""
 
+    name: str
+    config: ServoConfig
+
     def __init__(self, joint: Joint, goto: Callable[..., bool], lapses: dict[Joint, int] | None = None) -> None:
-        self.name: str = joint.config.name
-        self.config: ServoConfig = joint.config
+        self.name = joint.config.name
+        self.config = joint.config
         self._joint = joint
         self._goto = goto
         self._lapses = lapses  # of all joints, when the command over time began that this is for
