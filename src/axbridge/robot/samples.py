@@ -125,7 +125,7 @@ class Samples(StepTable):
             case "torque":
                 return self._modelled(lambda servo, temperature, *drive: servo.at(temperature).torque(*drive))
             case "power":
-                drawn = self._modelled(lambda servo, _, *drive: servo.power(*drive))
+                drawn = self._modelled(lambda servo, temperature, *drive: servo.at(temperature).power(*drive))
                 return np.where(drawn > 0.0, drawn, 0.0)
             case "true_position" | "true_torque" if scales.truths is not None:
                 found = scales.truths([drive.config.name for drive in scales.on_bus], raw["time"].tolist())
