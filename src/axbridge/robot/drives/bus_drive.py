@@ -74,6 +74,8 @@ class BusDrive:
         speed = profile.electrics.no_load_speed * RPM if config.max_velocity is None else config.max_velocity
         self.limits = Limits(*self.calibration.range, speed)
         self.max_torque = profile.electrics.stall_torque if config.max_torque is None else config.max_torque
+        self._full_speed = 0  # Moving Speed without a limit
+        self._top_duty = profile.units.full_scale  # highest Torque Limit or duty that the servo's own limits allow
         self._low, self._high = self.calibration.range
         self._pid = VelocityController(*config.control_pid)
         self._gains_set = 0
@@ -82,6 +84,7 @@ class BusDrive:
         self._wheel_velocity = 0.0
         self._forecast = SpeedForecast(model.motor, model.sensor.latency_ms / 1000)
         self._hold = math.nan  # where speed 0 stopped it
+        self._goal_is_far = False  # its goal is the end of its range: in torque control it only gives the direction
         self.limp_at = -math.inf  # when it was switched off last, s on the bus's clock
         self.powered = False
         self._own: dict[str, int] = {}  # what EEPROM registers held that are, or may be, changed: neighbours
@@ -193,6 +196,9 @@ class BusDrive:
         if setpoints.endless:
             return self._velocity_goal(setpoints, sample, period, limit)
         self._leave_wheel()
+        if self._goal_is_far:  # the motion to the next goal would begin there, and the joint would run after it
+            self._goal_is_far, self._speed = False, 0.0
+            self._begin_motion_here()
         if self._on_host:
             position = sample("position")
             self._pid.step(setpoints.target, position, setpoints.velocity, setpoints.acceleration, period)
@@ -267,10 +273,14 @@ class BusDrive:
         if speed:
             self._hold = math.nan
             full = speed >= self.limits.velocity
-            return self._goal(wanted.target, 0 if full else self.calibration.speed_limit(speed), limit)
+            return self._goal(wanted.target, self._full_speed if full else self.calibration.speed_limit(speed), limit)
         if math.isnan(self._hold):
             self._hold = sample("position")
         return self._goal(self._hold, 0, limit)
+
+    def _begin_motion_here(self) -> None:
+        """Let the motion to the next goal begin where the joint is."""
+        self.write("goal_position", self.read("present_position"))
 
     def _ramp(self, wanted: Setpoints, position: float, period: float) -> None:
         """A speed that rises and falls by the acceleration limit and still stops at the target."""
@@ -296,21 +306,24 @@ class BusDrive:
 
     def _torque_goal(self, torque: float, sample: LatestSample, period: float) -> Goal:
         """The duty that gives the torque: as Moving Speed in wheel mode, else as torque limit of a far goal."""
+        if self.capabilities["duty"] == "unsupported":
+            self._leave_wheel()  # a wheel that takes a speed
+        elif self.is_wheel:
+            self._enter_wheel(sample)  # a Feetech servo may be in its velocity mode
         voltage = sample("voltage") or self.profile.electrics.nominal_voltage
         velocity = self._forecast.update(sample("time"), sample("velocity"), torque, period)
-        duty = max(-1.0, min(1.0, self.steady.duty(torque, voltage, velocity)))
+        duty = max(-1.0, min(1.0, self.steady.at(sample("temperature")).duty(torque, voltage, velocity)))
         position = sample("position")
         outward = (duty > 0 and position >= self._high) or (duty < 0 and position <= self._low)
         if self.is_wheel:
-            return self._duty_goal(0.0 if outward else duty, self.profile.units.full_scale)
-        counts = round(abs(duty) * self.profile.units.full_scale)
+            return self._duty_goal(0.0 if outward else duty, self._top_duty)
+        self._goal_is_far = True
+        counts = min(round(abs(duty) * self.profile.units.full_scale), self._top_duty)
         return self._goal(self._high if duty > 0 else self._low, 0, counts)
 
     def _torque_counts(self, torque: float) -> int:
         """Torque Limit that caps the torque: a cap on duty, exact at stall."""
-        if torque >= self.max_torque:
-            return self.profile.units.full_scale
-        return round(torque / self.max_torque * self.profile.units.full_scale)
+        return min(round(min(torque / self.max_torque, 1.0) * self.profile.units.full_scale), self._top_duty)
 
     # ---- wheel
 
