@@ -1,6 +1,7 @@
 """Modes of control of every family: what is asked for happens after each change, and nothing faster than that."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -130,3 +131,20 @@ def test_a_warm_motor_gives_the_torque_that_is_asked_for(tmp_path, temperature):
         servo.set_torque(0.1)
         run(robot, 0.5)
         assert servo.torque == pytest.approx(0.1, rel=0.02)
+
+
+@pytest.mark.parametrize("speed", [1.0, -1.0, 3.0, 0.3])
+@pytest.mark.parametrize(("profile", "direction"), [("ax-12a", 1), ("ax-12a", -1), ("scs0009", 1), ("mx-28", 1)])
+def test_a_wheel_keeps_its_speed_where_its_sensor_sees_nothing(tmp_path, profile, direction, speed):
+    with axbridge.open(write_horn(tmp_path, profile, more=f"direction = {direction}")) as robot:
+        servo = robot["horn"]
+        servo.set_position(math.inf)
+        servo.set_velocity(speed)
+        run(robot, 1.0)
+        places, velocities, turned = zip(
+            *run(robot, 8 / abs(speed), lambda: (servo.truth.position, servo.velocity, servo.turned)), strict=True
+        )
+        true = [(after - before) / 0.02 for before, after in pairwise(places)]
+        assert [min(true), max(true)] == pytest.approx([speed, speed], abs=0.05)
+        assert [min(velocities), max(velocities)] == pytest.approx([speed, speed], abs=0.05)
+        assert turned == pytest.approx(places, abs=math.radians(3))

@@ -82,6 +82,7 @@ class BusDrive:
         self._speed = 0.0  # commanded by a loop on the host
         self._correction = 0.0
         self._wheel_velocity = 0.0
+        self._duty = 0.0  # of a wheel, as commanded last
         self._forecast = SpeedForecast(model.motor, model.sensor.latency_ms / 1000)
         self._hold = math.nan  # where speed 0 stopped it
         self._goal_is_far = False  # its goal is the end of its range: in torque control it only gives the direction
@@ -214,7 +215,13 @@ class BusDrive:
             return sample("position")
         if self._turns is None:
             self._turns = TurnCounter(self.steady, self.calibration.range, sample("position"))
-        return self._turns.update(sample)
+        return self._turns.update(sample, self._duty)
+
+    @property
+    def blind(self) -> tuple[float, float] | None:
+        """Speed, rad/s, and duty of a wheel by the motor model, while those that it reports say nothing."""
+        turns = self._turns
+        return (turns.speed, self._duty) if self.is_wheel and turns is not None and turns.blind else None
 
     def restore(self, *, holding: bool = False) -> None:
         """Give the servo its own mode back (EEPROM); limp, because a joint would run to an old goal.
@@ -339,7 +346,8 @@ class BusDrive:
         if wanted.velocity * self._wheel_velocity < 0:
             self._correction = 0.0  # what was summed up against a stop must not delay the way back
         self._wheel_velocity = wanted.velocity
-        self._correction += _SPEED_GAIN * (self._speed - velocity) * period
+        if self.blind is None:
+            self._correction += _SPEED_GAIN * (self._speed - velocity) * period
         self._correction = max(-_MOST_CORRECTION, min(_MOST_CORRECTION, self._correction))
         duty = self.steady.duty(0.0, voltage, self._speed) + self._correction
         if self._speed == wanted.velocity == 0 and abs(velocity) <= 2 * self.profile.units.speed:
@@ -347,8 +355,13 @@ class BusDrive:
         return self._duty_goal(duty, limit)
 
     def _duty_goal(self, duty: float, limit: int) -> Goal:
-        counts = round(max(-1.0, min(1.0, duty)) * self.profile.units.full_scale) * self.config.direction
-        return Goal(0, signed_to_bits(counts), limit, wheel=True)
+        return Goal(0, signed_to_bits(self._duty_counts(duty, limit)), limit, wheel=True)
+
+    def _duty_counts(self, duty: float, limit: int) -> int:
+        """Counts of a duty, servo side; the motor gets what the `limit` of the torque leaves of it."""
+        full, duty = self.profile.units.full_scale, max(-1.0, min(1.0, duty))
+        self._duty = max(-limit, min(limit, duty * full)) / full
+        return round(duty * full) * self.config.direction
 
     def _enter_wheel(self, sample: LatestSample) -> None:
         """Angle limits 0/0, kept to be restored; written once, because EEPROM wears and the servo is deaf meanwhile."""

@@ -104,5 +104,4 @@ class FeetechDrive(BusDrive):
         return Goal(0, counts, limit, register=FeetechAddress.GOAL_VELOCITY)
 
     def _duty_goal(self, duty: float, limit: int) -> Goal:
-        counts = round(max(-1.0, min(1.0, duty)) * self.profile.units.full_scale) * self.config.direction
-        return Goal(0, counts, limit, register=FeetechAddress.GOAL_TIME)
+        return Goal(0, self._duty_counts(duty, limit), limit, register=FeetechAddress.GOAL_TIME)
