@@ -81,6 +81,22 @@ def test_after_a_change_of_mode_the_new_command_acts_and_no_speed_is_higher_than
             assert servo.velocity < -0.5
 
 
+@pytest.mark.parametrize("between", ["set_duty", "set_torque"])
+def test_a_ramp_of_the_speed_begins_at_the_speed_of_the_shaft(robot, between):
+    servo = robot["horn"]
+    servo.set_acceleration(3.0)
+    servo.set_position(math.inf)
+    servo.set_velocity(3.0)
+    run(robot, 1.5)
+    assert servo.velocity == pytest.approx(3.0, abs=0.2)
+    getattr(servo, "set_torque" if servo.capabilities["duty"] == "unsupported" else between)(-0.15)
+    run(robot, 0.4)
+    before = servo.velocity
+    servo.set_position(math.inf)
+    servo.set_velocity(0.5)
+    assert max(run(robot, 1.0, lambda: servo.velocity)) < max(before, 0.5) + 0.4
+
+
 @pytest.mark.parametrize(
     ("profile", "more"),
     [

@@ -189,6 +189,8 @@ class BusDrive:
             self._pid.set_gains(*setpoints.gains)
         limit = self._torque_counts(setpoints.available_torque)
         duty, torque = setpoints.duty, setpoints.torque  # as they are now: another thread may command meanwhile
+        if duty is not None or torque is not None:
+            self._speed = sample("velocity")  # where a ramp of the speed that follows begins
         if duty is not None:
             self._enter_wheel(sample)
             return self._duty_goal(duty, limit)
@@ -198,7 +200,7 @@ class BusDrive:
             return self._velocity_goal(setpoints, sample, period, limit)
         self._leave_wheel()
         if self._goal_is_far:  # the motion to the next goal would begin there, and the joint would run after it
-            self._goal_is_far, self._speed = False, 0.0
+            self._goal_is_far = False
             self._begin_motion_here()
         if self._on_host:
             position = sample("position")
