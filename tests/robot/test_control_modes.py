@@ -164,3 +164,17 @@ def test_a_wheel_keeps_its_speed_where_its_sensor_sees_nothing(tmp_path, profile
         assert [min(true), max(true)] == pytest.approx([speed, speed], abs=0.05)
         assert [min(velocities), max(velocities)] == pytest.approx([speed, speed], abs=0.05)
         assert turned == pytest.approx(places, abs=math.radians(3))
+
+
+def test_a_wheel_that_is_switched_off_where_its_sensor_sees_nothing_is_not_said_to_turn(tmp_path):
+    with axbridge.open(write_horn(tmp_path, "ax-12a")) as robot:
+        servo = robot["horn"]
+        servo.set_position(math.inf)
+        servo.set_velocity(1.0)
+        while servo.turned < math.pi:
+            robot.step(20)
+        assert servo.velocity == pytest.approx(1.0, abs=0.05)
+        servo.torque_off()
+        run(robot, 0.5)
+        assert (servo.velocity, servo.load) == (0.0, 0.0)
+        assert servo.turned == pytest.approx(servo.truth.position, abs=0.3)  # it coasts unseen

@@ -207,7 +207,7 @@ class Sampling:
             elif fresh[row]:
                 joint.turned = drive.turned(joint.sample)
                 if (estimate := drive.blind) is not None:
-                    blind[row] = estimate
+                    blind[row] = estimate if joint.torque_enabled else (0.0, 0.0)
         if blind:
             self._estimate(blind)
 

@@ -46,10 +46,6 @@ class AxFirmware(Firmware):
         self._wheel_drive = False
         super().begin(time)
 
-    @property
-    def _has_dead_zone(self) -> bool:
-        return not self.multi_turn and (self.units.counts + 1.5) * self.units.position < _TURN
-
     def configure(self) -> None:
         low, high, counts = self.table["cw_angle_limit"], self.table["ccw_angle_limit"], self.units.counts
         wheel, behaviour = low == high == 0, self.profile.behaviour
@@ -59,6 +55,7 @@ class AxFirmware(Firmware):
         else:
             self._wheel_drive = False
         self.multi_turn = not wheel and behaviour.multi_turn and low == high == counts
+        self._has_dead_zone = not self.multi_turn and (counts + 1.5) * self.units.position < _TURN
         self.ranges = {} if self.multi_turn else {"goal_position": (0, counts)}
         if not wheel:
             self.ranges["moving_speed"] = (0, self.units.full_scale)

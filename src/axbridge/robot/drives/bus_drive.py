@@ -217,7 +217,7 @@ class BusDrive:
             return sample("position")
         if self._turns is None:
             self._turns = TurnCounter(self.steady, self.calibration.range, sample("position"))
-        return self._turns.update(sample, self._duty)
+        return self._turns.update(sample, self._duty if self.powered else 0.0)
 
     @property
     def blind(self) -> tuple[float, float] | None:
@@ -289,7 +289,8 @@ class BusDrive:
 
     def _begin_motion_here(self) -> None:
         """Let the motion to the next goal begin where the joint is."""
-        self.write("goal_position", self.read("present_position"))
+        present = self.calibration.angle(self.read("present_position"))
+        self.write("goal_position", self._goal(present, 0, 0).position)
 
     def _ramp(self, wanted: Setpoints, position: float, period: float) -> None:
         """A speed that rises and falls by the acceleration limit and still stops at the target."""

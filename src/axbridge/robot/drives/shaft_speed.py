@@ -15,9 +15,7 @@ from axbridge.servo.steady import SteadyServo
 _TURN = 2 * math.pi
 _MARGIN = 0.05  # rad: noise, and a shaft that is pushed a little
 _EDGE = 0.02  # rad from an end of the range: a position there may be the end that a blind potentiometer shows
-_SPOILT = (
-    0.2  # s: a speed is a difference of positions over so long, so it is wrong after them (answers.ros.org 211471)
-)
+_SPOILT = 0.2  # s after a wrong position: Present Speed is a difference of positions (answers.ros.org 211471)
 _NEAR, _FAR = 2, 9  # readings that agree with the one before
 _CREEP = 0.06  # rad/s: where the friction of motion begins, either way
 _HALVINGS = 20  # of the range of speeds: 1e-5 rad/s
@@ -78,7 +76,7 @@ class TurnCounter:
         self.blind = False
         self._servo = servo
         self._low, self._high = seen
-        self._zone = seen[0] + _TURN - seen[1] > _MARGIN  # an MX sees the whole turn
+        self._has_dead_zone = seen[0] + _TURN - seen[1] > _MARGIN  # an MX sees the whole turn
         self._clear_at = -math.inf  # when speeds are right again, s
         self._time = math.nan
         self._reading = start
@@ -92,7 +90,7 @@ class TurnCounter:
         reach = abs(voltage) / self._servo.motor.constant * passed + _MARGIN
         self._agreed = self._agreed + 1 if abs(position - self._reading) <= reach else 0
         self._time, self._reading = time, position
-        if self._zone and not (self._low + _EDGE < position < self._high - _EDGE and self._agreed >= _NEAR):
+        if self._has_dead_zone and not (self._low + _EDGE < position < self._high - _EDGE and self._agreed >= _NEAR):
             self._clear_at = time + _SPOILT
         self.blind = time < self._clear_at
         self.speed = speed_under(self._servo, duty if self.blind else load, voltage, self._torque)
