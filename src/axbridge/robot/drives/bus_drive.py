@@ -44,6 +44,7 @@ _WHEEL = {"cw_angle_limit": 0, "ccw_angle_limit": 0}
 _LEAD = 0.15  # s: a goal that moves along with the joint is this far ahead, so that the joint stops when the host does
 _SPEED_GAIN = 0.6  # duty per rad of speed error summed up, in wheel mode
 _MOST_CORRECTION = 0.5  # duty
+_RESPONSE = 0.08  # s: a wheel follows its command so late, and that is no error of its speed
 _RESTORES, _RESTORE_PAUSE = 3, 0.1  # attempts to give angle limits back, and the pause between them, s
 
 
@@ -82,6 +83,7 @@ class BusDrive:
         self._speed = 0.0  # commanded by a loop on the host
         self._correction = 0.0
         self._wheel_velocity = 0.0
+        self._expected = 0.0  # speed of a wheel that has had time to follow the command, rad/s
         self._duty = 0.0  # of a wheel, as commanded last
         self._forecast = SpeedForecast(model.motor, model.sensor.latency_ms / 1000)
         self._hold = math.nan  # where speed 0 stopped it
@@ -190,7 +192,7 @@ class BusDrive:
         limit = self._torque_counts(setpoints.available_torque)
         duty, torque = setpoints.duty, setpoints.torque  # as they are now: another thread may command meanwhile
         if duty is not None or torque is not None:
-            self._speed = sample("velocity")  # where a ramp of the speed that follows begins
+            self._speed = self._expected = sample("velocity")  # where a ramp of the speed that follows begins
         if duty is not None:
             self._enter_wheel(sample)
             return self._duty_goal(duty, limit)
@@ -349,8 +351,9 @@ class BusDrive:
         if wanted.velocity * self._wheel_velocity < 0:
             self._correction = 0.0  # what was summed up against a stop must not delay the way back
         self._wheel_velocity = wanted.velocity
+        self._expected += (self._speed - self._expected) * min(period / _RESPONSE, 1.0)
         if self.blind is None:
-            self._correction += _SPEED_GAIN * (self._speed - velocity) * period
+            self._correction += _SPEED_GAIN * (self._expected - velocity) * period
         self._correction = max(-_MOST_CORRECTION, min(_MOST_CORRECTION, self._correction))
         duty = self.steady.duty(0.0, voltage, self._speed) + self._correction
         if self._speed == wanted.velocity == 0 and abs(velocity) <= 2 * self.profile.units.speed:
@@ -370,7 +373,7 @@ class BusDrive:
         """Angle limits 0/0, kept to be restored; written once, because EEPROM wears and the servo is deaf meanwhile."""
         if self.is_wheel:
             return
-        self._speed = self._correction = 0.0
+        self._speed = self._correction = self._expected = 0.0
         if (held := self._read_all(_WHEEL)) != _WHEEL:
             self.write("goal_position", self.calibration.goal(min(max(sample("position"), self._low), self._high)))
             self._change(held, _WHEEL)
