@@ -112,6 +112,8 @@ SCRIPTS = {
         ),
         "a stall shuts down, and the torque limit revives": "stall, goal_position=900, wait 1, PING, wait 1, PING OVERLOAD,"
         " torque_limit?0, torque_enable?1, TORQUE~0, free, torque_limit=1023 OVERLOAD, wait 0.5, PING, TORQUE~1",
+        "a servo without torque does not move by its own power": "goal_position=900, wait 0.01, moving?1, fault overload:1,"
+        " wait 0.03, torque_limit?0, torque_enable?1, moving?0",
         "so does Torque Enable": "fault overload:1, wait 0.05, torque_limit?0, torque_enable=1 OVERLOAD, torque_limit?1023,"
         " wait 0.05, PING",
         "an overload outside Shutdown is only told": "shutdown=0, wait 0.05, stall, goal_position=900, wait 2, PING OVERLOAD,"
@@ -465,6 +467,24 @@ def turned(tmp_path, degrees, quirk="none"):
 @pytest.mark.parametrize(("degrees", "count"), [(0, 0), (150, 512), (300, 1023), (310, 1023), (350, 0), (510, 512)])
 def test_the_dead_zone_reads_as_its_nearer_end(tmp_path, degrees, count):
     assert turned(tmp_path, degrees).read(36, 2) == pytest.approx(count, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "speed", "load"),
+    [
+        (295, 157, 300),
+        (305, 116, 382),
+        (325, 0, 614),
+        (335, 0x400 | 2371, 234),
+        (358, 0, 614),
+        (365, 39, 536),
+        (385, 157, 300),
+    ],
+)
+def test_the_dead_zone_spoils_speed_and_load(tmp_path, degrees, speed, load):
+    """By answers.ros.org 211471: 0, then -27.7 rad/s, then 0, with loads of 0.17, 0.82 and 0.17."""
+    wire = turned(tmp_path, degrees)
+    assert (wire.read(38, 2), wire.read(40, 2)) == (pytest.approx(speed, abs=5), pytest.approx(load, abs=10))
 
 
 def test_some_firmwares_get_the_speed_wrong(tmp_path):

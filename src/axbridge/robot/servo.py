@@ -409,7 +409,10 @@ class Servo(CommandedByMethods):
 
     @property
     def velocity(self) -> float:
-        """How fast it was, rad/s or m/s; the set-point is `velocity_limit`."""
+        """How fast it was, rad/s or m/s; the set-point is `velocity_limit`.
+
+        While an AX wheel turns through the angles that its sensor does not see, the motor model gives this and `load`.
+        """
         return self._joint.sample("velocity")
 
     @property

@@ -45,7 +45,7 @@ class XDrive(BusDrive):
         self._home = OperatingMode(asked) if asked in POSITION_MODES else OperatingMode.POSITION
         super().__init__(config, profile, model, bus)
         self._top_speed = profile.units.top_speed  # counts that it takes; read when it is switched on
-        self._top_duty = self._cap = profile.units.full_scale
+        self._cap = profile.units.full_scale
         self._top_current = 0
         self._current = -1  # Goal Current as written last, counts, where that caps the torque
         self._acceleration = -1.0  # as written last, rad/s²
@@ -123,6 +123,7 @@ class XDrive(BusDrive):
         limit = setpoints.acceleration
         if limit != -1:
             setpoints = replace(setpoints, acceleration=-1.0)
+        self._full_speed = 0 if limit < 0 else self._top_speed  # Profile Velocity 0: at once, whatever the acceleration
         goal = super().command(setpoints, sample, period)  # which may change the mode, and that forgets the profile
         if limit != self._acceleration:
             counts = 0 if limit < 0 else max(round(min(limit / _ACCELERATION, _MOST_ACCELERATION)), 1)
@@ -181,7 +182,8 @@ class XDrive(BusDrive):
         velocity = self._forecast.update(sample("time"), sample("velocity"), torque, period)
         position = sample("position")
         outward = (torque > 0 and position >= self._high) or (torque < 0 and position <= self._low)
-        current = 0.0 if outward else self.steady.loop_current(torque, voltage, velocity)
+        steady = self.steady.at(sample("temperature"))
+        current = 0.0 if outward else steady.loop_current(torque, voltage, velocity)
         counts = min(max(round(current / _AMPERE), -self._top_current), self._top_current)
         return Goal(0, self.config.direction * counts, self._top_duty, register=GOAL_CURRENT)
 
