@@ -391,8 +391,9 @@ def _apply_drives(step: float, drives: Drives, memory: _Memory) -> None:
 
 @jit
 def _aim(
-    step: float, rubbing: int, stopping: int, targets: FloatArray, held: FloatArray, rows: _ConstraintRows
-) -> None:
+    step: float, rubbing: int, stopping: int, targets: FloatArray, held: FloatArray,
+    rows: tuple[IntArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray],
+) -> None:  # fmt: skip
     """Say what so many rows of friction and motors, and so many of stops, are to reach in a step of `step` s.
 
     Friction brings each degree of freedom to its speed in `targets`, (nv,). It goes on holding what it `held` in the
