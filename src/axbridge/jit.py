@@ -188,7 +188,7 @@ def reporting(report: Report) -> Iterator[None]:
 def compiling(done: int, total: int) -> str:
     """The line that is said."""
     seconds = time.monotonic() - _began
-    left = f", about {seconds * (total - done) / done:.0f} s left" if done and seconds > _SILENT else ""
+    left = f", about {seconds * (total - done) / done:.0f} s left" if 5 * done > total else ""
     return f"compiling the simulation, once for this machine: {done} of {total}{left}"
 
 
