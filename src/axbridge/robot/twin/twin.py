@@ -21,6 +21,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import Address, Version, XAddress
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, BusError, BusTimeout, CorruptPacket, PortError
+from axbridge.jit import compile_first
 from axbridge.robot.backend import Backend, open_real, open_sim
 from axbridge.robot.connection import Connection, drive_of
 from axbridge.robot.drives.bus_drive import BusDrive
@@ -40,6 +41,7 @@ class Shadow:
     """The twins of real servos."""
 
     def __init__(self, world: World) -> None:
+        compile_first()
         self.world = world
         self.lag = math.nan  # the real servos' clock minus simulated time, s; NaN before the first `follow`
 
