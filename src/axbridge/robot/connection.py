@@ -203,23 +203,33 @@ class Connection:
         with contextlib.suppress(PortError):  # whoever reads the states says so
             cycle.cap(name, None if share is None else max(round(share * full), 1))
 
-    def revive(self, name: str, *, on: bool) -> None:
+    def revive(self, name: str, *, on: bool) -> float:
         """Give a servo that was without power its registers in RAM again, and a tenth of its torque, where it is.
 
         Not when this program was stopped for longer than its guard waits: the guard has switched the servo off then.
+        Returns where it is, rad; NaN when it is not on.
         """
-        drive, cycle = self.drives[name], self._cycle_of(name)
+        drive, cycle, here = self.drives[name], self._cycle_of(name), math.nan
         assert isinstance(drive, BusDrive)  # no other is in a cycle
         drive.fill_ram()
         if on:
             cycle.soften([name], cycle.soft_start)
             if time.monotonic() > cycle.expires:
-                return
-            drive.power(on=True)
+                return here
+            here = drive.power(on=True)
         cycle.revived(name)
+        return here
 
     def _cycle_of(self, name: str) -> Cycle:
         return self.cycles[self.drives[name].config.bus]
+
+    def take_restarted(self) -> set[str]:
+        """Servos whose goals have become void since this was asked last: they were lost or limp meanwhile."""
+        names: set[str] = set()
+        for cycle in self.cycles.values():
+            found, cycle.restarted = cycle.restarted, set()
+            names |= found
+        return names
 
     @property
     def torqueless(self) -> bool:

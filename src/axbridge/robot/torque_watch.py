@@ -54,8 +54,9 @@ class TorqueWatch:
         back -= kept
         for name in connection.unpowered:
             with contextlib.suppress(BusError):  # again in the next step
-                connection.revive(name, on=name in wanted - kept)
+                here = connection.revive(name, on=name in wanted - kept)
                 joints[name].keep_off()
+                joints[name].void_goal(here)
         off = kept | connection.switched_off
         limp = off | connection.unpowered
         if self._marked is None:

@@ -52,6 +52,7 @@ class BusDrive:
 
     type: Literal["rotational", "linear"] = "rotational"
     brake = False
+    slow_start = False
     on_at_start = False
 
     def __init__(self, config: ServoConfig, profile: FirmwareProfile, model: ServoModel, bus: Bus) -> None:
@@ -140,7 +141,9 @@ class BusDrive:
 
     def wake(self, *, on: bool) -> float:
         """Do what a cycle cannot do to let a servo move again that has shut itself down; where it is if switched on."""
-        return self.power(on=True) if on and not self.powered else math.nan
+        if not on:
+            return math.nan
+        return self.calibration.angle(self.read("present_position")) if self.powered else self.power(on=True)
 
     def fill_ram(self) -> None:
         """Write what the rig wants in RAM: a servo forgets it without power."""
@@ -193,6 +196,9 @@ class BusDrive:
         if setpoints.endless:
             return self._velocity_goal(setpoints, sample, period, limit)
         self._leave_wheel()
+        if setpoints.holding:
+            goal = self._position_goal(setpoints, sample, limit)
+            return goal._replace(position=self.calibration.goal(setpoints.target), held=True)
         if self._on_host:
             position = sample("position")
             self._pid.step(setpoints.target, position, setpoints.velocity, setpoints.acceleration, period)
