@@ -133,10 +133,7 @@ def test_an_overload_is_named_and_recover_ends_it(robot, servo, family):
         run(robot, 0.5)
         assert servo.position == pytest.approx(0.3, abs=0.05)
     servo.set_position(-0.3)
-    servo.recover()  # that goal is void
-    run(robot, 0.5)
-    assert servo.position == pytest.approx(0.3, abs=0.05)
-    servo.set_position(-0.3)
+    servo.recover()
     run(robot, 3.0)
     assert not servo.errors
     assert (robot.causes, robot.withheld) == ({}, frozenset())

@@ -171,7 +171,7 @@ class Cycle:
         self.watchdogs = Watchdogs(bus)
         self.unpowered: set[str] = set()  # names of those that were without power: no goals until `revived`
         self.switched_off: set[str] = set()  # of those whose torque somebody else has cut: until it is on again
-        self.restarted: set[str] = set()  # of those whose goals are void since they were lost or limp: for the owner
+        self.restarted: set[str] = set()  # of those that were away: their owner must not repeat its goals
         self.expires = math.inf
         self._caps: dict[str, int] = {}  # torque limits that no goal exceeds, by name
         for servo in servos:
@@ -599,7 +599,7 @@ class Cycle:
         name = track.servo.name
         if on and name in self.switched_off:
             self.switched_off.discard(name)
-            self._restart(track)
+            track.restart = True
         elif on or track.withheld or name in self.unpowered or name in self.switched_off:
             return
         elif forgot:
@@ -610,11 +610,6 @@ class Cycle:
         elif track.sent:
             self.switched_off.add(name)
             self._events.append(BusEvent("torque off", name))
-
-    def _restart(self, track: _Track) -> None:
-        """Let a servo's next goals start from where it is; its owner may not repeat those from before."""
-        track.restart = True
-        self.restarted.add(track.servo.name)
 
     def _limp(self, track: _Track) -> None:
         try:
@@ -660,7 +655,8 @@ class Cycle:
             brief = reply.time - heard_at < self.soft_start
             kept = track.asks or (address == protocol.torque_enable and bool(reply.data[0]))  # `_ask_why` looks, too
             if not (brief and kept):  # one that has torque had power, too: replies were lost, and no more
-                self._restart(track)
+                track.restart = True
+                self.restarted.add(name)
         track.known = True
         if beyond and not track.withheld:
             track.withheld = track.must_limp = True

@@ -224,7 +224,7 @@ class Connection:
         return self.cycles[self.drives[name].config.bus]
 
     def take_restarted(self) -> set[str]:
-        """Servos whose goals have become void since this was asked last: they were lost or limp meanwhile."""
+        """Servos that have come back since this was asked last: their goals from before are void."""
         names: set[str] = set()
         for cycle in self.cycles.values():
             found, cycle.restarted = cycle.restarted, set()

@@ -158,27 +158,28 @@ class Joint:
         """Hold `position`, where the joint is now that torque is on, until the next command.
 
         That is not clipped, because a joint beyond a limit would run to it. The first goal that comes then may be far
-        away: on a real bus, and for Feetech servos in a simulation, too, the way to it is slow, unless the rig has `soft_start_ms = 0`.
+        away. The way to it is slow on a real bus, and for Feetech servos in a simulation, too; not if the rig has
+        `soft_start_ms = 0`.
         """
         setpoints, low, high = self.setpoints, self.min_position, self.max_position
-        setpoints.holding = True
+        held, setpoints.holding = setpoints.holding, True
         setpoints.target = self.requested["position"] = position
         setpoints.torque = setpoints.duty = None
         real = self.connection.backend.mode != SIMULATION
         soft = (real or self.drive.slow_start) and self.connection.rig.safety.soft_start_ms > 0
         self.top_speed = _FIRST_SPEED if soft else math.inf
-        if not low - _BEYOND <= position <= high + _BEYOND:
+        if not held and not low - _BEYOND <= position <= high + _BEYOND:
             limit = low if position < low else high
             self.warn(
                 f"it is at {position:.3f}, beyond its limit {limit:.3f}, and stays until its next goal", "position"
             )
 
     def void_goal(self, here: float) -> None:
-        """Hold `here` instead of going on to a goal from before torque was lost; NaN: it has no torque still.
+        """Hold `here` instead of going on to a goal from before torque was lost; nothing where that is NaN.
 
-        A speed, a torque or a duty stays, because none of them has a place.
+        A goal that was given while it was limp stays, and so does a speed, a torque or a duty: it has no place.
         """
-        if self.is_positioned and not math.isnan(here):
+        if self.is_positioned and (self.setpoints.holding or not self.limp) and not math.isnan(here):
             self.hold(here)
 
     def command(self, period: float) -> Goal | None:

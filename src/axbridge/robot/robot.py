@@ -514,8 +514,8 @@ class Robot(Mapping[str, Servo]):
         """Go on with another backend while the controller runs: same servos, same settings, same time.
 
         Motors that were on are switched on where the joint is there (goal := present first), with torque rising within
-        half a second. They hold there: positions set before are void; a speed or torque acts again. Those that have shut
-        themselves down there stay off. The old backend is left as the rig's `on_exit` says.
+        half a second. They hold there: positions set before are void; a speed or torque acts again. Those that have
+        shut themselves down there stay off. The old backend is left as the rig's `on_exit` says.
 
         Raises:
             UsageError: the robot is closed, or was not made by `axbridge.open`.

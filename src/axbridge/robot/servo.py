@@ -209,8 +209,8 @@ class Servo:
         """Let a motor move again that shut itself down (overload) or was switched off: at a limit, or by others.
 
         From the next step on it holds where the joint is, with torque that rises within the rig's `soft_start_ms`. A
-        position from before is void: give a new one. A speed, a torque or a duty acts again. When the cause is still there, it will
-        shut down again. Nothing happens to an ideal joint, which never shuts down.
+        goal from before it went limp is void: give a new one. A speed, a torque or a duty acts again. When the
+        cause is still there, it will shut down again. Nothing happens to an ideal joint, which never shuts down.
         """
         self._joint.connection.refuse_closed()
         here = self._joint.connection.recover(self.name, on=self._joint.setpoints.enabled)

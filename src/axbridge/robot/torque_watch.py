@@ -65,6 +65,8 @@ class TorqueWatch:
             self._marked = limp, kept
             for name, joint in joints.items():
                 joint.lapses += name in off and not joint.limp
+                if joint.limp != (name in limp):
+                    joint.void_goal(joint.sample("position"))
                 joint.limp, joint.withheld = name in limp, name in kept
         self._why |= {event.name: why for event in connection.events if (why := _reason(event))}
         before, self._off = self._off, off & (wanted | self._off)

@@ -53,6 +53,7 @@ class BusDrive:
     type: Literal["rotational", "linear"] = "rotational"
     brake = False
     slow_start = False
+    _torque_cap = "torque_limit"  # register of the highest torque; the rig may set less than full
     on_at_start = False
 
     def __init__(self, config: ServoConfig, profile: FirmwareProfile, model: ServoModel, bus: Bus) -> None:
@@ -177,7 +178,8 @@ class BusDrive:
         self._low, self._high = low, high
         ends = sorted(self.calibration.goal(position) for position in (low, high))
         top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
-        return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, protocol=self.protocol)
+        most = min(self.profile.units.full_scale, self.config.registers.get(self._torque_cap, math.inf))
+        return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, int(most), protocol=self.protocol)
 
     def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:
         """The mode of control the set-points ask for, as registers for the next cycle."""
