@@ -36,6 +36,7 @@ from axbridge.state import BusEvent
 
 _log = logging.getLogger(__name__)
 _STDERR = 2
+_NEAR = math.radians(1)  # so little are the servo's own limits within the rig's that nobody need hear of it
 _DRIVES: dict[str, type[BusDrive]] = {  # by family of units
     "ax": BusDrive, "mx": BusDrive, "x": XDrive, "sts": FeetechDrive, "scs": FeetechDrive,
 }  # fmt: skip
@@ -346,6 +347,17 @@ class Connection:
                 warn(f"servo {servo.name!r} had shut itself down and stays limp: call recover() when the cause is gone")
         if failures:
             raise failures[0]
+        for drive in drives:
+            low, high = drive.limits.low, drive.limits.high
+            wanted = drive.config.soft_limits
+            low, high = max(low, wanted[0]), min(high, wanted[1])
+            own = drive.narrow()
+            names = drive.protocol.names
+            if (own[0] > low + _NEAR or own[1] < high - _NEAR) and names.low not in drive.config.registers:
+                warn(
+                    f"servo {drive.config.name!r} goes from {own[0]:.3f} to {own[1]:.3f} rad by its own limits "
+                    f"({names.low}, {names.high}), and its rig says {low:.3f} to {high:.3f}: goals are clipped to both"
+                )
         for cycle in self.cycles.values() if self.backend.mode != SIMULATION else ():
             cycle.remember()
 

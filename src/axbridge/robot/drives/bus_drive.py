@@ -53,6 +53,7 @@ class BusDrive:
     type: Literal["rotational", "linear"] = "rotational"
     brake = False
     slow_start = False
+    has_own_limits = True  # of position, which its goals must keep
     _torque_cap = "torque_limit"  # register of the highest torque; the rig may set less than full
     on_at_start = False
 
@@ -172,6 +173,20 @@ class BusDrive:
         self.powered = True
         self._speed = self._correction = 0.0
         return self.calibration.angle(present)
+
+    def narrow(self) -> tuple[float, float]:
+        """Limit positions to what the servo's own angle limits let through; returns those, rad; ±inf: it has none."""
+        names, registers = self.protocol.names, self.profile.registers
+        if not (self.has_own_limits and names.low in registers and names.high in registers):
+            return -math.inf, math.inf
+        counts = self._own.get(names.low, self.read(names.low)), self._own.get(names.high, self.read(names.high))
+        factory = registers[names.low].initial, registers[names.high].initial
+        if counts[0] >= counts[1] or counts == factory:
+            return -math.inf, math.inf  # a wheel, or several turns; or what every servo of this model has
+        low, high = sorted(self.calibration.angle(count) for count in counts)
+        self.limits = Limits(max(self.limits.low, low), min(self.limits.high, high), self.limits.velocity)
+        self._low, self._high = max(self._low, low), min(self._high, high)
+        return low, high
 
     def cycle_servo(self, low: float, high: float) -> CycleServo:
         """The servo as its bus cycle knows it, limited to positions `low`..`high`."""

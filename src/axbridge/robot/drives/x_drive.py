@@ -44,6 +44,7 @@ class XDrive(BusDrive):
         asked = config.registers.get("operating_mode")
         self._home = OperatingMode(asked) if asked in POSITION_MODES else OperatingMode.POSITION
         super().__init__(config, profile, model, bus)
+        self.has_own_limits = self._home == OperatingMode.POSITION
         self._top_speed = profile.units.top_speed  # counts that it takes; read when it is switched on
         self._top_duty = self._cap = profile.units.full_scale
         self._top_current = 0
@@ -98,7 +99,8 @@ class XDrive(BusDrive):
                 self.write(_STANDS[mode], 0)
             elif mode == OperatingMode.POSITION:
                 low, high = self.read("min_position_limit"), self.read("max_position_limit")
-                self.write("goal_position", min(max(present, low), high))
+                if low <= present <= high:  # else it takes no such goal, and makes its own: where it is
+                    self.write("goal_position", present)
             else:
                 self.write("goal_position", present)
             self.write("torque_enable", 1)
