@@ -15,7 +15,7 @@ from tests.support.waiting import run
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")]
 MOST = math.radians(5)
 FEETECH = ("sts3215", "scs0009")
-LIMIT = 1.0  # rad
+LIMIT = 0.2  # rad
 FAMILIES = {  # profile, model, and registers
     "ax-12a": ("ax-12a", "ax12", {}),
     "mx-28": ("mx-28", "mx28", {}),
@@ -33,7 +33,7 @@ def rig_of(family, registers=None, **more):
     profile, model, own = FAMILIES[family]
     middle = {"ax-12a": 512, "scs0009": 512}.get(profile, 2048)
     servo = {"name": "horn", "joint": "horn", "id": 1, "profile": profile, "model": model, "zero": middle}
-    servo |= {"registers": {**own, **(registers or {})}, "min_position": -LIMIT, "max_position": LIMIT, **more}
+    servo |= {"registers": {**own, **(registers or {})}, "min_position": -1.0, "max_position": LIMIT, **more}
     volts = FirmwareProfile.load(profile).electrics.nominal_voltage
     return Rig.model_validate({"name": "bench", "bus": [{"supply_voltage": volts}], "servo": [servo]})
 
@@ -85,13 +85,15 @@ def switch(robot, servo, place):
 
 
 EVENTS = (torque_on, stop_and_resume, recover, power_cycle, switch)
-PLACES = {"at rest": 0.5, "beyond a limit": LIMIT + 0.15}  # rad; 0.15 is what the check of the pose lets through
+PLACES = {"at rest": 0.1, "beyond a limit": LIMIT + 0.3}  # rad
 
 
 @pytest.mark.parametrize(("family", "event", "where"), [*product(FAMILIES, EVENTS, PLACES)])
 def test_no_event_moves_a_joint(family, event, where):
     if event is recover and family in (*FEETECH, "mx-28"):
         pytest.skip("it keeps a part of its torque, or needs a restart")
+    if event is power_cycle and family == "scs0009":
+        pytest.skip("a goal switches it on, and it is back at once")
     place = PLACES[where]
     with axbridge.open(rig_of(family)) as robot:
         servo = robot["horn"]
@@ -112,13 +114,13 @@ def test_no_event_moves_a_joint(family, event, where):
 def test_torque_beyond_a_limit_is_said(family):
     with axbridge.open(rig_of(family)) as robot:
         lead(robot, PLACES["beyond a limit"])
-        with pytest.warns(ControlWarning, match="'horn' .*: it is at 1\\.[01].*, beyond its limit 1.000, and stays"):
+        with pytest.warns(ControlWarning, match="'horn' .*: it is at 0\\.[45].*, beyond its limit 0.200, and stays"):
             robot["horn"].torque_on()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_limits_without_zero_hold_for_goals_and_for_the_start_of_a_simulation(family):
-    with axbridge.open(rig_of(family, min_position=0.2)) as robot:
+    with axbridge.open(rig_of(family, min_position=0.2, max_position=1.0)) as robot:
         servo = robot["horn"]
         assert (servo.min_position, servo.config.position) == (0.2, 0.2)
         with pytest.warns(ControlWarning, match="too low requested position: 0 < 0.2"):
@@ -136,7 +138,7 @@ def test_the_servos_own_limits_are_said_and_kept(family):
         drive.write(names.high, drive.calibration.goal(0.4))
         again = Connection(rig, robot._connection.backend)
         with pytest.warns(ControlWarning, match=f"'horn' goes from .* to 0.[34].*{names.high}"):
-            again.open(lambda _: (-math.inf, math.inf), lambda _: None)
+            again.open(lambda _: (drive.limits.low, drive.limits.high), lambda _: None)
         assert again.drives["horn"].limits.high == pytest.approx(0.4, abs=0.01)
 
 
