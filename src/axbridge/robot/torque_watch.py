@@ -56,7 +56,8 @@ class TorqueWatch:
             with contextlib.suppress(BusError):  # again in the next step
                 here = connection.revive(name, on=name in wanted - kept)
                 joints[name].keep_off()
-                joints[name].void_goal(here)
+                if name in back or joints[name].limp:  # else a signal has switched it off, and a goal may be newer
+                    joints[name].void_goal(here)
         off = kept | connection.switched_off
         limp = off | connection.unpowered
         if self._marked is None:
