@@ -240,12 +240,12 @@ class ServoConfig(toml_tables.TomlTable):
         if self.min_stop != 0 and self.min_stop == self.max_stop:
             raise toml_tables.Misfit("max_stop", f"both stops are at {self.max_stop:g}", "leave the joint room to move")
         if self.min_stop < self.max_stop:
-            if not self.min_stop <= self.position <= self.max_stop:
-                why = f"{self.position:g} is outside the stops {self.min_stop:g}..{self.max_stop:g}"
-                raise toml_tables.Misfit("position", why, "start between them")
             if bottom > self.max_stop or top < self.min_stop:
                 why = f"the limits {bottom:g}..{top:g} lie outside the stops {self.min_stop:g}..{self.max_stop:g}"
                 raise toml_tables.Misfit("min_position", why, "let them overlap")
+            if not self.min_stop <= self.position <= self.max_stop:
+                why = f"{self.position:g} is outside the stops {self.min_stop:g}..{self.max_stop:g}"
+                raise toml_tables.Misfit("position", why, "start between them")
         if self.drive == "ideal":
             return self
         for key in ("min_position", "max_position", "min_stop", "max_stop", "position"):
