@@ -95,3 +95,17 @@ def test_x_servos_have_their_torque_again_softly_when_a_program_goes_on_after_ct
         run(robot, 2.0)
         assert servo.position == pytest.approx(1.2, abs=0.06)
         assert robot.causes == {}
+
+
+@pytest.mark.parametrize("rig", ["bench_arm", "koch"])
+def test_a_first_goal_that_is_far_away_is_approached_slowly_and_later_ones_are_not(rig):
+    with serving(rig) as port, axbridge.open(rig, backend="real", port=port) as robot:
+        servo = robot[-1]
+        servo.torque_on()
+        run(robot, 0.6)
+        speeds = []
+        for goal in (0.8, 0.0):
+            servo.set_position(goal)
+            speeds.append(max(run(robot, 1.8, lambda: abs(servo.velocity))))
+        assert speeds[0] < math.radians(75)  # 45, and what a load makes of it
+        assert speeds[1] > 1.5 * speeds[0]

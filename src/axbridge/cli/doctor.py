@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import sys
 import textwrap
@@ -155,9 +154,10 @@ def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int]
         say("does not switch itself off when it is overloaded or hot", "protection", shutdown=wanted["shutdown"])
     low, high = config.soft_limits
     own = values[names.low], values[names.high]
-    if own != (0, 0) and low > -math.inf:
+    if own[0] < own[1]:
         mounted = Calibration(servo.profile.units, config.zero, config.direction)
-        ends = sorted(min(max(mounted.goal(angle), 0), servo.profile.units.counts) for angle in (low, high))
+        reach = mounted.range
+        ends = sorted(mounted.goal(min(max(angle, reach[0]), reach[1])) for angle in (low, high))
         if own[0] > ends[0] + _NEAR or own[1] < ends[1] - _NEAR:
             problem = f"goes from {own[0]} to {own[1]} by its own angle limits, and the rig sends it from {ends[0]} to"
             whole = {names.low: 0, names.high: servo.profile.units.counts}

@@ -229,7 +229,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             name: goal
             for name, joint in self._joints.items()
             if not joint.withheld  # a change of mode would switch it on
-            and (goal := joint.drive.command(joint.setpoints, joint.sample, period / 1000)) is not None
+            and (goal := joint.command(period / 1000)) is not None
         }
         if self.mode != SIMULATION:
             whole = len(goals) + sum(joint.withheld for joint in self._joints.values()) == len(self._joints)
@@ -245,6 +245,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._sensed = self._connection.sense(self._start)
         raw, fresh, faults = self._connection.receive()
         self._sampling.add(raw, fresh, self._start)
+        for name in self._connection.take_restarted():
+            self._joints[name].void_goal(self._joints[name].sample("position"))
         self._torque_watch.update(self.time)
         self._stall_watch.update()
         return faults
@@ -515,8 +517,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         """Go on with another backend while the controller runs: same servos, same settings, same time.
 
         Motors that were on are switched on where the joint is there (goal := present first), with torque rising within
-        half a second; the goals set last then act again. Those that have shut themselves down there stay off. The old
-        backend is left as the rig's `on_exit` says.
+        half a second. They hold there: positions set before are void; a speed or torque acts again. Those that have
+        shut themselves down there stay off. The old backend is left as the rig's `on_exit` says.
 
         Raises:
             UsageError: the robot is closed, or was not made by `axbridge.open`.
@@ -530,8 +532,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         try:
             on = [name for name, joint in self._joints.items() if joint.torque_enabled and name not in new.withheld]
             new.soften(on, _SOFT_START)
-            for name in on:
-                new.drives[name].power(on=True)
+            here = {name: new.drives[name].power(on=True) for name in on}
         except BaseException:
             new.close()
             raise
@@ -540,7 +541,9 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             for name, joint in self._joints.items():
                 joint.connection, joint.drive = new, new.drives[name]
                 joint.setpoints.gains_set += joint.setpoints.gains_set > 0  # so that the new drive takes them
-                if joint.setpoints.enabled and name not in on:
+                if name in here:
+                    joint.void_goal(here[name])
+                elif joint.setpoints.enabled:
                     joint.note_off()
             if self._stopped:  # another thread did that meanwhile
                 self.stop()

@@ -73,6 +73,7 @@ class Servo(CommandedByMethods):
         for joint, target in self._taken("position", lambda one: one.check(scaled(position, one.multiplier))):
             joint.setpoints.target = target
             joint.setpoints.torque = joint.setpoints.duty = None
+            joint.setpoints.holding = False
             joint.remember_request(self._joint, "position", position)
 
     def set_velocity(self, velocity: float) -> None:
@@ -191,6 +192,8 @@ class Servo(CommandedByMethods):
     def torque_on(self) -> None:
         """Switch the motor on where the joint is: goal := present position first, so that nothing snaps.
 
+        It holds there until its next goal, beyond a limit, too, which a `ControlWarning` says.
+
         Raises:
             RobotStopped: the robot was stopped, and nobody has called `Robot.resume`.
             BusError: the servo does not answer; torque stays off.
@@ -223,17 +226,17 @@ class Servo(CommandedByMethods):
     def recover(self) -> None:
         """Let a motor move again that shut itself down (overload) or was switched off: at a limit, or by others.
 
-        From the next step on: first its goal is where the joint is, then the target acts again, with torque that rises
-        within the rig's `soft_start_ms`. When the cause is still there, it will shut down again. Nothing happens to an
-        ideal joint, which never shuts down.
+        From the next step on it holds where the joint is, with torque that rises within the rig's `soft_start_ms`. A
+        goal from before it went limp is void: give a new one. A speed, a torque or a duty acts again. When the
+        cause is still there, it will shut down again. Nothing happens to an ideal joint, which never shuts down.
         """
         self._joint.connection.refuse_closed()
         here = self._joint.connection.recover(self.name, on=self._joint.setpoints.enabled)
         self._joint.keep_off()
         self._joint.withheld = False
         if self._joint.has_goal_turns_away(here):
-            self._joint.setpoints.target = here
             self._joint.warn(f"it may have forgotten its turns, and stays at {here:g} until its next goal", "position")
+        self._joint.void_goal(here)
 
     def read(self, register: str) -> int:
         """Read a register by name, in counts.

@@ -54,8 +54,10 @@ class TorqueWatch:
         back -= kept
         for name in connection.unpowered:
             with contextlib.suppress(BusError):  # again in the next step
-                connection.revive(name, on=name in wanted - kept)
+                here = connection.revive(name, on=name in wanted - kept)
                 joints[name].keep_off()
+                if name in back or joints[name].limp:  # else a signal has switched it off, and a goal may be newer
+                    joints[name].void_goal(here)
         off = kept | connection.switched_off
         limp = off | connection.unpowered
         if self._marked is None:
@@ -64,6 +66,8 @@ class TorqueWatch:
             self._marked = limp, kept
             for name, joint in joints.items():
                 joint.lapses += name in off and not joint.limp
+                if joint.limp != (name in limp):
+                    joint.void_goal(joint.sample("position"))
                 joint.limp, joint.withheld = name in limp, name in kept
         self._why |= {event.name: why for event in connection.events if (why := _reason(event))}
         before, self._off = self._off, off & (wanted | self._off)

@@ -53,6 +53,9 @@ class BusDrive:
 
     type: Literal["rotational", "linear"] = "rotational"
     brake = False
+    slow_start = False
+    has_own_limits = True  # of position, which its goals must keep
+    _torque_cap = "torque_limit"  # register of the highest torque; the rig may set less than full
     on_at_start = False
 
     def __init__(self, config: ServoConfig, profile: FirmwareProfile, model: ServoModel, bus: Bus) -> None:
@@ -146,7 +149,9 @@ class BusDrive:
 
     def wake(self, *, on: bool) -> float:
         """Do what a cycle cannot do to let a servo move again that has shut itself down; where it is if switched on."""
-        return self.power(on=True) if on and not self.powered else math.nan
+        if not on:
+            return math.nan
+        return self.calibration.angle(self.read("present_position")) if self.powered else self.power(on=True)
 
     def fill_ram(self) -> None:
         """Write what the rig wants in RAM: a servo forgets it without power."""
@@ -175,12 +180,27 @@ class BusDrive:
         self._speed = self._correction = 0.0
         return self.calibration.angle(present)
 
+    def narrow(self) -> tuple[float, float]:
+        """Limit positions to what the servo's own angle limits let through; returns those, rad; ±inf: it has none."""
+        names, registers = self.protocol.names, self.profile.registers
+        if not (self.has_own_limits and names.low in registers and names.high in registers):
+            return -math.inf, math.inf
+        counts = self._own.get(names.low, self.read(names.low)), self._own.get(names.high, self.read(names.high))
+        factory = registers[names.low].initial, registers[names.high].initial
+        if counts[0] >= counts[1] or counts == factory:
+            return -math.inf, math.inf  # a wheel, or several turns; or what every servo of this model has
+        low, high = sorted(self.calibration.angle(count) for count in counts)
+        self.limits = Limits(max(self.limits.low, low), min(self.limits.high, high), self.limits.velocity)
+        self._low, self._high = max(self._low, low), min(self._high, high)
+        return low, high
+
     def cycle_servo(self, low: float, high: float) -> CycleServo:
         """The servo as its bus cycle knows it, limited to positions `low`..`high`."""
         self._low, self._high = low, high
         ends = sorted(self.calibration.goal(position) for position in (low, high))
         top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
-        return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, protocol=self.protocol)
+        most = min(self.profile.units.full_scale, self.config.registers.get(self._torque_cap, math.inf))
+        return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, int(most), protocol=self.protocol)
 
     def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:
         """The mode of control the set-points ask for, as registers for the next cycle."""
@@ -204,6 +224,9 @@ class BusDrive:
         if self._goal_is_far:  # the motion to the next goal would begin there, and the joint would run after it
             self._goal_is_far = False
             self._begin_motion_here()
+        if setpoints.holding:
+            goal = self._position_goal(setpoints, sample, limit)
+            return goal._replace(position=self.calibration.goal(setpoints.target), held=True)
         if self._on_host:
             position = sample("position")
             self._pid.step(setpoints.target, position, setpoints.velocity, setpoints.acceleration, period)

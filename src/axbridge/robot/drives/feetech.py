@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 from axbridge.bus.cycle import Goal
 from axbridge.config.profile import FirmwareProfile
@@ -19,13 +18,12 @@ from axbridge.servo.setpoints import Setpoints, towards
 
 _VELOCITY, _DUTY = {"operating_mode": 1}, {"operating_mode": 2}
 _WHEEL = {"min_position_limit": 0, "max_position_limit": 0}
-_NEAR, _GENTLE = math.radians(5), math.radians(45)  # rad; rad/s
 
 
 class FeetechDrive(BusDrive):
     """One servo on a bus; arguments and errors as of `BusDrive`."""
 
-    _arrives = True  # no goal was near its place since it was switched on: the first one may be far away
+    slow_start = True
 
     def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
         self._modal = "operating_mode" in profile.registers
@@ -58,16 +56,9 @@ class FeetechDrive(BusDrive):
         else:
             self.write("goal_position", present)
         self.write("torque_enable", 1)
-        self.powered = self._arrives = True
+        self.powered = True
         self._speed = self._correction = 0.0
         return self.calibration.angle(present)
-
-    def _position_goal(self, wanted: Setpoints, sample: LatestSample, limit: int) -> Goal:
-        """As of every drive; the way to a first goal that is far away is a gentle one."""
-        self._arrives = self._arrives and not abs(wanted.target - sample("position")) < _NEAR
-        if not self._arrives or abs(wanted.velocity) <= _GENTLE:
-            return super()._position_goal(wanted, sample, limit)
-        return super()._position_goal(replace(wanted, velocity=_GENTLE), sample, limit)
 
     def _begin_motion_here(self) -> None:
         self.write("torque_enable", 0)  # a new goal alone is approached from the old one, however fast it may go

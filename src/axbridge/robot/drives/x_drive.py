@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from axbridge.bus.base import Bus
 from axbridge.bus.commission import apply_registers, reboot
-from axbridge.bus.cycle import CycleServo, Goal
+from axbridge.bus.cycle import Goal
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, OperatingMode, XAddress
@@ -44,6 +44,7 @@ class XDrive(BusDrive):
         asked = config.registers.get("operating_mode")
         self._home = OperatingMode(asked) if asked in POSITION_MODES else OperatingMode.POSITION
         super().__init__(config, profile, model, bus)
+        self.has_own_limits = self._home == OperatingMode.POSITION
         self._top_speed = profile.units.top_speed  # counts that it takes; read when it is switched on
         self._cap = profile.units.full_scale
         self._top_current = 0
@@ -54,6 +55,8 @@ class XDrive(BusDrive):
             ends = self.calibration.angle(goals.minimum), self.calibration.angle(goals.maximum)
             self.limits = Limits(min(ends), max(ends), self.limits.velocity)
             self._low, self._high = self.limits.low, self.limits.high
+
+    _torque_cap = "goal_pwm"
 
     def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
         return {
@@ -83,9 +86,12 @@ class XDrive(BusDrive):
             self.write("bus_watchdog", 0)
         self._set_mode(mode)
         present = self.read("present_position")
-        self._top_speed, self._top_duty = self.read("velocity_limit"), self.read("pwm_limit")
+        asked = self.config.registers
+        self._top_speed = self.read("velocity_limit")
+        self._top_duty = min(self.read("pwm_limit"), asked.get("goal_pwm", self.profile.units.full_scale))
         if "goal_current" in self.profile.registers:
             self._top_current = self.read("current_limit")
+            self._top_current = min(self._top_current, asked.get("goal_current", self._top_current))
         self._acceleration, self._current = math.nan, -1  # unknown: the next command writes them
         self.powered = True
         if not self.shut_down:  # else it takes no torque until it is woken
@@ -93,7 +99,8 @@ class XDrive(BusDrive):
                 self.write(_STANDS[mode], 0)
             elif mode == OperatingMode.POSITION:
                 low, high = self.read("min_position_limit"), self.read("max_position_limit")
-                self.write("goal_position", min(max(present, low), high))
+                if low <= present <= high:  # else it takes no such goal, and makes its own: where it is
+                    self.write("goal_position", present)
             else:
                 self.write("goal_position", present)
             self.write("torque_enable", 1)
@@ -110,10 +117,6 @@ class XDrive(BusDrive):
             for error in errors.values():
                 raise error
         return self.power(on=True) if on else math.nan
-
-    def cycle_servo(self, low: float, high: float) -> CycleServo:
-        """See `BusDrive.cycle_servo`."""
-        return replace(super().cycle_servo(low, high), top_torque=self.profile.units.full_scale)
 
     def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:
         """As of every drive; the acceleration is the servo's own."""
@@ -150,7 +153,7 @@ class XDrive(BusDrive):
         self._change(own, wanted)
         self.fill_ram()  # a change of mode resets gains
         if mode != OperatingMode.PWM:
-            self.write("goal_pwm", min(self._cap, self.read("pwm_limit")))
+            self.write("goal_pwm", min(self._cap, self._top_duty, self.read("pwm_limit")))
 
     def _enter(self, mode: OperatingMode) -> None:
         if self._mode != mode:
