@@ -360,7 +360,8 @@ class Connection:
             low, high = max(low, wanted[0]), min(high, wanted[1])
             own = drive.narrow()
             names = drive.protocol.names
-            if (own[0] > low + _NEAR or own[1] < high - _NEAR) and names.low not in drive.config.registers:
+            by_rig = {names.low, names.high} & drive.config.registers.keys()
+            if (own[0] > low + _NEAR or own[1] < high - _NEAR) and not by_rig:
                 warn(
                     f"servo {drive.config.name!r} goes from {own[0]:.3f} to {own[1]:.3f} rad by its own limits "
                     f"({names.low}, {names.high}), and its rig says {low:.3f} to {high:.3f}: goals are clipped to both"
