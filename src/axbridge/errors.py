@@ -179,7 +179,8 @@ class _FileError(AxBridgeError):
     def __init__(self, path: Path | str, key: str, message: str, hint: str = "") -> None:
         self.path: Path = Path(path)
         self.key = key
-        super().__init__(f"{path}: {key}: {message}" if key else f"{path}: {message}", hint)
+        places = [str(part) for part in (path, key) if str(part) not in {"", "."}]  # a rig of one id has no file
+        super().__init__(": ".join((*places, message)), hint)
 
 
 class ProfileError(_FileError):
