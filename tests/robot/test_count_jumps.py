@@ -69,6 +69,41 @@ def test_a_joint_stays_where_its_count_jumps(family, offset, event):
     assert max(moved.values()) < MOST, {f"{place:.2f}": f"{math.degrees(way):.1f}°" for place, way in moved.items()}
 
 
+COMMANDS = {
+    "a speed": lambda servo: (servo.set_position(math.inf), servo.set_velocity(0.3)),
+    "a duty": lambda servo: servo.set_duty(0.0),
+    "a torque": lambda servo: servo.set_torque(0.0),
+    "a position": lambda servo: servo.set_position(0.2),
+}
+
+
+@pytest.mark.parametrize(("family", "offset"), [("sts3215", 1500), ("sts3215", -1500), ("xl330-m288", 1500)])
+def test_a_change_of_mode_leaves_the_position_where_it_is(family, offset):
+    with axbridge.open(rig_of(family, offset, zero=2048)) as robot:
+        servo, seen = robot["horn"], []
+        for command in (*COMMANDS.values(), *reversed(COMMANDS.values())):
+            command(servo)
+            seen += run(robot, 0.2, lambda: abs(servo.position - shaft(robot)))
+            assert abs(servo.state.position - shaft(robot)) < MOST
+    assert max(seen) < MOST
+
+
+def test_a_feetech_servo_that_was_left_in_an_endless_mode_is_where_it_is():
+    rig = rig_of("sts3215", 1500, min_position=-0.5, max_position=0.5)
+    with PtyLine({1: "sts3215"}) as line:
+        line.set(1, homing_offset=1500, operating_mode=1, present_position=2048 + 1500)
+        with axbridge.open(rig, backend="real", port=line.port) as robot:
+            servo = robot["horn"]
+            seen = [servo.position]
+            servo.set_position(servo.position)
+            for _ in range(3):
+                robot.step(20)
+                seen.append(servo.position)
+            assert line[1].table["operating_mode"] == 0
+            assert seen == pytest.approx([seen[-1]] * 4, abs=0.002)
+            assert line[1].table["goal_position"] == line[1].table["present_position"]
+
+
 @contextmanager
 def found_at(turns, mode=4, **more):
     """A real robot whose servo has counted `turns` under other programs."""
