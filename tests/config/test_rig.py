@@ -122,6 +122,10 @@ def test_a_name_that_leads_nowhere_is_the_rigs_mistake(load, tmp_path):
             'id = 1\nprofile = "mx-28-2.0"\nzero = 100\ndirection = -1\nmin_position = -0.5\nmax_position = 0.5',
             r"servo\.a\.max_position: -0\.5 to 0\.5 rad lead across the end of its turn at 0\.153 rad",
         ),
+        (
+            'id = 1\nprofile = "mx-28"\nregisters = { cw_angle_limit = 4095, ccw_angle_limit = 4095 }',
+            r"registers\.cw_angle_limit: both angle limits 4095 are multi-turn mode, which axbridge does not drive",
+        ),
         ("id = 1\n[[bus]]\nbaud = 3_000_000", r"bus\.main\.baud: an ax-12a cannot talk at 3000000 baud\nchoose"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +16,7 @@ from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
-from axbridge.config.registers import ADDRESSES, MOST_OFFSET, POSITION_MODES, FeetechAddress, OperatingMode
+from axbridge.config.registers import ADDRESSES, MOST_OFFSET, POSITION_MODES, Address, FeetechAddress, OperatingMode
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError
 
 _NOT_BESIDE_2 = v2.HEADER[2]
@@ -151,6 +152,11 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
                 problem = "which Position Control Mode ignores, and each other mode adds"
             problem = f"{what}, by its {name} {held[name]}; {problem}"
             yield Finding(label, problem, f"axbridge servo write {id_} {name} {usual}{where}", True, name, id_)
+    limits = () if named else struct.unpack_from("<HH", said, Address.CW_ANGLE_LIMIT)
+    if limits and servo.profile.is_multi_turn(*limits) and servo.profile.names.low not in (set_up or {}):
+        problem = f"is in multi-turn mode, which axbridge does not drive: both its angle limits are {limits[0]}"
+        fix = f"axbridge servo write {id_} {servo.profile.names.low} 0{where}"
+        yield Finding(label, problem, fix, set_up is not None, "multi_turn", id_)
     if delay:
         waits = delay * servo.profile.timing.return_delay_us_per_unit  # as measured: longer than the register says
         problem = f"waits {waits:.0f} µs before each answer, by its return_delay_time {delay}"

@@ -118,17 +118,20 @@ def _zero_and_limits(hand: Hand[Mounting], name: str, turned: float) -> Mounting
 
     if (struck := hand.ask("  2 bring it to 0 rad, as the URDF draws it; press a key", before, name)) in {SKIP, BACK}:
         return struck
-    zero = lowest = highest = count()
+    zero = lowest = highest = latest = count()
+    jumped = False
 
     def follow() -> None:
-        nonlocal lowest, highest
-        lowest, highest = min(lowest, count()), max(highest, count())
+        nonlocal lowest, highest, latest, jumped
+        jumped = jumped or abs(count() - latest) > profile.units.middle
+        latest = count()
+        lowest, highest = min(lowest, latest), max(highest, latest)
 
     what = "  3 lead it to both its ends, as far as it may go; press a key"
     if (struck := hand.ask(what, before, name, follow)) in {SKIP, BACK}:
         return struck
     reach = (lowest, highest) if (highest - lowest) * profile.units.position >= ENOUGH else None
-    return Mounting(config.bus, config.id or 0, profile, zero, 1 if turned > 0 else -1, reach, config.registers)
+    return Mounting(config.bus, config.id or 0, profile, zero, 1 if turned > 0 else -1, reach, config.registers, jumped)
 
 
 def _at(robot: Robot, bus: str, id: int | None) -> str:
@@ -139,12 +142,17 @@ def _meant(robot: Robot, servo: ServoConfig, taken: Mapping[str, str]) -> tuple[
     """The servo that should move a joint, "" when nobody can say; the same in words. `taken`: who moves another."""
     name = _at(robot, servo.bus, servo.id)
     if name not in taken:
-        return name, f"servo {servo.id} by the rig: {'its LED blinks' if name else 'which does not answer'}"
+        return name, f"servo {servo.id} by the rig{_shown(robot, name) if name else ': which does not answer'}"
     left = [one for one in robot if one not in taken]
     but = f"({name}, by the rig, moves {taken[name]})"
     if len(left) == 1:
-        return left[0], f"{left[0]}, the only one left {but}: its LED blinks"
+        return left[0], f"{left[0]}, the only one left {but}{_shown(robot, left[0])}"
     return "", f"one of {', '.join(left)} {but}" if left else f"but no servo is left {but}"
+
+
+def _shown(robot: Robot, name: str) -> str:
+    """How a servo is shown on the robot, in words: Feetech's have no register for an LED."""
+    return ": its LED blinks" if "led" in robot.rig.profile_of(robot[name].config).registers else ""
 
 
 def _report(rig: Rig, servo: ServoConfig, found: Mounting, queue: list[str]) -> list[str]:

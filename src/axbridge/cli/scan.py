@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -11,13 +12,13 @@ from axbridge.bus.commission import unmute
 from axbridge.bus.handshake import profile_for
 from axbridge.bus.port_name import SERVE_PATIENTLY, too_busy, unanswered_by_server
 from axbridge.bus.protocols.known import PROTOCOLS
-from axbridge.bus.scan import RATES, all_bauds, scan_bauds
+from axbridge.bus.scan import RATES, FoundServo, all_bauds, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, HARDWARE, app, report
 from axbridge.cli.options import JsonOption, PortOption, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
-from axbridge.units import nearest_baud
+from axbridge.units import bauds_of, nearest_baud
 
 
 @app.command()
@@ -42,6 +43,7 @@ def scan(
     with SerialBus(port or "auto", bauds[0]) as bus, progress("opening the port", quiet=json) as show:
         found = scan_bauds(bus, bauds, wanted, lambda rate: show(f"asking at {rate} baud"))
         name = bus.port_name
+    found = _by_own_rates(found)
     lines = []
     for rate, servos in found.items():
         for servo in servos:
@@ -66,3 +68,16 @@ def scan(
     document = {rate: [vars(servo) for servo in servos] for rate, servos in found.items()}
     report("scan-1", {"port": name, "bauds": document, "unanswered_by_server": packets}, lines, json=json)
     return DONE if any(found.values()) else HARDWARE
+
+
+def _by_own_rates(found: Mapping[int, list[FoundServo]]) -> dict[int, list[FoundServo]]:
+    """What was found, by the rates that the servos can be set to: they were asked at one that is near to theirs."""
+    own: dict[int, list[FoundServo]] = {}
+    for asked, servos in found.items():
+        if not servos:
+            own[asked] = []
+        for servo in servos:
+            profile = profile_for(servo.model, servo.firmware)
+            rate = round(nearest_baud(asked, bauds_of(profile.units_name))) if profile else asked
+            own.setdefault(rate, []).append(servo)
+    return own

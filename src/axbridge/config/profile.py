@@ -226,6 +226,10 @@ class FirmwareProfile(toml_tables.TomlTable):
             int(mode) for mode in OperatingMode if mode not in CURRENT_MODES or "goal_current" in self.registers
         )
 
+    def is_multi_turn(self, low: int | None, high: int | None) -> bool:
+        """Whether these angle limits are the multi-turn mode of an MX with Protocol 1.0 (e-manual, CW Angle Limit)."""
+        return self.behaviour.multi_turn and low == high == self.units.counts
+
     def turn(self, registers: Mapping[str, int]) -> tuple[int, int] | None:
         """Lowest and highest position that a servo with these `registers` may have when its torque has come on.
 

@@ -351,10 +351,15 @@ class Rig(toml_tables.TomlTable):
             raise RigError(self.path, f"servo.{servo.name}.registers.{name}", why, hint)
 
     def _check_turn(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
-        """Refuse an offset that the servo ignores, and a range across the end of its turn: torque would turn it round.
+        """Refuse turns that cannot be told apart: then torque, or a goal, would turn the joint round.
 
-        Both hold in Position Control Mode alone; see `FirmwareProfile.turn`.
+        In Position Control Mode these are an offset that it ignores, and a range across the end of its turn; see
+        `FirmwareProfile.turn`. Of the MX with Protocol 1.0 it is the multi-turn mode.
         """
+        if profile.is_multi_turn(*map(servo.registers.get, (profile.names.low, profile.names.high))):
+            why = f"both angle limits {profile.units.counts} are multi-turn mode, which axbridge does not drive"
+            hint = "give it angle limits of a joint (0 and 4095), or take an MX with Protocol 2.0 in mode 4"
+            raise RigError(self.path, f"servo.{servo.name}.registers.{profile.names.low}", why, hint)
         turn, offset = profile.turn(servo.registers), servo.registers.get("homing_offset", 0)
         if turn is None:
             return
