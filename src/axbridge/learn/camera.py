@@ -8,11 +8,12 @@ import numpy.typing as npt
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.robot.robot import Robot
+from axbridge.rotations import matrix
 
 _WIDTH, _HEIGHT = 480, 360  # pixels
 _FIELD = 45.0  # degrees
 _YAW, _PITCH = 50.0, -20.0  # degrees: from the front on the robot's right, a little above it
-_AWAY = 1.8  # times the robot's size
+_AWAY = 2.2  # times the robot's size
 
 Picture = npt.NDArray[np.uint8]
 
@@ -38,6 +39,7 @@ class Camera:
         self._model = BulletEngine(Scene.of(rig, ()))
         self._row = {name: row for row, name in enumerate(self._model.joints)}
         self._joints = [servo.joint for servo in rig.servos]
+        self._shapes = rig.shapes("visual")
         self._view: list[float] | None = None
 
     def picture(self, robot: Robot) -> Picture:
@@ -60,10 +62,11 @@ class Camera:
     def _look(self) -> list[float]:
         """The view, by the robot's size and place in the first picture."""
         if self._view is None:
-            on = {"physicsClientId": self._model.client}
-            links = range(-1, self._bullet.getNumJoints(self._model.body, **on))
-            ends = np.array([self._bullet.getAABB(self._model.body, link, **on) for link in links])
-            low, high = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
+            poses = self._model.poses()
+            places = {link: np.array(place) for link, (place, _) in poses.items()}
+            shown = [places[shape.link] + matrix(poses[shape.link][1]) @ shape.place for shape in self._shapes]
+            points = np.array([*places.values(), *shown])
+            low, high = points.min(axis=0), points.max(axis=0)
             away = max(_AWAY * float(np.linalg.norm(high - low)), 0.1)
             middle = ((low + high) / 2).tolist()
             self._view = self._bullet.computeViewMatrixFromYawPitchRoll(middle, away, _YAW, _PITCH, 0.0, 2)
