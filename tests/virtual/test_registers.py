@@ -239,6 +239,8 @@ SCRIPTS = {
         " goal_position=1000 OVERLOAD, TORQUE_LIMIT~0.2, goal_time=1 OVERLOAD, TORQUE_LIMIT~0.97",
         "what turns is not overloaded": "operating_mode=2, goal_time=1000, wait 3, PING, present_velocity?>3000, stall,"
         " wait 1.5, PING, wait 1, PING OVERLOAD",
+        "a fault's overload ends likewise": "torque_enable=1, stall, goal_position=3000, wait 0.1, fault overload:1, wait 0.1,"
+        " goal_position=2900 OVERLOAD, TORQUE_LIMIT~0.2, goal_position=1000 OVERLOAD, TORQUE_LIMIT~0.97",
         "switching the torque ends an overload": "torque_enable=1, fault overload:1, wait 0.05, PING OVERLOAD,"
         " torque_enable=0 OVERLOAD, torque_enable=1, TORQUE_LIMIT~0.97",
         "too much current for too long takes the torque until that is switched": "overcurrent_time=20, goal_position=3000,"

@@ -26,13 +26,13 @@ _POSITION, _VELOCITY, _PWM, _STEP = range(4)  # Operating Mode
 class _Alarms(Alarms):
     """An overload leaves Protective Torque; what else Unloading Condition names takes the torque away.
 
-    Overload and over-current are reported until the torque is switched, the overload also until a goal on the other side.
+    Both it and over-current are reported until the torque is switched. A goal on the other side ends an overload, too.
     """
 
     def __init__(self, profile: FirmwareProfile, table: ControlTable) -> None:
         super().__init__(profile, table)
         self._above: dict[str, float] = {}  # since when a quantity is above its limit, s
-        self.pushed = 0.0  # the latest duty that counts as an overload
+        self.pushed = 0.0  # the duty with which it was overloaded; until then, the latest
 
     def reset(self) -> None:
         super().reset()
@@ -60,7 +60,7 @@ class _Alarms(Alarms):
     def _stalled(self, state: list[float], time: float, driven: bool) -> bool:
         pushing = driven and abs(state[State.DUTY]) * 100 > self._table.get("overload_torque", 80)
         high = pushing and self._stands(state)
-        if high:
+        if not self.tripped & _OVERLOAD:
             self.pushed = state[State.DUTY]
         return self._lasts("load", time, self._table["protection_time"], high=high)
 
