@@ -81,6 +81,17 @@ def test_a_servo_found_shut_down_stays_limp_until_it_is_recovered():
             assert arm.position == pytest.approx(0.6, abs=0.03)
 
 
+@pytest.mark.parametrize(("rig", "id_"), [("bench_arm", 1), ("koch", 5), ("so101", 6)])
+def test_a_servo_that_is_overloaded_at_the_start_is_named_with_the_cause(rig, id_):
+    with serving(rig, "--faults", f"overload:{id_}") as port:
+        with pytest.warns(axbridge.ControlWarning, match="had shut itself down and stays limp"):
+            robot = axbridge.open(rig, backend="real", port=port)
+        with robot:
+            run(robot, 0.1)
+            (name,) = (servo.name for servo in robot.rig.servos if servo.id == id_)
+            assert robot.causes == {name: ["torque off", "overload"]}
+
+
 def test_x_servos_have_their_torque_again_softly_when_a_program_goes_on_after_ctrl_c():
     with serving("koch") as port, axbridge.open("koch", backend="real", port=port) as robot:
         servo = robot["wrist_roll"]

@@ -28,6 +28,7 @@ from axbridge.errors import ErrorFlag, FeetechError, HardwareError, ProfileError
 from axbridge.units import RPM, UNITS, Units, baud_of, bits_to_signed
 
 FOLDER = "firmware_profiles"
+HOT_MARGIN = 5  # °C below its own limit, where a servo switches itself off
 _ADDRESSES_1 = 256  # of Protocol 1.0
 _M06_UNLOCKED = range(Address.TORQUE_ENABLE, Address.PRESENT_POSITION)  # writable under Lock, manual of 2006
 
@@ -230,6 +231,10 @@ class FirmwareProfile(toml_tables.TomlTable):
         """Factory value of the position loop's P gain, of servos whose law is a pid."""
         name = "position_p_gain" if "position_p_gain" in self.registers else "p_gain"
         return int(self.register(name).initial)
+
+    def hot_from(self, registers: Mapping[str, int]) -> int:
+        """Temperature, °C, from which a servo that holds these registers is hot: `HOT_MARGIN` below its own limit."""
+        return registers.get("temperature_limit", int(self.register("temperature_limit").initial)) - HOT_MARGIN
 
     def register(self, name: str) -> Register:
         """The register called `name`.

@@ -93,7 +93,7 @@ class AxFirmware(Firmware):
         self._busy_until = written.time + _BUSY
 
     def _new_speed(self, _: str, written: Written) -> None:
-        if self.mode is not Mode.JOINT:
+        if self.mode is not Mode.JOINT and self.alarms.may_start:
             if self.profile.behaviour.auto_torque_in_wheel:
                 self.table["torque_enable"] = 1
             self._wheel_drive = True

@@ -66,7 +66,7 @@ class _Second(Protocol):
     alert = v2.ALERT
     alarms: type[ServoFlags] = HardwareError
     refusing = v2.NUMBER
-    shuts_down = 0
+    shuts_down = sum(HardwareError)  # each that its Shutdown may name
     read_errors = tuple(number | alert for number in range(8) for alert in (0, v2.ALERT))
     watchdog: int | None = int(XAddress.BUS_WATCHDOG)
     revival = "reboot {id}"
