@@ -74,7 +74,7 @@ def play(
     if math.isfinite(played.start_error):
         start, way = math.degrees(played.start_error), math.degrees(played.worst_error)
         lines.append(f"start     {start:.1f}° off the first pose")
-        lines.append(f"way       {way:.1f}° behind its goal, the worst joint at the worst moment")
+        lines.append(f"error     {way:.1f}° from the goals at most")
     lines += [] if record is None else [f"recording {record}"]
     lines += [] if robot.backend == "sim" else [motors_after(loaded)]
     report("play-1", {**asdict(played), "recording": None if record is None else str(record)}, lines, json=json)
