@@ -7,7 +7,7 @@ BIN = .venv/bin
 # Tests begin hundreds of interpreters; without its bytecode each would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test collected side-by-side long check quick lint style types kernels wheel site bench figures clean
+.PHONY: demo test collected side-by-side long check quick lint style types kernels wheel site bench bench-quick figures clean
 
 demo: .venv/ready
 	$(BIN)/axbridge demo --out out/demo --force
@@ -69,6 +69,10 @@ style: .venv/ready
 
 types: .venv/ready
 	$(BIN)/mypy
+
+# Five figures in two minutes: what became slower shows on the day it does. Nothing fails by them.
+bench-quick: .venv/ready
+	$(BIN)/python benchmarks/quick.py
 
 figures: .venv/ready
 	$(BIN)/python tools/make_figures.py

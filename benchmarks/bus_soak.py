@@ -1,10 +1,10 @@
 """Many transactions on a line that echoes, loses, delays, damages and adds junk; prints JSON, fails on a wrong value.
 
 `python benchmarks/bus_soak.py [COUNT [LINE [SEED]]]`: 20 000 by default, 1 000 000 for the real thing (40 minutes). The
-servos of the line speak Protocol `1`, `2`, or every other one each: `mixed`. Every register read holds a value that
-tells servo and register, and some are rewritten all the time, so that any mixed-up or late answer shows. Runs of
-different seeds (of the questions and of the faults) may go side by side. Ctrl-C ends it early: what was done by then
-counts.
+servos of the line speak Protocol `1`, `2`, Feetech's (`sts`), or `1` and `2` by turns: `mixed`. Every register read
+holds a value that tells servo and register, and some are rewritten all the time, so that any mixed-up or late answer
+shows. Runs of different seeds (of the questions and of the faults) may go side by side. Ctrl-C ends it early: what was
+done by then counts.
 """
 
 from __future__ import annotations
@@ -17,17 +17,21 @@ import time
 
 from bus_line import line
 
-from axbridge.bus.protocols.known import SECOND
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import SerialBus
+from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import BusTimeout, CorruptPacket, ServoFault
 
 COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
 KIND = sys.argv[2] if len(sys.argv) > 2 else "1"
 SEED = int(sys.argv[3]) if len(sys.argv) > 3 else 0
-PROFILES = {"1": ["ax-12a"], "2": ["xl330-m288"], "mixed": ["ax-12a", "xl330-m288"]}[KIND]
+PROFILES = {
+    "1": ["ax-12a"], "2": ["xl330-m288"], "sts": ["sts3215"], "mixed": ["ax-12a", "xl330-m288"],
+}[KIND]  # fmt: skip
 SERVOS = 6
 FAULTS = "echo,drop=0.01,corrupt=0.01,late=0.01:40ms,noise=0.01"
-REGISTERS = {"ax-12a": (30, 32, 34, 48), "xl330-m288": (76, 78, 80, 84)}  # goal, speed, limit, punch; gains
+REGISTERS = {"ax-12a": (30, 32, 34, 48), "xl330-m288": (76, 78, 80, 84), "sts3215": (44, 46, 48)}
+# goal, speed, limit, punch; gains; time, speed, limit
 
 
 def main() -> int:
@@ -38,7 +42,8 @@ def main() -> int:
     unsure: set[tuple[int, int]] = set()
     profiles = {id_: PROFILES[id_ % len(PROFILES)] for id_ in range(1, SERVOS + 1)}
     with line(SERVOS, "none", FAULTS, PROFILES, SEED) as port, SerialBus(port) as bus:
-        bus.protocols.update({id_: SECOND for id_, profile in profiles.items() if profile == "xl330-m288"})
+        for id_, profile in profiles.items():
+            bus.speak(id_, PROTOCOLS[FirmwareProfile.load(profile).protocol])
         began = time.perf_counter()
         truth: dict[tuple[int, int], bytes] = {}
         for turn in range(COUNT):

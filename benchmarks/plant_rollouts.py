@@ -14,10 +14,8 @@ from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs
 
 
-def main():
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--sets", type=int, default=2000 if COMPILED else 2)
-    count = options.parse_args().sets
+def rollouts_per_second(count):
+    """Of so many parameter sets, on all cores."""
     rig = Rig.load("bench_arm")
     times = np.arange(0, 6, 0.004)
     flat, one = np.zeros_like(times), np.ones(1)
@@ -32,8 +30,14 @@ def main():
     rollouts(sets[:1], runs)
     start = time.perf_counter()
     rollouts(sets, runs)
-    took = time.perf_counter() - start
-    print(json.dumps({"compiled": COMPILED, "rollouts_per_second": round(count / took)}, indent=2))
+    return round(count / (time.perf_counter() - start))
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--sets", type=int, default=2000 if COMPILED else 2)
+    count = options.parse_args().sets
+    print(json.dumps({"compiled": COMPILED, "rollouts_per_second": rollouts_per_second(count)}, indent=2))
 
 
 if __name__ == "__main__":

@@ -37,10 +37,11 @@ SMALLEST = {
     "line_soak.py": ("--transactions", "500"),
     "minimum_energy.py": ("--moves", "arm", "--models", "lima2009"),
     "overshoot_by_load.py": ("--only", "ax12 without a limit"),
-    "plant_cost.py": ("--turns", "2"),
+    "plant_cost.py": ("--turns", "1"),
     "plant_couplings.py": ("--quick",),
     "plant_humanoid.py": ("--falls", "1"),
     "plant_rollouts.py": ("--sets", "20"),
+    "quick.py": ("1", "20", "50"),
     "recording_memory.py": ("--minutes", "0.05", "--servos", "2"),
     "safety_signals.py": ("--ends", "1"),
     "twin_causes.py": ("--runs", "1", "--minutes", "0", "--only", "blocked", "--json"),
@@ -48,7 +49,7 @@ SMALLEST = {
     "clients.py": ("--calls", "5"),
     "x_logs.py": (str(LOGS), "--turns", "1"),
 }
-OF_BULLET = {"engines.py", "minimum_energy.py", "plant_cost.py", "plant_couplings.py", "plant_humanoid.py"}
+OF_BULLET = {"engines.py", "minimum_energy.py", "plant_couplings.py", "plant_humanoid.py"}
 OF_MUJOCO = {"export_mujoco.py", "identify_knee.py", "identify_legs.py"}
 NEEDS = dict.fromkeys(OF_BULLET, "pybullet") | dict.fromkeys(OF_MUJOCO, "mujoco")
 SERVES = "bus_line.py"  # until it is ended

@@ -19,6 +19,7 @@ CALL = """
 import json, sys
 from axbridge import jit
 from axbridge.servo.motor import warmed
+jit.compile_first()
 value = warmed(6.0, 0.004, 10.0)
 print(json.dumps([value, "numba" in sys.modules, jit.kernels()[0], str(jit.cache_folder())]))
 """
@@ -68,7 +69,33 @@ def test_whoever_waits_for_kernels_sees_it_on_a_terminal(tmp_path):
         os.close(theirs)
         seen = os.read(ours, 4096).decode()
     os.close(ours)
-    assert "compiling kernels, once for this machine (0 of " in seen
+    assert "compiling the simulation, once for this machine: 0 of " in seen
+
+
+RUN = """
+import json, sys
+import axbridge
+from axbridge import jit
+if sys.argv[1:]:
+    jit.compile_first()
+with axbridge.open("bench_arm", engine="mujoco") as robot:
+    robot["shoulder"].set_position(1.0)
+    for _ in range(25):
+        robot.step(20)
+    print(json.dumps([jit.kernels()[0], robot.simulation.truth("shoulder").position.hex(), robot["shoulder"].velocity.hex()]))
+"""
+
+
+@pytest.mark.ci
+def test_a_short_simulation_compiles_nothing_and_gives_the_same_bits_as_a_compiled_one(tmp_path):
+    cold, warm = (python(RUN, *given, XDG_CACHE_HOME=tmp_path / "cache") for given in ([], ["compiled"]))
+    (none, *plain), (some, *compiled) = (json.loads(done.stdout) for done in (cold, warm))
+    assert plain == compiled
+    assert none == 0 < some
+    assert cold.stderr == ""
+    assert re.match(
+        r"axbridge: compiling the simulation, once for this machine: \d+ of \d+, about \d+ s left\n", warm.stderr
+    )
 
 
 @pytest.mark.ci

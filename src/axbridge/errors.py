@@ -32,12 +32,14 @@ from pathlib import Path
 
 
 class _Bits(IntFlag):
+    @property
+    def words(self) -> list[str]:
+        """The set bits in words, lowest first."""
+        return [flag.name.lower().replace("_", " ") for flag in type(self) if flag in self and flag.name]
+
     def describe(self) -> str:
         """The set bits in words, lowest first; "none" when no bit is set."""
-        return (
-            ", ".join(flag.name.lower().replace("_", " ") for flag in type(self) if flag in self and flag.name)
-            or "none"
-        )
+        return ", ".join(self.words) or "none"
 
 
 class ErrorFlag(_Bits):

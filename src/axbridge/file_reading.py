@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from axbridge import __version__
 from axbridge.errors import AxBridgeError
@@ -50,6 +51,49 @@ def reading(error: Callable[[str, str], AxBridgeError], hint: str) -> Iterator[N
 def _nonsense(failure: Exception) -> str:
     said = printable(next(iter(str(failure).splitlines()), ""))[:_LONGEST]
     return f"makes no sense: {said or type(failure).__name__}"
+
+
+class Kind(NamedTuple):
+    """A kind of file of another program: what marks its beginning, what it is, and what to do with it."""
+
+    mark: re.Pattern[str]
+    what: str
+    hint: str
+
+
+_PYPOT = "describe the robot in a rig: docs/migrate.md"
+_KINDS = (  # the first whose mark is found
+    Kind(re.compile(r"\Aversion https://git-lfs"), "a pointer of Git LFS, not the file itself", "run: git lfs pull"),
+    Kind(re.compile(r"\A#VRML"), "a world or robot of Webots", "describe the robot in a rig: docs/webots.md"),
+    Kind(
+        re.compile(r"\A<(.*<)?(robot\b.*xacro|xacro:)", re.DOTALL),
+        "a xacro file", "expand it to a URDF: xacro FILE > robot.urdf",
+    ),
+    Kind(re.compile(r"\A<(.*<)?robot\b", re.DOTALL), "a URDF", 'name it in a rig: [world] urdf = "FILE"; docs/rigs.md'),
+    Kind(re.compile(r"\A<(.*<)?mujoco\b", re.DOTALL), "a model of MuJoCo (MJCF)", "describe it in a rig: docs/rigs.md"),
+    Kind(re.compile(r"\A\[type info\]", re.IGNORECASE), "a control table of ROBOTIS (.model)", "see docs/servos.md"),
+    Kind(re.compile(r"\A\{.*\"(controllers|motorgroups)\"\s*:", re.DOTALL), "a robot of pypot", _PYPOT),
+    Kind(
+        re.compile(r"\A\{.*\"calib_mode\"\s*:", re.DOTALL),
+        "a calibration of LeRobot in its layout before 2025", "calibrate the arm again with a newer LeRobot",
+    ),
+    Kind(
+        re.compile(r"\A\{.*\"range_min\"\s*:", re.DOTALL),
+        "a calibration of LeRobot", "axbridge import DATASET FILE.mcap --unit normalised --calibration THIS.json",
+    ),
+)  # fmt: skip
+_BEGINNING = 4096  # bytes that say a file's kind
+
+
+def refuse_other_kind(path: Path | str, error: Callable[[str, str], AxBridgeError], *, but: str = "") -> None:
+    """Raise an error that names a file of another program's, if it is one of a known kind; `but` is allowed."""
+    with regular(path).open("rb") as stream:
+        begin = stream.read(_BEGINNING).decode("utf-8-sig", errors="replace").lstrip()
+    for kind in _KINDS:
+        if kind.mark.search(begin):
+            if kind.what != but:
+                raise error(f"is {kind.what}", kind.hint)
+            return
 
 
 def regular(path: Path | str) -> Path:

@@ -1,7 +1,11 @@
 """Compile numeric kernels with numba when it is installed; run them as plain Python when it is not.
 
-A kernel is compiled when it is called first; numba is imported then. That takes seconds once a machine: it is said on
-a terminal.
+Compiled or not, a kernel gives the same bits: the compiler may not reorder its arithmetic. So it can begin as plain
+Python. Where a machine has no machine code of it yet, it is compiled only after kernels have run for `_INTERPRETED`
+seconds in this process: a short simulation is over before that. `compile_first` ends this. Kernels of many models at
+once (`reorders`) are compiled at the first call; they and what they call may round otherwise, and are a fifth faster.
+
+To compile takes seconds, once for a machine: that is said on stderr.
 
 Machine code is kept per user, in a folder named after the content of all kernels, numba and Python: it survives a
 reinstall, and environments share it.
@@ -15,11 +19,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.util
+import math
 import os
 import stat
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -50,6 +56,8 @@ COMPILED = _usable()
 LIGHTEN = "close other programs" if COMPILED else "install numba (python -m pip install numba), close other programs"
 _NUMBA = 350  # MB that it takes with LLVM at work, and scipy's linear algebra beside it
 _FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels do meet infinities, and look for NaN
+_INTERPRETED = 3.0  # s: a sixth of what it takes to compile the kernels of a simulation
+_SILENT, _AGAIN = 1.0, 10.0  # s of compiling before a line says so where stderr is no terminal, and between two
 _ONCE = "axbridge-once-"  # a folder of this process alone
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -58,18 +66,19 @@ Report = Callable[[int, int], None]  # kernels compiled, and kernels in all; 0, 
 
 
 class _Kernel:
-    """A function that is compiled when it is called first, from Python or from another kernel.
+    """A function that is compiled when it is called first, from Python or from another kernel, or some time later.
 
     Numba takes it for a compiled function of its own (`_numba_type_`). What only other kernels call needs no way in
-    from Python, and takes numba less time without; so there may be two of it.
+    from Python, and takes numba less time without; so there may be several of it.
     """
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any], *, reorders: bool) -> None:
         update_wrapper(self, function)
         self.py_func = function
         self.done = False  # compiled in this process
+        self.reorders = reorders
         self._options = options
-        self._inner: Any = None
+        self._inner: dict[bool, Any] = {}  # for kernels that do not reorder arithmetic, and for those that do
         self._run: Callable[..., Any] = self._first
 
     def __call__(self, *arguments: Any) -> Any:
@@ -77,25 +86,53 @@ class _Kernel:
 
     @property
     def _numba_type_(self) -> Any:
+        reorders = bool(_compiled_for) and _compiled_for[0].reorders
         with _lock:
-            if self._inner is None:
-                self._inner = self._compiler("inner", no_cpython_wrapper=True)
-        return self._inner._numba_type_
+            if reorders not in self._inner:
+                self._inner[reorders] = self._compiler("inner", reorders=reorders, no_cpython_wrapper=True)
+        return self._inner[reorders]._numba_type_
 
     def _first(self, *arguments: Any) -> Any:
         with _lock:
             if self._run == self._first:
-                self._run = self.py_func if _numba() is None else self._compiler("outer")
+                if not (self.reorders or _interpreted >= _INTERPRETED or self._is_kept()):
+                    self._run = self._interpret
+                else:
+                    self._run = self.py_func if _numba() is None else self._compiler("outer", reorders=self.reorders)
         return self._run(*arguments)
 
-    def _compiler(self, kind: str, **more: bool) -> Any:
+    def _interpret(self, *arguments: Any) -> Any:
+        global _interpreted, _interpreting  # noqa: PLW0603 - of the process
+        if _interpreting:  # called by another kernel, which counts its time
+            return self.py_func(*arguments)
+        if _interpreted >= _INTERPRETED:
+            self._run = self._first
+            return self._first(*arguments)
+        _interpreting, began = True, time.perf_counter()
+        try:
+            return self.py_func(*arguments)
+        finally:
+            _interpreting = False
+            _interpreted += time.perf_counter() - began
+
+    def _is_kept(self) -> bool:
+        """Whether this machine has machine code of it."""
+        own = f"-{_disambiguator(self.py_func, 'outer')}."
+        return any(own in name for name in _kept_files())
+
+    def _compiler(self, kind: str, *, reorders: bool, **more: bool) -> Any:
         numba = _numba()
-        dispatcher = numba.njit(no_cfunc_wrapper=True, **self._options, **more)(self.py_func)
-        dispatcher._cache = _cache_class(kind)(self.py_func)  # noqa: SLF001 - numba has no other way to name a folder
+        options = {**self._options, "fastmath": reorders and _FREEDOM, **more}
+        dispatcher = numba.njit(no_cfunc_wrapper=True, **options)(self.py_func)
+        cache = _cache_class(kind + "-reordered" * reorders)
+        dispatcher._cache = cache(self.py_func)  # noqa: SLF001 - numba has no other way to name a folder
         dispatcher.kernel = self
         return dispatcher
 
 
+_interpreted = 0.0  # s that kernels have run as plain Python
+_interpreting = False
+_compiled_for: list[_Kernel] = []  # the kernel that is compiled now, after those that call it
 _lock = threading.RLock()
 _registered: list[_Kernel] = []
 
@@ -113,14 +150,20 @@ def as_tuple(named: T) -> T:
     return tuple(named)  # type: ignore[return-value]
 
 
-def jit(function: F, *, nogil: bool = False, allocates: bool = False, exact: bool = False) -> F:
+def jit(function: F, *, nogil: bool = False, allocates: bool = False, reorders: bool = False) -> F:
     """Decorate a kernel: arrays and scalars in, arrays changed in place and scalars out; no Python objects."""
     if not COMPILED:
         return function
-    options = {"error_model": "numpy", "fastmath": not exact and _FREEDOM, "nogil": nogil, "forceinline": True}
-    kernel = _Kernel(function, {**options, "_nrt": allocates})
+    options = {"error_model": "numpy", "nogil": nogil, "forceinline": True, "_nrt": allocates}
+    kernel = _Kernel(function, options, reorders=reorders)
     _registered.append(kernel)
     return cast("F", kernel)
+
+
+def compile_first() -> None:
+    """From now on compile each kernel before it runs: what keeps pace with real time cannot wait for it later."""
+    global _interpreted  # noqa: PLW0603 - of the process
+    _interpreted = math.inf
 
 
 def kernels() -> tuple[int, int]:
@@ -144,15 +187,26 @@ def reporting(report: Report) -> Iterator[None]:
 
 def compiling(done: int, total: int) -> str:
     """The line that is said."""
-    return f"compiling kernels, once for this machine ({done} of {total})"
+    seconds = time.monotonic() - _began
+    left = f", about {seconds * (total - done) / done:.0f} s left" if 5 * done > total else ""
+    return f"compiling the simulation, once for this machine: {done} of {total}{left}"
 
 
-def _on_terminal(done: int, total: int) -> None:
-    if sys.stderr is not None and sys.stderr.isatty():
+def _say(done: int, total: int) -> None:
+    """Keep one line of a terminal up to date; elsewhere write a line after a second, then every 10 s."""
+    global _said  # noqa: PLW0603 - of the process
+    if sys.stderr is None:
+        return
+    if sys.stderr.isatty():
         print(f"\r\x1b[K{compiling(done, total) if total else ''}", end="", file=sys.stderr, flush=True)
+    elif total and (now := time.monotonic()) - _began > _SILENT and now - _said > _AGAIN:
+        _said = now
+        print(f"axbridge: {compiling(done, total)}", file=sys.stderr, flush=True)
 
 
-_report: list[Report] = [_on_terminal]
+_began = math.inf  # when the first kernel was compiled, s of `time.monotonic`
+_said = -math.inf
+_report: list[Report] = [_say]
 
 
 # -- numba ------------------------------------------------------------------------------------------------------------
@@ -172,35 +226,34 @@ def _numba() -> Any:
     class Compiling(event.Listener):  # type: ignore[misc]  # numba is not typed
         """Counts kernels, the ones compiled for others included."""
 
-        def __init__(self) -> None:
-            self.depth = 0
-
         def on_start(self, event: Any) -> None:
+            global _began  # noqa: PLW0603 - of the process
             if hasattr(event.data["dispatcher"], "kernel"):
-                self.depth += 1
+                _compiled_for.append(event.data["dispatcher"].kernel)
+                _began = min(_began, time.monotonic())
                 _report[0](*kernels())
 
         def on_end(self, event: Any) -> None:
             kernel = getattr(event.data["dispatcher"], "kernel", None)
             if kernel is not None:
-                self.depth -= 1
+                _compiled_for.pop()
                 kernel.done = True
-                _report[0](*(kernels() if self.depth else (0, 0)))
+                _report[0](*(kernels() if _compiled_for else (0, 0)))
 
     event.register("numba:compile", Compiling())
     return numba
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _cache_class(kind: str) -> Any:
-    """Numba's cache of functions, in our folder; `kind` keeps two forms of a kernel apart."""
+    """Numba's cache of functions, in our folder; `kind` keeps the forms of a kernel apart."""
     from numba.core.caching import FunctionCache
 
     class KernelCache:
         """Where a kernel is kept: numba asks for these methods."""
 
         def __init__(self, function: Callable[..., Any]) -> None:
-            self._of = f"{function.__module__}-{kind}-{function.__code__.co_firstlineno}"
+            self._of = _disambiguator(function, kind)
 
         def ensure_cache_path(self) -> None:
             cache_folder().mkdir(parents=True, exist_ok=True)
@@ -220,6 +273,17 @@ def _cache_class(kind: str) -> Any:
 
     kept = type("Kept", (FunctionCache._impl_class,), {"_locator_classes": [KernelCache]})  # noqa: SLF001 - as above
     return type("Cache", (FunctionCache,), {"_impl_class": kept})
+
+
+def _disambiguator(function: Callable[..., Any], kind: str) -> str:
+    """The part of a file's name in the cache that is this kernel's alone."""
+    return f"{function.__module__}-{kind}-{function.__code__.co_firstlineno}"
+
+
+@lru_cache(maxsize=1)
+def _kept_files() -> frozenset[str]:
+    """Names of the files that were in the cache when it was asked first."""
+    return frozenset(file.name for file in cache_folder().iterdir())
 
 
 @lru_cache(maxsize=1)

@@ -7,6 +7,7 @@ Load", "Present Voltage", "Goal PWM", "Baud Rate"); Feetech, SMS/STS and SCSCL m
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 RPM = 2 * math.pi / 60  # rad/s
@@ -64,11 +65,21 @@ def baud_of(value: int, units_name: str = "ax") -> float:
     return 2_000_000 / (value + 1)
 
 
+def bauds_of(units_name: str) -> list[float]:
+    """Bits per second of each value of a baud rate register."""
+    return [baud_of(value, units_name) for value in range(len(_BAUDS.get(units_name, range(255))))]
+
+
+def nearest_baud(baud: float, rates: Iterable[float]) -> float:
+    """The one of these rates that is nearest, bit/s."""
+    return min(rates, key=lambda rate: abs(rate - baud))
+
+
 def baud_register(baud: float, units_name: str = "ax") -> int | None:
     """Value of the baud rate register nearest to `baud`; None when a servo would not understand that rate."""
-    values = range(len(_BAUDS.get(units_name, range(255))))
-    value = min(values, key=lambda value: abs(baud_of(value, units_name) - baud))
-    rate = baud_of(value, units_name)
+    rates = bauds_of(units_name)
+    rate = nearest_baud(baud, rates)
+    value = rates.index(rate)
     return value if abs(rate - baud) <= _BAUD_TOLERANCE * rate else None
 
 

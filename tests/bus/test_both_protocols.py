@@ -162,3 +162,14 @@ def test_a_reply_held_back_until_the_next_one_is_no_answer_however_old(id_):
             tell(line, id_, turn)
             assert int.from_bytes(bus.read(id_, *PLACES[id_]).data, "little") == turn
         assert bus.stats.of(id_).late > 20
+
+
+def test_a_broadcast_is_sent_while_a_shared_answer_may_still_come(line, bus):
+    """The servos answer a question to several as id 254, and no servo answers a PING to it."""
+    bus.latency = 0.005
+    bus.group_codes.update(dict.fromkeys((1, 2), FAST))
+    line.deaf |= {1, 2}
+    assert all(isinstance(answer, BusTimeout) for answer in bus.read_many([(1, 132, 4), (2, 132, 4)]))
+    assert bus.action() is None
+    bus.ping(4)  # the line has heard all that was sent before
+    assert Instruction.ACTION in codes(line)

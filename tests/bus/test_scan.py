@@ -4,9 +4,11 @@ from collections import Counter
 import pytest
 
 from axbridge.bus.diagnose import check_loss
-from axbridge.bus.scan import FoundServo, scan, scan_bauds
+from axbridge.bus.scan import FoundServo, all_bauds, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import Instruction
+from axbridge.errors import PortError
+from axbridge.units import UNITS, bauds_of, nearest_baud
 from tests.support.pty_line import PtyLine
 
 
@@ -113,3 +115,30 @@ def test_an_intact_answer_that_says_something_else_than_before_is_fatal():
         line.mishap = change
         (found,) = check_loss(bus, SERVOS, 40, {})
     assert (found.kind, found.fatal) == ("wrong", True)
+
+
+def test_a_port_that_is_lost_during_the_check_leaves_the_latency_as_it_was():
+    with PtyLine((1,)) as line, SerialBus(line.port) as bus:
+        bus.latency = before = 0.003
+        line.unplug()
+        with pytest.raises(PortError):
+            check_loss(bus, {1: "joint"}, 5, {})
+        assert bus.latency == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [2_000_000, 153_846, 7_843])
+def test_servos_are_found_at_every_rate_that_they_can_be_set_to(rate):
+    with PtyLine((1, 2)) as line, SerialBus(line.port) as bus:
+        for servo in line._line.servos:
+            servo.baud = rate
+        found = scan_bauds(bus, all_bauds(), range(4))
+    heard = {baud: [one.id for one in here] for baud, here in found.items() if here}
+    assert heard
+    assert all(abs(baud - rate) <= 0.03 * rate and ids == [1, 2] for baud, ids in heard.items())
+
+
+@pytest.mark.parametrize("units_name", UNITS)
+def test_each_rate_of_a_servo_is_near_one_that_is_asked_at(units_name):
+    asked = all_bauds()
+    assert all(abs(nearest_baud(rate, asked) - rate) <= 0.02 * rate for rate in bauds_of(units_name))

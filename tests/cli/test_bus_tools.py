@@ -443,3 +443,23 @@ def test_a_servo_that_goes_silent_on_its_way_is_named():
     assert mover.returncode == HARDWARE
     assert "servo 1" in err
     assert "may still be powered" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("scan", "--baud", 9999), "no servo can be set to 9999 baud"),
+        (("scan", "--baud", 9999), "the nearest is 10000; `--baud all` asks at each"),
+        (("scan", "--baud", 1_700_000), "the nearest is 2000000"),
+        (("scan", "--baud", 6_000_000), "the nearest is 4500000"),
+        (("servo", "set-baud", 1, 7534), "an ax-12a cannot make 7534 baud; the nearest is 7843"),
+    ],
+)
+def test_a_rate_that_no_servo_has_is_refused_with_the_nearest_one(line, said, words, told):
+    assert told in said(*words, "--port", line.port, code=2)
+
+
+def test_a_scan_that_finds_no_servo_proposes_all_rates(said):
+    with PtyLine((9,)) as line:
+        told = said("scan", "--port", line.port, "--ids", "1-3", code=3)
+    assert told.endswith(f"run `axbridge scan --port {line.port} --baud all`\n")

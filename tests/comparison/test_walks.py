@@ -273,15 +273,21 @@ def test_what_a_walk_drew_is_found_and_mostly_what_a_light_arm_draws_between_its
     assert joules(power_draw(recording), 0.5, 1.5) == pytest.approx(true, rel=0.3)
 
 
-def test_a_load_that_no_model_explains_is_followed_on_lines(swung):
+@pytest.mark.parametrize("above", [0.0, 35.0])
+def test_a_load_that_no_model_explains_is_followed_on_lines(swung, above):
+    """Also by a motor that is `above` the temperature to which its resistance belongs, K."""
     recording, _ = swung
+    models = json.loads(json.dumps(recording.metadata["models"]))
+    motor = models["shoulder"]["motor"]
+    motor["resistance_per_kelvin"] = 0.02
+    recording = replace(recording, metadata={**recording.metadata, "models": models})
     track = recording["shoulder"]
+    track = replace(track, temperature=track.temperature * 0 + motor["ambient_temperature"] + above)
     steady = np.full(len(track), 0.5)  # whatever it is told
     odd = replace(track, load=steady, position=track.position * 0, velocity=track.velocity * 0, command=-track.command)
-    motor = recording.metadata["models"]["shoulder"]["motor"]
     share = (0.5 - motor["dead_duty"]) / (1 - motor["dead_duty"])
     volts = share * float(np.median(track.voltage))
-    watt = volts**2 / (motor["resistance"] + motor["resistance_per_duty"] * share)
+    watt = volts**2 / (motor["resistance"] * (1 + 0.02 * above) + motor["resistance_per_duty"] * share)
     found = power_draw(replace(recording, tracks={"shoulder": odd}))
     assert np.median(found.watt[500:]) == pytest.approx(watt, rel=0.25)
 

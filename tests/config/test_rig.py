@@ -113,6 +113,18 @@ def test_a_name_that_leads_nowhere_is_the_rigs_mistake(load, tmp_path):
             'id = 1\nprofile = "xl430-w250"\nzero = 2048\nregisters = { operating_mode = 5 }',
             r"registers\.operating_mode: 5 is no mode of an xl430-w250\nchoose from 1, 3, 4, 16",
         ),
+        (
+            'id = 1\nprofile = "xl430-w250"\nzero = 3548\nregisters = { homing_offset = 1500 }',
+            r"homing_offset: .*\(3\) ignores .* ±1024.*\n.*registers = \{ homing_offset = 1500, operating_mode = 4 \}",
+        ),
+        (
+            'id = 1\nprofile = "xl330-m288"\nzero = 2048\nmax_position = 2.5\nregisters = { homing_offset = -512 }',
+            r"max_position: 0 to 2\.5 rad lead across .* at 2\.35\d rad.*\n.*homing_offset = -512, operating_mode = 4 \}",
+        ),
+        (
+            'id = 1\nprofile = "mx-28-2.0"\nzero = 100\ndirection = -1\nmin_position = -0.5\nmax_position = 0.5',
+            r"servo\.a\.max_position: -0\.5 to 0\.5 rad lead across the end of its turn at 0\.153 rad",
+        ),
         ("id = 1\n[[bus]]\nbaud = 3_000_000", r"bus\.main\.baud: an ax-12a cannot talk at 3000000 baud\nchoose"),
     ],
 )
@@ -120,6 +132,21 @@ def test_what_the_model_of_a_servo_does_not_have_is_named(load, change, words):
     rig = load(GOOD.replace("id = 1", change))
     with pytest.raises(RigError, match=words):
         rig.profile_of(rig.servos[0])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "zero = 3548\nregisters = { homing_offset = 1500, operating_mode = 4 }",
+        "zero = 4500\nregisters = { homing_offset = 1500, operating_mode = 4 }",  # within the first turn there
+        "zero = 2048\nmax_position = 2.5\nregisters = { homing_offset = -512, operating_mode = 4 }",
+        "zero = 2048\nmin_position = -3.14159\nmax_position = 3.14159",
+        "zero = 2048\nregisters = { homing_offset = -512 }",
+    ],
+)
+def test_offsets_that_count_and_ranges_within_a_turn_are_taken(load, settings):
+    rig = load(GOOD.replace("id = 1", f'id = 1\nprofile = "xl430-w250"\n{settings}'))
+    assert rig.profile_of(rig.servos[0]).name == "xl430-w250"
 
 
 def test_overrides_are_checked_like_the_file(load):
@@ -467,3 +494,10 @@ def test_thousands_of_links_without_a_parent_are_not_all_listed(load, tmp_path):
     (tmp_path / "arm.urdf").write_text(URDF.format(links="".join(SOLID.format(k) for k in range(1, 3000)), joints=""))
     with pytest.raises(RigError, match=r"3000 links have no parent: l0, l1, .* and 2990 more\njoin them"):
         check_rig(load(GOOD))
+
+
+def test_an_alias_of_itself_is_refused(tmp_path):
+    path = tmp_path / "arm.toml"
+    path.write_text('name = "arm"\n[webots]\naliases = { eye = "eye" }\n[[servo]]\nname = "a"\njoint = "j"\nid = 1\n')
+    with pytest.raises(RigError, match=r"webots.aliases.eye: is an alias of itself"):
+        Rig.load(path)

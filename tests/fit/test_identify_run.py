@@ -150,7 +150,9 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
         (("compare", "log.mcap", "log.mcap", "--rig", "bench_arm"), "both a second recording and something to simulate"),
         (("compare", "log.mcap", "--fail-if", "rmse"), "is no condition"),
         (("record", "step", "--rig", "bench_arm", "--servo", "knee"), "no servo 'knee'"),
-        ((*PENDULUM, "best", "log.mcap", "--out", "x.toml"), "cannot begin with 'best'"),
+        ((*PENDULUM, "best", "log.mcap", "--out", "x.toml"), "best: no such file or name"),
+        ((*PENDULUM, "ax12", "log.mcap", "--out", "x.toml"), "no registers for the loop of ax12"),
+        ((*FIT, "log.mcap", "--out", "x.toml", "--free", "motor.colour"), "no parameter 'motor.colour' to free"),
         ((*PENDULUM, "ax12", "log.mcap", "--method", "grid", "--out", "x.toml"), "the grid is the paper's"),
         ((*PENDULUM, "lima2009", "log.mcap", "--out", "x.toml", "--json"), "no fall among the segments"),
         ((*FIT, "log.mcap", "--executor", "slurm://x", "--out", "x.toml", "--json"), "no executor"),
@@ -250,6 +252,61 @@ def test_residuals_are_what_the_measurement_has_more_than_the_simulation_as_on_t
     page = (tmp_path / "fit.html").read_text()
     assert page.count("residual, °") == len(traces) == 4
     assert "<figcaption>unseen: " in page
+
+
+def test_the_verdict_names_each_model_that_predicts_better_than_the_fit(fit):
+    assert fit.verdict.held_out
+    assert [*fit.verdict.others] == ["its start (ax12)", "the rig's lima2009", "a delay and a lag", "a perfect servo"]
+    assert fit.verdict.worse == []
+    fitted, held = (replace(one, mae=2.36, start=3.0, own=1.6, lagging=1.0, perfect=9.0) for one in fit.scores[-2:])
+    poor = replace(fit, scores=(replace(fitted, mae=0.1), held)).verdict
+    assert poor.worse == ["the rig's lima2009", "a delay and a lag"]
+    assert str(poor) == (
+        "held-out error 2.36° beside its start (ax12) 3.00°, the rig's lima2009 1.60°, a delay and a lag 1.00°, "
+        "a perfect servo 9.00°: worse than the rig's lima2009 and a delay and a lag"
+    )
+
+
+def test_a_fit_begins_with_a_model_of_the_same_law_by_name_or_file_and_frees_what_it_is_told(tmp_path, spread):
+    rig = RIG.with_servos(lambda _: {"profile": "ax-18a", "model": "ax18"})
+    truth = packed(rig.model_of(rig.servos[0]), rig)
+    data = ax12_data(truth)[:1]
+    quick = {"starts": 1, "generations": 2, "budget": 1.0, "richer": False, "where": spread}
+    named = identify(data, rig, "ax18", free=["motor.torque_constant"], **quick)
+    assert named.kind == "ax12"
+    assert "motor.torque_constant" in [one.name for one in named.unknowns]
+    assert named.base.motor.gear_ratio == rig.model_of(rig.servos[0]).motor.gear_ratio
+    write_params(named, tmp_path / "mine.toml")
+    again = identify(data, rig, str(tmp_path / "mine.toml"), **quick)
+    assert again.base.name == "mine"
+    assert again.verdict.worse == []
+
+
+def test_a_fit_that_is_worse_than_its_rigs_own_model_ends_with_exit_code_1(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    data = ax12_data(TRUTH)[:2]
+    for one, name in zip(data, ("a.mcap", "b.mcap"), strict=True):
+        write_recording(one, tmp_path / name)
+    (tmp_path / "arm.toml").write_text('base = "bench_arm"\n[[servo]]\nname = "shoulder"\nmodel = "ax12"\n')
+    few = ("--method", "cma", "--starts", "1", "--budget", "1s")
+    fit = (
+        "identify",
+        "a.mcap",
+        "--holdout",
+        "b.mcap",
+        "--rig",
+        "arm.toml",
+        "--model",
+        "lima2009",
+        *few,
+        "--out",
+        "x.toml",
+    )
+    assert app.run(list(fit)) == app.FAILED_CHECK
+    out, err = capsys.readouterr()
+    assert "worse than the rig's ax12" in next(line for line in out.splitlines() if line.startswith("verdict: "))
+    assert "failed: it predicts worse than the rig's ax12" in err
+    assert (tmp_path / "x.toml").exists()
 
 
 def test_what_was_followed_is_not_shown_as_simulated(fit):

@@ -81,7 +81,7 @@ def test_who_is_switched_off_under_way_gets_no_goal_any_more_and_the_others_go_o
             outcome = commanded(robot, recorder)
             assert command != "goto" or not outcome
             assert end != "closed" or not getattr(outcome, "whole", False)
-        since = -1 if fails or end == "closed" else -20 if end == "without power" else 9  # it is soon found out
+        since = -1 if fails or end == "closed" else -3 if end == "without power" else 9  # it is soon found out
         on, *goals = zip(*seen[since:], strict=True)
         assert end == "missing" or len(set(map(str, zip(*goals, strict=True)))) == 1
         if end in {"off", "stopped and resumed"}:

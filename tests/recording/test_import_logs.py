@@ -149,10 +149,48 @@ def refused(path, text, message):
         ("servo,time_s,position_rad\na,0,1,\na,1,2,5\n", "line 3: has more cells than the header"),
         ("servo,time_s,position_rad\na,0,1\na,x,2\n", "line 3: time_s = 'x' is no number"),
         ("joint,position_deg\na,0\n", "has no column 'walk'"),
+        ("servo,time_s,position_rad\na,0,1\na,1\na,2,1\n", "line 3: has 2 of 3 cells"),
+        ("# a note\n\nservo,time_s,position_rad\na,0,1\na,1", "line 5: has 2 of 3 cells"),
+        ("servo,time_s,position_rad,position_rad\na,0,1,2\n", "line 1: names the column 'position_rad' twice"),
+        ("joint,walk,segment,t_s,t_s\n", "line 1: names the column 't_s' twice"),
+        ("-0.62,1.5,0\n0.1,2,3\n", "has no header: its first line is numbers"),
+        ("0,5;1,0\n0,6;1,0\n", "has no header: its first line is numbers"),
+        ("Time[ms], Present Position\n0, 1\n112, 1\n", "older graph export of Dynamixel Wizard"),
     ],
 )
 def test_a_text_that_cannot_be_read(tmp_path, text, message):
     refused(tmp_path / "log.csv", text, message)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "t,angle,goal\n0,1.5,10\n20,2.25,\n40,3,30\n",
+        "t, angle, goal\n0, 1.5, 10\n20, 2.25,\n40, 3, 30\n",
+        "t;angle;goal\n0;1,5;10,0\n20;2,25;\n40;3,0;30\n",
+        "t\tangle\tgoal\n0\t1.5\t10\n20\t2.25\t\n40\t3\t30\n",
+        "  t  angle  goal\n  0   1.5    10\n 20  2.25   nan\n 40     3    30\n",
+        "# made by a logger; 3 columns\n#\nt,angle,goal\n0,1.5,10\n# here it paused\n20,2.25,\n40,3,30\n",
+        "\ufefft,angle,goal\r\n0,1.5,10\r\n\r\n20,2.25,\r\n40,3,30",
+        't,angle,goal,\n0,"1.5",10,\n20,2.25,\n40,3,30,\n',
+    ],
+)
+def test_a_table_is_read_whatever_separates_its_cells(tmp_path, text):
+    path = tmp_path / "log.csv"
+    path.write_text(text, encoding="utf-8")
+    found = import_log(path, columns=parse_columns(["time=t:ms", "position=angle:deg", "command=goal:deg"]))["servo"]
+    np.testing.assert_allclose(found.time, [0, 0.02, 0.04])
+    np.testing.assert_allclose(np.degrees(found.position), [1.5, 2.25, 3])
+    np.testing.assert_allclose(np.degrees(found.command), [10, math.nan, 30])
+
+
+def test_stamps_in_nanoseconds_are_named_and_read(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("t,angle\n" + "".join(f"{1_700_000_000_000_000_000 + 20_000_000 * n},0\n" for n in range(9)))
+    with pytest.raises(RecordingError, match=r"(?s)the time of line 2 is 1.7e\+18 s.*time=HEADER:ns"):
+        import_log(path, columns=parse_columns(["time=t", "position=angle"]))
+    found = import_log(path, columns=parse_columns(["time=t:ns", "position=angle"]))["servo"]
+    np.testing.assert_allclose(np.diff(found.time), 0.02, atol=1e-6)
 
 
 def test_a_column_that_holds_no_names_is_refused_at_once(tmp_path):
@@ -287,6 +325,7 @@ def with_value(values, index, value):
         (np.where(TIME > 2, TIME + 3, TIME), {}, "warning", "no sample for 3.01 s before sample 201", "did not answer"),
         (np.arange(500) * 10.0, {}, "warning", "one sample every 10 s", "milliseconds read as seconds"),
         (np.arange(500) * 10000.0, {}, "warning", "one sample every 10000 s", "microseconds read as seconds"),
+        (np.arange(500) * 2e7, {}, "warning", "one sample every 2e+07 s", "nanoseconds read as seconds"),
         (TIME * 1e-3, {}, "warning", "one sample every 10 µs", "seconds read as milliseconds"),
         (np.round(TIME, 1), {}, "warning", "have the time of the one before", "too few digits"),
         (with_value(TIME, 7, math.nan), {}, "error", "the time of sample 7", "broken line"),

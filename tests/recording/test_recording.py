@@ -33,14 +33,14 @@ from axbridge.comparison.comparison import compare, following
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
 from axbridge.config.rig_edit import copy_rig
-from axbridge.errors import RecordingError
+from axbridge.errors import ErrorFlag, FeetechError, HardwareError, RecordingError
 from axbridge.motion.experiments import Options, conduct
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.step_format import CYCLE, CYCLE_FIELDS, EVENTS, STEP, packed, packed_event
 from axbridge.recording.stored import Message, MessageWriter, open_recording, write_recording
-from axbridge.state import SERVO_ROW
+from axbridge.state import SERVO_ROW, BusEvent, StepReport
 from tests.support.samples import record
 from tests.support.waiting import run as go
 from tests.support.waiting import until
@@ -214,6 +214,27 @@ def test_a_full_disk_stops_the_recording_and_replaces_nothing():
     with pytest.raises(RecordingError, match="/dev/full: cannot be written: No space left"):
         write_recording(sample(), "/dev/full")
     assert not Path("/dev/full").is_file()
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ValueError("no such encoding"), OSError(5, "Input/output error")])
+def test_whatever_ends_the_writing_thread_is_raised_and_the_file_reads_as_cut_off(tmp_path, error):
+    path = tmp_path / "run.mcap"
+    recorder = Recorder(path, {"backend": "real"})
+    record(recorder, 0.0)
+    until(recorder._queue.empty)
+
+    def fail(_message):
+        raise error
+
+    recorder._writer.write = fail
+    record(recorder, 0.02)
+    until(lambda: not recorder._thread.is_alive())
+    said = getattr(error, "strerror", None) or str(error) or "MemoryError"
+    with pytest.raises(RecordingError, match=f"cannot be written: {said}"):
+        record(recorder, 0.04)
+    with pytest.raises(RecordingError, match=f"cannot be written: {said}"):
+        recorder.close()
+    assert not axbridge.open_recording(path).complete
 
 
 def messages(path):
@@ -652,6 +673,46 @@ def test_what_changes_on_the_bus_is_an_event(tmp_path):
     assert 0.2 < missing.time < 0.4
     assert "1" in missing.data["error"]
     assert found.cycles["errors"].max() == 1
+
+
+class Told:
+    """A robot whose observers are told what a test says."""
+
+    def __init__(self, robot):
+        self._robot, self.time, self.table = robot, robot.time, robot.table
+
+    def __getitem__(self, name):
+        return self._robot[name]
+
+    def __iter__(self):
+        return iter(self._robot)
+
+    def observe(self, observer):
+        self.tell = observer
+        return lambda: None
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        (ErrorFlag.CHECKSUM | ErrorFlag.RANGE, ["RANGE", "CHECKSUM"]),
+        (HardwareError.ELECTRICAL_SHOCK | HardwareError.ENCODER, ["ENCODER", "ELECTRICAL_SHOCK"]),
+        (FeetechError.OVERCURRENT | FeetechError.ENCODER, ["ENCODER", "OVERCURRENT"]),
+        (FeetechError.OVERLOAD, ["OVERLOAD"]),
+    ],
+    ids=repr,
+)
+def test_an_alarm_is_recorded_by_the_name_that_the_servo_s_family_gives_it(tmp_path, flags, names):
+    path = tmp_path / "a.mcap"
+    with axbridge.open("bench_arm") as robot, Recorder(path, {"backend": "sim"}) as recorder:
+        robot.step(20)
+        told = Told(robot)
+        with RobotRecorder(told, recorder):
+            told.tell(
+                StepReport(20.0, 20.0, 0.0, {}, events=(BusEvent("fault", "shoulder", flags=flags),)), robot.table
+            )
+    (fault,) = open_recording(path).events
+    assert fault.data == {"servo": "shoulder", "flags": names}
 
 
 def test_time_that_is_paused_is_not_recorded(tmp_path):

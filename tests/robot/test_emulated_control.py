@@ -233,7 +233,9 @@ def test_turns_are_counted_whatever_the_sensor_says_in_the_dead_zone(reading, sp
     off = []
     for step in range(600):
         angle = speed * step * 0.02
-        off.append(abs(counter.update(sample(step * 0.02, angle, speed, reading)) - angle))
+        off.append(
+            abs(counter.update(sample(step * 0.02, angle, speed, reading), SERVO.duty(0.0, VOLTS, speed)) - angle)
+        )
     assert sorted(off)[len(off) // 2] < 1e-9  # where the shaft is seen
     assert max(off) < (math.pi if reading is READINGS["anything"] else math.radians(5))  # never by a turn
 
@@ -242,7 +244,9 @@ def test_a_turn_back_within_the_dead_zone_is_no_turn():
     counter = TurnCounter(SERVO, (-END, END), 2.0)
     for step in range(300):
         angle = 2.0 + 1.0 * math.sin(step * 0.02 * 3)  # up to 3.0, beyond 2.618
-        position = counter.update(sample(step * 0.02, angle, 3 * math.cos(step * 0.06), READINGS["the nearer end"]))
+        speed = 3 * math.cos(step * 0.06)
+        seen = sample(step * 0.02, angle, speed, READINGS["the nearer end"])
+        position = counter.update(seen, SERVO.duty(0.0, VOLTS, speed))
         assert position == pytest.approx(angle, abs=math.radians(20))
 
 

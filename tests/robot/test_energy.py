@@ -11,7 +11,7 @@ from axbridge.config.rig import Rig
 from axbridge.motion.experiments import Options, conduct
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording
-from axbridge.servo.columns import Command, Mode, State
+from axbridge.servo.columns import Command, Mode, Passive, State
 from axbridge.virtual.assembly import build_bank
 from tests.support.robot_files import write_comb
 from tests.support.waiting import run
@@ -98,6 +98,26 @@ def test_the_power_at_a_sample_is_that_of_the_duty_that_reaches_the_motor():
         assert 0.05 < abs(arm.load) < 0.4
         assert arm.power == pytest.approx((robot.simulation.energy() - drawn) / 0.02, rel=0.15, abs=0.01)
         assert bank.state[0, State.CURRENT] != 0
+
+
+@pytest.mark.parametrize("temperature", [33.0, 67.0])
+def test_the_power_is_that_of_a_winding_as_warm_as_the_servo_says(temperature):
+    """P = U·i with U = d·V and i = U / (R·(1 + k·(T - T0)) + r·d), for a shaft that stands."""
+    with axbridge.open(axbridge.Rig.load("xl330_pendulum").with_model("xl330")) as robot:
+        (servo,), bank = robot.values(), robot.simulation.world.bank
+        motor = robot.rig.model_of(servo.config).motor
+        bank.passive[0, Passive.FRICTION] = 9.0  # it stands
+        bank.state[0, State.TEMPERATURE] = temperature
+        servo.set_duty(0.5)
+        run(robot, 0.2)
+        drawn = robot.simulation.energy()
+        robot.step(20)
+        assert (servo.velocity, servo.temperature) == (0.0, pytest.approx(temperature, abs=1))
+        volts = servo.load * servo.voltage
+        warm = motor.resistance * (1 + motor.resistance_per_kelvin * (servo.temperature - motor.ambient_temperature))
+        power = volts**2 / (warm + motor.resistance_per_duty * servo.load)
+        assert servo.power == pytest.approx(power, rel=1e-6)
+        assert servo.power == pytest.approx((robot.simulation.energy() - drawn) / 0.02, rel=0.05)
 
 
 @pytest.mark.parametrize("direction", [1, -1])

@@ -81,6 +81,17 @@ def test_a_servo_found_shut_down_stays_limp_until_it_is_recovered():
             assert arm.position == pytest.approx(0.6, abs=0.03)
 
 
+@pytest.mark.parametrize(("rig", "id_"), [("bench_arm", 1), ("koch", 5), ("so101", 6)])
+def test_a_servo_that_is_overloaded_at_the_start_is_named_with_the_cause(rig, id_):
+    with serving(rig, "--faults", f"overload:{id_}") as port:
+        with pytest.warns(axbridge.ControlWarning, match="had shut itself down and stays limp"):
+            robot = axbridge.open(rig, backend="real", port=port)
+        with robot:
+            run(robot, 0.1)
+            (name,) = (servo.name for servo in robot.rig.servos if servo.id == id_)
+            assert robot.causes == {name: ["torque off", "overload"]}
+
+
 def test_x_servos_have_their_torque_again_softly_when_a_program_goes_on_after_ctrl_c():
     with serving("koch") as port, axbridge.open("koch", backend="real", port=port) as robot:
         servo = robot["wrist_roll"]
@@ -95,3 +106,17 @@ def test_x_servos_have_their_torque_again_softly_when_a_program_goes_on_after_ct
         run(robot, 2.0)
         assert servo.position == pytest.approx(1.2, abs=0.06)
         assert robot.causes == {}
+
+
+@pytest.mark.parametrize("rig", ["bench_arm", "koch"])
+def test_a_first_goal_that_is_far_away_is_approached_slowly_and_later_ones_are_not(rig):
+    with serving(rig) as port, axbridge.open(rig, backend="real", port=port) as robot:
+        servo = robot[-1]
+        servo.torque_on()
+        run(robot, 0.6)
+        speeds = []
+        for goal in (0.8, 0.0):
+            servo.set_position(goal)
+            speeds.append(max(run(robot, 1.8, lambda: abs(servo.velocity))))
+        assert speeds[0] < math.radians(75)  # 45, and what a load makes of it
+        assert speeds[1] > 1.5 * speeds[0]

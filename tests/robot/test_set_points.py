@@ -98,3 +98,15 @@ def test_every_command_to_a_closed_robot_is_an_error_that_names_it():
         with pytest.raises(UsageError, match="'bench_arm' is closed"):
             command(*given)
     assert (arm.position, arm.target_position) == (position, 0.3)  # what was read last
+
+
+@pytest.mark.parametrize(
+    "name", ["goal_position", "present_position", "compliant", "moving_speed", "position", "torqe"]
+)
+def test_a_value_assigned_to_a_name_is_refused_with_the_method_to_call(name):
+    with axbridge.open("bench_arm") as robot:
+        for object_ in (robot, robot["shoulder"]):
+            with pytest.raises(UsageError, match=rf"{name} of a (robot|servo) cannot be assigned[\s\S]*set_position"):
+                setattr(object_, name, 0.5)
+        robot.step()
+        assert robot["shoulder"].position == pytest.approx(0.0, abs=0.01)

@@ -1,4 +1,5 @@
 import math
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from axbridge.sim.engine import Scene
 from axbridge.sim.engines.choice import build_engine
 from axbridge.virtual.assembly import build_bank
 from tests.support.one_joint import command, left_alone, order
+from tests.support.robot_files import write_comb
 
 pytestmark = pytest.mark.slow
 
@@ -224,3 +226,18 @@ def test_an_unstable_loop_is_bounded_by_its_supply_and_not_clamped(rig):
     assert math.isfinite(fastest)
     assert 3.0 < fastest < 30.0  # no load: 6.4 rad/s
     bank.close()
+
+
+def test_a_generated_urdf_of_forty_joints_on_one_line_is_simulated(tmp_path, engine):
+    rig = write_comb(tmp_path, 40)
+    rig.write_text(rig.read_text().replace("[world]", f'[world]\nengine = "{engine}"'))
+    urdf = tmp_path / "comb.urdf"
+    one_line = re.sub(r"\s*\n\s*", "", urdf.read_text())
+    assert "\n" not in one_line
+    urdf.write_text(one_line)
+    with axbridge.open(rig) as robot:
+        robot["s40"].set_position(0.3)
+        for _ in range(50):
+            robot.step()
+        assert robot["s40"].position == pytest.approx(0.3, abs=0.02)
+    assert urdf.read_text() == one_line

@@ -50,6 +50,28 @@ def write_feetech_comb(folder, count=2, profile="sts3215", supply=7.4, extra="",
     return write_comb(folder, count, extra=extra, more=more)
 
 
+def write_horn(folder, profile, inertia=1e-5, more=""):
+    """Write ``horn.toml``, one servo with the model of its profile that turns a disc without end; return the path."""
+    known = FirmwareProfile.load(profile)
+    moments = " ".join(
+        f'{name}="{inertia if name[1] == name[2] else 0}"' for name in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
+    )
+    (folder / "horn.urdf").write_text(
+        f'<robot name="horn"><link name="base"/><link name="disc"><inertial><mass value="0.02"/><inertia {moments}/>'
+        '</inertial></link><joint name="axle" type="continuous"><parent link="base"/><child link="disc"/>'
+        '<axis xyz="0 0 1"/></joint></robot>',
+        encoding="utf-8",
+    )
+    path = folder / "horn.toml"
+    path.write_text(
+        f'name = "horn"\n[[bus]]\nsupply_voltage = {known.electrics.nominal_voltage}\n[world]\nurdf = "horn.urdf"\n'
+        f'[[servo]]\nname = "horn"\njoint = "axle"\nid = 1\nprofile = "{profile}"\nmodel = "{known.model}"\n'
+        f"zero = {known.units.middle}\n{more}\n",
+        encoding="utf-8",
+    )
+    return path
+
+
 def write_built(folder, rig, changes):
     """Write a robot as it really is: the rig with other values in its servos, by name; return the path."""
     path = copy_rig(Rig.load(rig), folder)[0]

@@ -10,12 +10,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http.cookiejar import CookieJar
+from inspect import signature
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPCookieProcessor, Request, build_opener, urlopen
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
@@ -26,8 +29,9 @@ from axbridge.motion.files import load_move
 from axbridge.motion.moves import Key, Move, Page
 from axbridge.robot.simulation import hold_up
 from axbridge.view.actions import Actions, Requests
-from axbridge.view.attach import PoseFile, mirrored
+from axbridge.view.attach import _KINDS, PoseFile, mirrored
 from axbridge.view.page import Events, frame
+from axbridge.view.web_server import Door
 from tests.support.page_client import page_client
 from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_comb
@@ -236,6 +240,93 @@ def test_a_client_that_names_what_is_not_there_stops_neither_page_nor_robot(arm,
     step_until(arm, lambda: "there is no move '../../elsewhere.json' in the folder" in str(page.events.latest()))
     page.report("still there")
     step_until(arm, lambda: "still there" in client.text)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        *(
+            {"ask": "record", "name": name}
+            for name in ("a\0b", "x" * 256, "\ud800", "..", "\x1b[31mred", "C:\\x", ".hid")
+        ),
+        *({"ask": "limit_speed", "share": share} for share in (10**400, -(10**400), 1e300, math.nan)),
+        {"ask": "limit_torque", "servos": ["shoulder"], "share": 10**400},
+        {"ask": "move", "servo": "shoulder", "to": 10**400},
+        {"ask": "way", "pose": "start pose of the rig", "seconds": 10**400, "mirror": False},
+    ],
+    ids=repr,
+)
+def test_a_value_that_no_button_sends_is_refused_and_the_robot_goes_on(arm, page, message, tmp_path):
+    with suppress(ValueError):
+        page.receive(json.dumps(message))
+    for _ in range(3):
+        arm.step()
+    assert list(tmp_path.iterdir()) == []
+    assert page.recording is None
+    assert not arm["shoulder"].torque_enabled
+
+
+_TEXTS = st.text(max_size=300) | st.sampled_from(
+    ["shoulder", "elbow", "\ud800", "a\0", "temperature_limit", "run.mcap"]
+)
+_NUMBERS = st.integers() | st.floats() | st.sampled_from([10**400, -(10**400)])
+_VALUES = st.recursive(
+    _NUMBERS | _TEXTS | st.booleans() | st.none(),
+    lambda part: st.lists(part) | st.dictionaries(_TEXTS, part),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_no_message_of_a_page_ends_the_program_that_steps_the_robot(arm, page, data):
+    by_kind = {str: _TEXTS, bool: st.booleans(), list: st.lists(_TEXTS), (int, float): _NUMBERS}
+    commands = page.receive.__self__
+    what = data.draw(st.sampled_from([*commands._known, "nothing"]))
+    names = signature(commands._known[what]).parameters if what in commands._known else ["to"]
+    message = {"ask": what, **{name: data.draw(by_kind[_KINDS[name]] | _VALUES) for name in names}}
+    with suppress(ValueError):
+        page.receive(json.dumps(message))
+    arm.step()
+    assert not any("the page failed" in line.text for line in page.events.latest())
+
+
+def test_an_error_that_nobody_foresaw_is_shown_on_the_page_and_does_not_leave_the_step(arm, page, monkeypatch, caplog):
+    def fail():
+        raise OverflowError("beyond all bounds")
+
+    page.requests.ask(None, fail)
+    arm.step()
+    monkeypatch.setattr(page, "_poll_line", lambda _now: 1 / 0)
+    page._line_due = page._due = 0.0
+    arm.step()
+    said = str([line.text for line in page.events.latest()])
+    assert "OverflowError: beyond all bounds" in said
+    assert "ZeroDivisionError" in said
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.parametrize("host", ["[::1", "127.0.0.1:abc", "127.0.0.1:99999999"])
+@pytest.mark.parametrize("listening", ["127.0.0.1", "0.0.0.0"])
+def test_a_host_that_makes_no_sense_is_refused_without_an_error_of_the_server(arm, host, listening):
+    with arm.view(port=0, host=listening, open=False) as page:
+        url = page.url.replace("0.0.0.0", "127.0.0.1")
+        with pytest.raises(HTTPError) as caught:
+            urlopen(Request(url, headers={"Host": host}), timeout=5)
+        caught.value.close()
+        assert caught.value.code == 400
+
+
+def test_the_token_leads_to_a_page_of_ours_alone():
+    door = Door("0.0.0.0")
+    for path, leads in (
+        ("/", "/"),
+        ("/stop", "/stop"),
+        ("/\\evil.com", "/"),
+        ("//evil.com", "/"),
+        ("/%5Cevil.com", "/"),
+    ):
+        assert door.refuses(f"{path}?token={door.token}", "here:8080", None, "")[2]["Location"] == leads
 
 
 @contextmanager

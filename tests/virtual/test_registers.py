@@ -22,7 +22,7 @@ from axbridge.bus.protocols.v1 import encode
 from axbridge.bus.protocols.v2 import ALERT
 from axbridge.config.profile import Area
 from axbridge.config.registers import Instruction
-from axbridge.errors import ErrorFlag, FeetechError, StatusError
+from axbridge.errors import ErrorFlag, FeetechError, HardwareError, StatusError
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.units import RPM
 from tests.support.virtual_rig import Host, Wire, make_world
@@ -112,6 +112,8 @@ SCRIPTS = {
         ),
         "a stall shuts down, and the torque limit revives": "stall, goal_position=900, wait 1, PING, wait 1, PING OVERLOAD,"
         " torque_limit?0, torque_enable?1, TORQUE~0, free, torque_limit=1023 OVERLOAD, wait 0.5, PING, TORQUE~1",
+        "a servo without torque does not move by its own power": "goal_position=900, wait 0.01, moving?1, fault overload:1,"
+        " wait 0.03, torque_limit?0, torque_enable?1, moving?0",
         "so does Torque Enable": "fault overload:1, wait 0.05, torque_limit?0, torque_enable=1 OVERLOAD, torque_limit?1023,"
         " wait 0.05, PING",
         "an overload outside Shutdown is only told": "shutdown=0, wait 0.05, stall, goal_position=900, wait 2, PING OVERLOAD,"
@@ -133,6 +135,11 @@ SCRIPTS = {
         "a shutdown of 2006 takes Torque Enable, and only that gives it back": "shutdown=0x24, goal_position=600,"
         " fault overload:1, wait 0.05, PING OVERLOAD, torque_enable?0, goal_position=500 OVERLOAD, torque_limit=1000 OVERLOAD,"
         " torque_enable?0, torque_enable=1 OVERLOAD, wait 0.05, PING, TORQUE~1",
+    },
+    "ax-12 cw_angle_limit=0 ccw_angle_limit=0 shutdown=36": {
+        "a speed starts no wheel after a shutdown of 2006, and it shuts down again": "moving_speed=512, TORQUE~1,"
+        " fault overload:1, wait 0.05, moving_speed=512 OVERLOAD, TORQUE~0, torque_enable=1 OVERLOAD, TORQUE~1,"
+        " moving_speed=1023, stall, wait 2, PING OVERLOAD, TORQUE~0, moving_speed=500 OVERLOAD, TORQUE~0",
     },
     "mx-28": {
         "REBOOT": "d_gain=5, REBOOT, wait 0.2, d_gain?0",
@@ -223,12 +230,29 @@ SCRIPTS = {
         "an overload leaves Protective Torque until the goal is on the other side": "stall, protection_time=20,"
         " goal_position=3000, wait 0.1, PING, wait 0.2, PING OVERLOAD, status?0x20, TORQUE_LIMIT~0.2, goal_position=2900"
         " OVERLOAD, TORQUE_LIMIT~0.2, torque_enable?1, goal_position=1000 OVERLOAD, TORQUE_LIMIT~0.97, wait 0.1, PING",
+        "an overload of a velocity ends with a velocity on the other side": "stall, protection_time=20,"
+        " goal_position=1000, operating_mode=1, goal_velocity=500, wait 0.3, PING OVERLOAD, TORQUE_LIMIT~0.2,"
+        " goal_velocity=600 OVERLOAD, goal_position=1000 OVERLOAD, goal_position=3000 OVERLOAD, goal_velocity=0 OVERLOAD,"
+        " TORQUE_LIMIT~0.2, goal_velocity=-1 OVERLOAD, TORQUE_LIMIT~0.97",
+        "an overload of a duty ends with a duty on the other side": "stall, protection_time=20, operating_mode=2,"
+        " goal_time=900|0x400, wait 0.3, PING OVERLOAD, TORQUE_LIMIT~0.2, goal_time=0x401 OVERLOAD, goal_position=3000 OVERLOAD,"
+        " goal_position=1000 OVERLOAD, TORQUE_LIMIT~0.2, goal_time=1 OVERLOAD, TORQUE_LIMIT~0.97",
+        "what turns is not overloaded": "operating_mode=2, goal_time=1000, wait 3, PING, present_velocity?>3000, stall,"
+        " wait 1.5, PING, wait 1, PING OVERLOAD",
+        "a fault's overload ends likewise": "torque_enable=1, stall, goal_position=3000, wait 0.1, fault overload:1, wait 0.1,"
+        " goal_position=2900 OVERLOAD, TORQUE_LIMIT~0.2, goal_position=1000 OVERLOAD, TORQUE_LIMIT~0.97",
         "switching the torque ends an overload": "torque_enable=1, fault overload:1, wait 0.05, PING OVERLOAD,"
         " torque_enable=0 OVERLOAD, torque_enable=1, TORQUE_LIMIT~0.97",
-        "too much current for too long takes the torque": "overcurrent_time=20, goal_position=3000, sense current=2.115,"
-        " wait 0.3, torque_enable?0, sense current=0, wait 0.1, torque_enable=1, torque_enable?1",
+        "too much current for too long takes the torque until that is switched": "overcurrent_time=20, goal_position=3000,"
+        " sense current=2.115, wait 0.3, torque_enable?0, status?8, sense current=0, wait 0.1, PING OVERCURRENT, status?8,"
+        " goal_position=1000 OVERCURRENT, torque_enable?0, torque_enable=1 OVERCURRENT, torque_enable?1, wait 0.1, PING",
         "what it measures": "goal_position=1048, sense current=-0.65, sense temperature=41, wait 0.05, present_load?-970,"
         " present_current?100, present_velocity?-3400, present_voltage?74, present_temperature?41, moving?1",
+    },
+    "scs0009 min_position_limit=0 max_position_limit=0": {
+        "an overload of a wheel ends with a duty on the other side": "stall, goal_time=900, wait 1, PING OVERLOAD,"
+        " TORQUE_LIMIT~0.4, goal_time=800 OVERLOAD, goal_position=100 OVERLOAD, goal_position=900 OVERLOAD, TORQUE_LIMIT~0.4,"
+        " goal_time=100|0x400 OVERLOAD, TORQUE_LIMIT~0.97, free, goal_time=1000, wait 3, PING",
     },
 }  # fmt: skip
 FORGOTTEN = (
@@ -247,6 +271,39 @@ def test_registers_do_what_the_manuals_say(profile, script):
 @pytest.mark.parametrize("profile", FEETECH)
 def test_what_is_written_to_a_locked_eeprom_acts_at_once_and_is_forgotten(profile):
     play(host_of(profile), FORGOTTEN)
+
+
+SHUT_DOWN = {  # by profile: its alarm, and the registers that give the torque back
+    "ax-12 shutdown=36": (ErrorFlag.OVERLOAD, {"torque_enable"}),
+    "ax-12a shutdown=36": (ErrorFlag.OVERLOAD, {"torque_enable", "torque_limit"}),
+    "mx-28 shutdown=36": (ErrorFlag.OVERLOAD, set()),
+    "xl330-m288": (HardwareError.OVERLOAD, set()),
+    "xl430-w250": (HardwareError.OVERLOAD, set()),
+    "sts3215": (FeetechError.OVERCURRENT, {"torque_enable"}),
+    "scs0009": (FeetechError.OVERHEATING, {"torque_enable"}),
+}
+OTHERS = {
+    "id", "baud_rate", "protocol_type", "secondary_shadow_id", "return_delay_time", "status_return_level", "lock",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("profile", SHUT_DOWN)
+def test_after_a_shutdown_no_other_write_starts_the_motor(profile):
+    host, (alarm, recovering) = host_of(profile), SHUT_DOWN[profile]
+    registers = host.servo.profile.registers
+    at_first = {name: host.servo.table[name] for name in registers}
+    play(host, "goal_position=600, torque_enable=1, TORQUE~1")
+    host.servo._shut_down(int(alarm), host.world.now())
+    modes = ("operating_mode", "cw_angle_limit", "ccw_angle_limit", "min_position_limit", "max_position_limit")
+    names = [name for name, one in registers.items() if one.writable and name not in OTHERS | recovering]
+    names.sort(key=lambda name: name not in modes)
+    for value in ("minimum", "maximum", "at first"):
+        for name in names:
+            host.write(name, at_first[name] if value == "at first" else getattr(registers[name], value))
+            assert host.command[Command.TORQUE] == 0, name
+    for name in recovering:
+        host.write(name, 1)
+        assert host.command[Command.TORQUE] == 1, name
 
 
 # -- what may not be written -----------------------------------------------------------------------------------------
@@ -465,6 +522,24 @@ def turned(tmp_path, degrees, quirk="none"):
 @pytest.mark.parametrize(("degrees", "count"), [(0, 0), (150, 512), (300, 1023), (310, 1023), (350, 0), (510, 512)])
 def test_the_dead_zone_reads_as_its_nearer_end(tmp_path, degrees, count):
     assert turned(tmp_path, degrees).read(36, 2) == pytest.approx(count, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "speed", "load"),
+    [
+        (295, 157, 300),
+        (305, 116, 382),
+        (325, 0, 614),
+        (335, 0x400 | 2371, 234),
+        (358, 0, 614),
+        (365, 39, 536),
+        (385, 157, 300),
+    ],
+)
+def test_the_dead_zone_spoils_speed_and_load(tmp_path, degrees, speed, load):
+    """By answers.ros.org 211471: 0, then -27.7 rad/s, then 0, with loads of 0.17, 0.82 and 0.17."""
+    wire = turned(tmp_path, degrees)
+    assert (wire.read(38, 2), wire.read(40, 2)) == (pytest.approx(speed, abs=5), pytest.approx(load, abs=10))
 
 
 def test_some_firmwares_get_the_speed_wrong(tmp_path):

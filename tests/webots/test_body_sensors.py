@@ -72,6 +72,18 @@ def test_a_controller_reads_the_sensors_of_its_body(controller, capsys):
     assert "has none" not in capsys.readouterr().err
 
 
+def test_every_sensor_that_is_enabled_after_each_step_has_a_value(controller):
+    robot = controller.Robot()
+    gyro, unit, gps, sole, eye = map(robot.getDevice, ("Gyro", "inertial unit", "gps", "sole", "ds0"))
+    devices = gyro, unit, gps, sole, eye
+    for _ in range(3):
+        robot.step(32)
+        for device in devices:
+            device.enable(32)
+    read = [*gyro.getValues(), *unit.getRollPitchYaw(), *gps.getValues(), *sole.getValues(), eye.getValue()]
+    assert all(map(math.isfinite, read))
+
+
 def test_sensors_say_what_they_are(controller):
     robot = controller.Robot()
     unit, gps, eye = (robot.getDevice(name) for name in ("inertial unit", "gps", "ds0"))

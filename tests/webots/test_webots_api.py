@@ -65,6 +65,11 @@ def test_devices_are_found_by_name_alias_and_index(controller, capsys):
     assert "it has: shoulder, shoulder_sensor" in names
     assert robot.getDevice("sholder") is None
     assert "did you mean 'shoulder'?" in capsys.readouterr().err
+    for asked, alias in (("shoulder_motor", "shoulder"), ("sensor of shoulder", "shoulder_sensor"), ("m1", "")):
+        assert robot.getDevice(asked) is None
+        said = capsys.readouterr().err
+        assert f'aliases = {{ "{asked}" = "{alias}' in said
+        assert "DistanceSensor" not in said
     assert robot.getDevice("ElbowR") is None
     assert "  it is an alias of 'elbow'; it has: shoulder, " in capsys.readouterr().err
     missing = controller.Motor("nobody")

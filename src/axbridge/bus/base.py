@@ -187,7 +187,7 @@ class Bus(ABC):
         heard = -math.inf
         for address, data in writes:
             ids = list(data)
-            room = (self.protocol(ids[0]).longest_packet - 8) // (len(data[ids[0]]) + 1)
+            room = self.protocol(ids[0]).sync_write_room(len(data[ids[0]]))
             for first in range(0, len(ids), room):
                 part = data if len(ids) <= room else {id_: data[id_] for id_ in ids[first : first + room]}
                 heard = self.sync_write(address, part)
@@ -289,13 +289,13 @@ class Bus(ABC):
             self._note_eeprom(id_, address, len(block))
         return self._transfer(frame, BROADCAST, None)[1]
 
-    def limp_all(self, protocol: Protocol) -> None:
-        """Switch the torque of every servo of this protocol off; never answered.
+    def limp_all(self, protocol: Protocol, ids: Iterable[int] | None = None) -> None:
+        """Switch the torque of every servo of this protocol off, at least of these; see `Protocol.limp_frame`.
 
         Raises:
             PortError: the line is gone.
         """
-        self._transfer(protocol.limp_frame(), BROADCAST, None)
+        self._transfer(protocol.limp_frame(ids), BROADCAST, None)
 
     def _with_retries(self, ask: Callable[[], Reply]) -> Reply:
         """Ask again, and wait longer each time: these questions are rare, unlike those of a control cycle."""
@@ -305,12 +305,16 @@ class Bus(ABC):
                     self._patience = self.more_patience**attempt
                     try:
                         return ask()
-                    except (BusTimeout, CorruptPacket):
+                    except (BusTimeout, CorruptPacket) as error:
                         if attempt == self.retries:
-                            raise
+                            raise self._explained(error) from error.__cause__
             finally:
                 self._patience = 1
         raise AssertionError
+
+    def _explained(self, error: BusTimeout | CorruptPacket) -> BusTimeout | CorruptPacket:
+        """The error with what is known of its cause."""
+        return error
 
     def _same_room(self, _: Protocol, __: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
         """From where on, and how many bytes, to ask these servos for, so that no older answer fits; None: not now."""

@@ -73,6 +73,7 @@ class Goal(NamedTuple):
     torque_limit: int | None = None
     wheel: bool = False
     register: int = 0
+    held: bool = False  # where the joint is: not clipped
 
 
 class CycleResult(NamedTuple):
@@ -170,6 +171,7 @@ class Cycle:
         self.watchdogs = Watchdogs(bus)
         self.unpowered: set[str] = set()  # names of those that were without power: no goals until `revived`
         self.switched_off: set[str] = set()  # of those whose torque somebody else has cut: until it is on again
+        self.restarted: set[str] = set()  # of those that were away: their owner must not repeat its goals
         self.expires = math.inf
         self._caps: dict[str, int] = {}  # torque limits that no goal exceeds, by name
         for servo in servos:
@@ -235,12 +237,13 @@ class Cycle:
     def send(self, goals: Mapping[str, Goal]) -> float:
         """Write goal position and moving speed of the servos named, in one packet (several beyond 27 servos).
 
-        Goals are clipped to the servo's limits. A servo that came back first gets its present position as goal, and a
-        torque limit that rises; but not one that still has torque and was away for less than that takes: replies
-        were lost then, not power, and a joint that bears a robot must not go soft for them. One that has shut itself
-        down gets nothing until `recover`, and a missing one nothing before it is back: when its power comes back it
-        must not jump to an old goal. So after a pause in which one may have lost its power, all are read first. Changed
-        torque limits go out before goals, in a packet of their own. `receive` reports a lost port.
+        Goals are clipped to the servo's limits, unless they hold a joint where it is. A servo that came back first gets
+        its present position as goal, and a torque limit that rises; but not one that still has torque and was away for
+        less than that takes: replies were lost then, not power, and a joint that bears a robot must not go soft for
+        them. One that has shut itself down gets nothing until `recover`, and a missing one nothing before it is back:
+        when its power comes back it must not jump to an old goal. So after a pause in which one may have lost its
+        power, all are read first. Changed torque limits go out before goals, in a packet of their own. `receive`
+        reports a lost port.
         """
         with self.bus.turn, self.bus.turn.lock:  # or a policy could come between a goal's choice and its way out
             return self._send(goals)
@@ -281,7 +284,7 @@ class Cycle:
         if track.restart:
             if not track.known:
                 return  # until it was read
-            goal = goal._replace(position=int(self._rows["position"][track.row]))
+            goal = goal._replace(position=int(self._rows["position"][track.row]), held=True)
             track.ramp = (now, now + self.soft_start)
             track.restart = False
         torque = goal.torque_limit
@@ -299,8 +302,9 @@ class Cycle:
         else:
             position, speed = goal.position, goal.speed
             if not goal.wheel:
-                low, high = servo.goal_range
-                position = low if position < low else min(position, high)
+                if not goal.held:
+                    low, high = servo.goal_range
+                    position = low if position < low else min(position, high)
                 if servo.top_speed is not None and (speed == 0 or speed > servo.top_speed):
                     speed = servo.top_speed
             block = protocol.goal_bytes(position, speed)
@@ -364,6 +368,10 @@ class Cycle:
         self.unpowered.discard(name)
         track = self._tracks[name]
         track.restart, track.written_torque, track.revived_at = True, None, self.bus.clock.now()
+
+    def place(self, name: str, position: int) -> None:
+        """Take over where a servo is now that torque is on, counts: one of the X series may have changed its count."""
+        self._correct(self._tracks[name], "position", position)
 
     def withhold(self, name: str) -> None:
         """Give a servo no goals until `recover`."""
@@ -650,7 +658,9 @@ class Cycle:
             track.written_torque = None  # it may have been without power, and has then forgotten what was written
             brief = reply.time - heard_at < self.soft_start
             kept = track.asks or (address == protocol.torque_enable and bool(reply.data[0]))  # `_ask_why` looks, too
-            track.restart |= not (brief and kept)  # one that has torque had power, too: replies were lost, and no more
+            if not (brief and kept):  # one that has torque had power, too: replies were lost, and no more
+                track.restart = True
+                self.restarted.add(name)
         track.known = True
         if beyond and not track.withheld:
             track.withheld = track.must_limp = True

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from axbridge.bus.base import Reply
 from axbridge.bus.commission import read_register
 from axbridge.bus.cycle import Cycle, CycleServo
-from axbridge.bus.handshake import Expected, Finding, inspect, measure_latency, name_of, profile_for
+from axbridge.bus.handshake import Expected, Finding, inspect, is_unknown, measure_latency, name_of, profile_for
 from axbridge.bus.protocols.known import PROTOCOLS
-from axbridge.bus.scan import BAUDS, scan, scan_bauds
+from axbridge.bus.scan import all_bauds, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import goals_time, percentile, wire_time
 from axbridge.config.profile import FirmwareProfile
@@ -58,13 +58,17 @@ def diagnose(
         problem = "is there twice: one servo speaks Protocol 1.0, one 2.0"
         fix = f"connect one of them alone and give it another id: axbridge servo set-id {id_} NEW"
         findings.append(Finding(f"id {id_}", problem, fix, True, "collision", id_))
-    guesses = (
+    guesses = (  # of an unknown model, for `inspect` to name
         profile_for(one.model, one.firmware) or FirmwareProfile.load(PROTOCOLS[one.protocol].usual_profile)
         for one in found
     )
     known = expected or [Expected("", id_, profile) for id_, profile in zip(listed, guesses, strict=True)]
     known = [servo for servo in known if servo.id not in twice]
-    ids = [servo.id for servo in known if any(servo.id == other.id and not other.mute for other in found)]
+    readable = {one.id: one for one in found if not one.mute}
+    ids = [
+        servo.id for servo in known
+        if servo.id in readable and not is_unknown(servo.protocol, readable[servo.id].model, servo.profile)
+    ]  # fmt: skip
     progress("asking each servo")
     for servo in known:
         findings += inspect(bus, servo, where)
@@ -110,8 +114,8 @@ def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
     """Why nobody may answer: they talk at another rate, or not at all."""
     where = f" --port {bus.port_name}"
     progress("nobody answers: trying other baud rates")
-    for baud in BAUDS:  # a factory-new or a Bioloid servo has one of these ids
-        found = scan_bauds(bus, [baud], range(31)).get(baud) if baud != bus.baud else None
+    others = scan_bauds(bus, [one for one in all_bauds() if one != bus.baud], range(31))  # ids of a kit or a new servo
+    for baud, found in others.items():
         if found:
             listed = ", ".join(str(servo.id) for servo in found)
             fix = f"axbridge servo set-baud {found[0].id} {bus.baud}{where} --baud {baud}"
@@ -188,15 +192,17 @@ def check_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts: d
     known: dict[int, bytes] = {}
     wrong = 0
     usual, bus.latency = bus.latency, max(bus.latency, _PATIENCE)
-    for turn in range(packets):
-        id_ = ids[turn % len(ids)]
-        asked[id_] += 1
-        answer = bus.read_many([(id_, 0, PRESENT.size)])[0]  # about as long as what a control cycle reads
-        if not isinstance(answer, Reply):
-            lost[id_] = lost.get(id_, 0) + 1
-        elif known.setdefault(id_, answer.data) != answer.data:
-            wrong += 1
-    bus.latency = usual
+    try:
+        for turn in range(packets):
+            id_ = ids[turn % len(ids)]
+            asked[id_] += 1
+            answer = bus.read_many([(id_, 0, PRESENT.size)])[0]  # about as long as what a control cycle reads
+            if not isinstance(answer, Reply):
+                lost[id_] = lost.get(id_, 0) + 1
+            elif known.setdefault(id_, answer.data) != answer.data:
+                wrong += 1
+    finally:
+        bus.latency = usual
     facts["loss"] = {id_: lost.get(id_, 0) / count for id_, count in asked.items() if count}
     facts["wrong"] = wrong
     findings = []

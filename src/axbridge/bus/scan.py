@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_ping, answers_reads, read_start
-from axbridge.bus.handshake import START, who
+from axbridge.bus.handshake import START, is_unknown, who
 from axbridge.bus.port import REPLY_DELAY
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import SECOND
@@ -17,10 +17,16 @@ from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import Instruction, Version
 from axbridge.errors import BusTimeout, CorruptPacket, PortError
+from axbridge.units import UNITS, bauds_of
 
-# 2000000/(n+1) for the values of the baud-rate register in use; hosts at 115200 and 57600 are near enough
-FIRST_BAUDS = (1_000_000, 500_000, 400_000, 250_000, 200_000, 128_000, 117_647, 57_143, 38_400, 19_231, 9_615)
-BAUDS = (*FIRST_BAUDS, 2_000_000, 3_000_000, 4_000_000)  # where all are tried, the last ones for Protocol 2.0 alone
+# of the manuals; of 57143 and 57600 one is near enough to the other
+BAUDS = (
+    1_000_000, 500_000, 400_000, 250_000, 200_000, 128_000, 117_647, 57_143, 38_400, 19_231, 9_615, 2_000_000,
+    2_250_000, 2_500_000, 3_000_000, 4_000_000, 4_500_000,
+)  # fmt: skip
+RATES = sorted({round(rate) for name in UNITS for rate in bauds_of(name)})  # bit/s that a servo can be set to
+_NEAR = 0.02  # of a rate: a servo hears one that is 3 % off
+_FASTEST_FIRST = 3_000_000  # bit/s of Protocol 1.0: MX
 _GAP = 3  # bytes of time for each lower id, before a servo of Protocol 2.0 answers a PING to all
 _PASSES = 2  # a lost packet must not hide a servo
 _ANSWER = 6  # bytes
@@ -43,7 +49,10 @@ def scan(bus: SerialBus, ids: Iterable[int] = range(254), *, first: bool = True)
     second = [one for one in ping_all(bus) if one.id in wanted]
     for one in second:
         bus.speak(one.id, SECOND)
-    second = [replace(one, mute=not answers_reads(bus, one.id)) if one.model else one for one in second]
+    second = [
+        one if not one.model or is_unknown(SECOND, one.model) else replace(one, mute=not answers_reads(bus, one.id))
+        for one in second
+    ]
     if not first:
         return second
     there: set[int] = set()
@@ -90,6 +99,28 @@ def has_feetech(bus: SerialBus) -> bool:
     return any(_identify(bus, id_).protocol in {"sts", "scs"} for id_ in answered[:1])
 
 
+def all_bauds() -> list[int]:
+    """The rates to ask at, so that each rate of a servo is near to one of them: those of the manuals first."""
+    chosen = list(BAUDS)
+    for rate in reversed(RATES):
+        if all(abs(rate - one) > _NEAR * rate for one in chosen):
+            chosen.append(rate)
+    return chosen
+
+
+def _is_heard(bus: SerialBus) -> bool:
+    """Whether a byte comes back from a PING to all in Protocol 1.0: several servos answer it at the same time."""
+    frame = encode(BROADCAST, Instruction.PING)
+    for _ in range(_PASSES):
+        bus.port.send(frame)
+        size = len(frame) * (1 + bus.echo) + _ANSWER
+        if len(bus.port.listen(time.monotonic() + size * byte_seconds(bus.baud) + REPLY_DELAY + bus.latency)) > (
+            len(frame) * bus.echo
+        ):
+            return True
+    return False
+
+
 def _sweep(bus: SerialBus, ids: list[int]) -> tuple[set[int], set[int]]:
     """Who answered, also late, for an answer has its servo's id; and after whose ping came something else."""
     port, echo = bus.port, bus.echo
@@ -131,7 +162,10 @@ def _identify(bus: SerialBus, id: int) -> FoundServo:
 def scan_bauds(
     bus: SerialBus, bauds: Iterable[int], ids: Iterable[int] = range(254), progress: Callable[[int], None] | None = None
 ) -> dict[int, list[FoundServo]]:
-    """`scan` at several rates; the bus is at its own rate again afterwards."""
+    """`scan` at several rates; the bus is at its own rate again afterwards.
+
+    A rate that no manual lists is asked by a PING to all first, and left out where no byte comes back.
+    """
     wanted, rates, before = list(ids), list(bauds), bus.baud
     found: dict[int, list[FoundServo]] = {}
     try:
@@ -144,7 +178,8 @@ def scan_bauds(
                 if bus.closed:
                     raise
                 continue
-            found[baud] = scan(bus, wanted, first=baud in FIRST_BAUDS or len(rates) == 1)
+            if baud in BAUDS or len(rates) == 1 or _is_heard(bus):
+                found[baud] = scan(bus, wanted, first=baud <= _FASTEST_FIRST or len(rates) == 1)
     finally:
         if not bus.closed:
             bus.set_baud(before)

@@ -27,7 +27,7 @@ from axbridge.comparison.tables import acts_table, headline
 from axbridge.comparison.walks import sides_of
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import AxBridgeError
+from axbridge.errors import AxBridgeError, BusError
 from axbridge.files import check_new, claimed
 from axbridge.fit import identify, write_params
 from axbridge.jit import COMPILED, LIGHTEN
@@ -42,8 +42,7 @@ from axbridge.robot.open import open_robot
 from axbridge.virtual.server import serving
 
 SHOWN, TAUGHT = 90.0, 65.0  # degrees: the step and fall that is compared; the one that the model is identified from
-TRIES = 3  # of a recording with a gap: the virtual bus is silent while this computer is too busy
-TOO_BUSY = f"this computer was too busy: {{path}} lacks {{gap:.2f}} s; {LIGHTEN}, and run it again"
+TRIES = 4  # of a recording with a gap: the virtual bus is silent while this computer is too busy
 _FILES = ("sim.mcap", "identified.toml", "identified.mcap", "report.html", "report.png")
 STARTS, BUDGET = 2, 8.0  # searches, and s
 
@@ -112,7 +111,8 @@ def _demo_arm(
                     if not found.gaps:
                         break
                 if found.gaps and port is None:
-                    note(TOO_BUSY.format(path=path, gap=found.longest_gap), kind="warning")
+                    why = f"this computer was too busy: {path} lacks {found.longest_gap:.2f} s, so no figure is right"
+                    raise BusError(why, f"{LIGHTEN}, and run it again")
     with progress(f"starting the simulator, {published}", quiet=quiet) as show:
         record(loaded, "sim", files["sim"], SHOWN, show=show)
     real = open_recording(files[kind])

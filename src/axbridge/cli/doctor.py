@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import sys
 import textwrap
+import time
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ import typer
 from axbridge.bus.commission import read_register
 from axbridge.bus.diagnose import Diagnosis, diagnose, grouped, ranges
 from axbridge.bus.handshake import UNREADABLE, Expected, ExpectedBus, Finding, name_of
+from axbridge.bus.port_name import SERVE_PATIENTLY, too_busy, unanswered_by_server
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
@@ -46,12 +47,15 @@ def doctor(
         print((shipped("udev") / "70-axbridge.rules").read_text(encoding="utf-8"), end="")
         return DONE
     loaded = None if rig is None else Rig.load(rig)
-    reports = []
+    reports, began = [], time.monotonic()
     for expected in buses_of(port, rig, baud):
         with expected.open() as bus, progress("opening the port", quiet=json) as show:
             reports.append(diagnose(bus, expected.servos, PACKETS, show))
             if loaded is not None:
                 examined(bus, expected, loaded, reports[-1])
+            if packets := unanswered_by_server(bus.port_name, began):  # a busy computer explains all that was lost
+                server = Finding(bus.port_name, too_busy(packets), SERVE_PATIENTLY, fatal=False, kind="busy")
+                reports[-1].findings.insert(0, server)
     wrong = any(report.findings for report in reports)
     if json:
         lines = [{**one.facts, "findings": [vars(finding) for finding in one.findings]} for one in reports]
@@ -155,9 +159,10 @@ def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int]
         say("does not switch itself off when it is overloaded or hot", "protection", shutdown=wanted["shutdown"])
     low, high = config.soft_limits
     own = values[names.low], values[names.high]
-    if own != (0, 0) and low > -math.inf:
+    if own[0] < own[1]:
         mounted = Calibration(servo.profile.units, config.zero, config.direction)
-        ends = sorted(min(max(mounted.goal(angle), 0), servo.profile.units.counts) for angle in (low, high))
+        reach = mounted.range
+        ends = sorted(mounted.goal(min(max(angle, reach[0]), reach[1])) for angle in (low, high))
         if own[0] > ends[0] + _NEAR or own[1] < ends[1] - _NEAR:
             problem = f"goes from {own[0]} to {own[1]} by its own angle limits, and the rig sends it from {ends[0]} to"
             whole = {names.low: 0, names.high: servo.profile.units.counts}

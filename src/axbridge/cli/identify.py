@@ -28,7 +28,12 @@ def identify(
     *,
     rig: RigOption,
     model: Annotated[
-        str, shared("--model", "To begin with: ax12 (AX), pendulum-servo (X, MX, Feetech) or lima2009.", metavar="NAME")
+        str,
+        shared(
+            "--model",
+            "To begin with: a model of the servo's law (`axbridge list models`), a file, or pendulum-servo.",
+            metavar="NAME|FILE",
+        ),
     ],
     out: Annotated[Path | None, shared("--out", "The parameters.", metavar="PARAMS.toml")] = None,
     method: Annotated[str | None, typer.Option(help="cma, or grid: the paper's scans (lima2009).")] = None,
@@ -38,6 +43,10 @@ def identify(
         list[Path] | None, typer.Option(metavar="REC.mcap", help="To test the model with, never fitted; repeat.")
     ] = None,
     again: Annotated[list[Path] | None, shared("--again", "Of one held out; repeat.")] = None,
+    free: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Search this parameter, too: motor.torque_constant …; repeat."),
+    ] = None,
     starts: Annotated[int, typer.Option(min=1, help="Number of random points to begin at, at most.")] = 12,
     budget: Annotated[str, typer.Option(help="How much to simulate: what two cores do in such a time.")] = "150s",
     executor: Annotated[str | None, shared("--executor")] = None,
@@ -81,6 +90,7 @@ def identify(
             held_out=[opened(path) for path in holdout or ()],
             starts=starts,
             budget=seconds(budget),
+            free=free or (),
             seed=seed,
             where=executor,
             again=[opened(path) for path in again or ()],
@@ -89,6 +99,10 @@ def identify(
             report=show,
         )
     failed = [found for condition in fail_if or () for found in check(fit, condition)]
+    if not prove and fit.verdict.worse:
+        failed.append(
+            f"it predicts worse than {' and '.join(fit.verdict.worse)}: begin with another --model, or --free"
+        )
     facts = summary(fit) | {"out": None if out is None else str(out), "failed": failed}
     report("identify-1", facts, _in_words(fit), json=json)  # first: a disk that is full must not cost the fit
     if out is not None:
@@ -111,6 +125,7 @@ def _in_words(fit: Fit) -> list[str]:
     text = f"mean absolute error {facts['mae_deg']:.2f}°"
     if facts["held_out_mae_deg"] is not None:
         text += f", held out {facts['held_out_mae_deg']:.2f}°"
-    lines.append(f"{text}; {fit.rollouts} simulations in {fit.seconds:.0f} s")
+    lines += [f"{text}; {fit.rollouts} simulations in {fit.seconds:.0f} s"]
+    lines += [f"verdict: {fit.verdict}"] if fit.truth is None else []
     notes = (fit.condition, *([laws.note] if laws is not None and laws.note else ()), *fit.warnings)
     return [*lines, *(f"note: {one}" for one in notes)]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
-from axbridge.bus.handshake import Expected, ExpectedBus, name_of
-from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.handshake import Expected, ExpectedBus, is_unknown, name_of
+from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.protocols.protocol import FIRST
-from axbridge.bus.scan import has_feetech, scan
+from axbridge.bus.scan import FoundServo, has_feetech, ping_all, scan
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, HARDWARE, app, report
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, shared
@@ -54,24 +54,47 @@ def off(
 
 
 def _switched_off(bus: SerialBus, line: ExpectedBus, *, quiet: bool) -> dict[str, list[str]]:
-    broadcast_off(bus)
+    broadcast_off(bus, line.servos)
     from axbridge.cli.progress import progress  # which takes its time, too
 
     said: dict[str, list[str]] = {"off": [], "unconfirmed": []}
     with progress("looking for servos", quiet=quiet) as show:
-        heard = {one.id: f"servo {one.id}" for one in scan(bus)}
+        found = scan(bus)
+        heard, unknown = {one.id: f"servo {one.id}" for one in found}, _unknown(found, line.servos)
         bus.latency = max(bus.latency, _PATIENCE)
         for id_, name in sorted({**heard, **{one.id: name_of(one) for one in line.servos}}.items()):
+            if id_ in unknown:
+                said["unconfirmed"].append(f"{name} is model {unknown[id_]}, unknown here, and got no write")
+                continue
             show(f"asking {name}")
             said["off" if _is_off(bus, id_, _ATTEMPTS if id_ in heard else 1) else "unconfirmed"].append(name)
     return said
 
 
-def broadcast_off(bus: SerialBus) -> None:
-    """Switch every motor off, of silent servos, too; nobody answers a broadcast, so it is sent a few times."""
-    safe = [one for one in PROTOCOLS.values() if one is not FIRST]
-    for protocol in safe * _ATTEMPTS:
+def _unknown(found: Iterable[FoundServo], servos: Sequence[Expected]) -> dict[int, int | None]:
+    """Model numbers by id, of those servos whose registers are not known; a rig may have profiles of its own."""
+    own = {one.id: one.profile for one in servos}
+    return {
+        one.id: one.model for one in found if is_unknown(PROTOCOLS[one.protocol], one.model, own.get(one.id))
+    }  # fmt: skip
+
+
+def broadcast_off(bus: SerialBus, servos: Sequence[Expected] = ()) -> None:
+    """Switch every motor off, of silent servos, too; a broadcast has no answer, so it is sent a few times.
+
+    Beside a servo of an unknown model, those of Protocol 2.0 that are known or of the rig (`servos`) are named.
+    """
+    for protocol in [one for one in PROTOCOLS.values() if one is not FIRST and one.common_registers] * _ATTEMPTS:
         bus.limp_all(protocol)
+    found = ping_all(bus)
+    unknown = _unknown(found, servos)
+    listed = {one.id for one in found} | {one.id for one in servos if one.protocol is SECOND}
+    listed -= unknown.keys()
+    for _ in range(_ATTEMPTS):
+        if not unknown:
+            bus.limp_all(SECOND)
+        elif listed:
+            bus.limp_all(SECOND, listed)
     known = {one.name for one in bus.protocols.values()}
     if not (known & {"sts", "scs"} or (not known and has_feetech(bus))):  # there it writes a startup force, in EEPROM
         for _ in range(_ATTEMPTS):
@@ -99,7 +122,7 @@ def powered(lines: Sequence[ExpectedBus]) -> list[str]:
                 with suppress(BusError):
                     if read_patiently(bus, servo.id, servo.protocol.torque_enable, 1) == b"\0":
                         off.add(servo.name)
-            broadcast_off(bus)
+            broadcast_off(bus, line.servos)
     return [servo.name for line in lines for servo in line.servos if servo.name not in off]
 
 

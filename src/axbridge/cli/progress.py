@@ -25,13 +25,13 @@ class Show(Protocol):
 @contextmanager
 def progress(what: str, *, quiet: bool = False) -> Iterator[Show]:
     """Say on stderr while the block runs what is under way, how much of it is done, and since when."""
-    if quiet or sys.stderr is None or not sys.stderr.isatty():
+    if quiet or sys.stderr is None:
         with reporting(lambda _done, _total: None):
-            if quiet or sys.stderr is None:
-                yield lambda _what, _share=None: None
-            else:
-                with _lines(what) as show:
-                    yield show
+            yield lambda _what, _share=None: None
+        return
+    if not sys.stderr.isatty():
+        with _lines(what) as show:
+            yield show
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

@@ -19,7 +19,7 @@ from axbridge.config.rig_edit import copy_rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.toml_tables import written
 from axbridge.errors import UsageError, plural
-from axbridge.file_reading import printable
+from axbridge.file_reading import printable, refuse_other_kind
 from axbridge.files import check_new, write_whole
 from axbridge.robot.calibration import rig_of_scan
 
@@ -41,6 +41,9 @@ def new(
     baud: BaudOption = 1_000_000,
 ) -> None:
     """Write a rig of the servos that answer on a port. Nothing moves; 0 is the middle of each servo's range."""
+    if name.is_file():
+        refuse_other_kind(name, lambda what, hint: UsageError(f"{name} {what}", hint))
+        raise UsageError(f"{name} is a file", "give the name of a new folder")
     path = name / f"{name.name}.toml"
     check_new(path, force=False)
     found = rig_of_scan(name.name, port, baud)

@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
 
 from axbridge.bus.commission import unmute
 from axbridge.bus.handshake import profile_for
+from axbridge.bus.port_name import SERVE_PATIENTLY, too_busy, unanswered_by_server
 from axbridge.bus.protocols.known import PROTOCOLS
-from axbridge.bus.scan import BAUDS, scan_bauds
+from axbridge.bus.scan import RATES, all_bauds, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, HARDWARE, app, report
 from axbridge.cli.options import JsonOption, PortOption, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
-
-_FASTEST = 4_500_000  # baud
+from axbridge.units import nearest_baud
 
 
 @app.command()
 def scan(
     port: PortOption = None,
-    baud: Annotated[str, shared("--baud", "`all` tries every rate that servos know.")] = "1000000",
+    baud: Annotated[str, shared("--baud", "`all` asks at every rate that a servo can be set to.")] = "1000000",
     ids: Annotated[str, typer.Option("--ids", help="Ask these ids: a range such as 1-20, or one id.")] = "0-253",
     json: JsonOption = False,
 ) -> int:
     """List the servos that answer, Dynamixel and Feetech, by baud rate. The exit code is 3 if none answers."""
-    if baud != "all" and not (baud.isdecimal() and 0 < int(baud) <= _FASTEST):
+    if baud != "all" and not baud.isdecimal():
         raise UsageError(f"--baud {baud} is no baud rate", "give a number such as 1000000, or `all`")
-    bauds = BAUDS if baud == "all" else (int(baud),)
+    bauds = all_bauds() if baud == "all" else [int(baud)]
+    if baud != "all" and bauds[0] not in RATES:
+        hint = f"the nearest is {nearest_baud(bauds[0], RATES)}; `--baud all` asks at each"
+        raise UsageError(f"no servo can be set to {baud} baud", hint)
     first, _, last = ids.partition("-")
     last = last or first
     if not (first.isdecimal() and last.isdecimal() and 0 <= int(first) <= int(last) <= 253):
         raise UsageError(f"--ids {ids} is no range of ids", "write --ids 1-20; ids are 0..253")
-    wanted = range(int(first), int(last) + 1)
+    wanted, began = range(int(first), int(last) + 1), time.monotonic()
     with SerialBus(port or "auto", bauds[0]) as bus, progress("opening the port", quiet=json) as show:
         found = scan_bauds(bus, bauds, wanted, lambda rate: show(f"asking at {rate} baud"))
         name = bus.port_name
@@ -53,8 +57,12 @@ def scan(
             if servo.mute:
                 lines.append(f"run `{unmute(servo.id, f' --port {name} --baud {rate}')}`")
     if not any(found.values()):
-        tried = ", ".join(map(str, bauds))
-        lines = [f"{name}: no servo answered at {tried} baud", f"run `axbridge doctor --port {name}`"]
+        tried = "any baud rate" if baud == "all" else f"{baud} baud"
+        more = f"axbridge doctor --port {name}" if baud == "all" else f"axbridge scan --port {name} --baud all"
+        lines = [f"{name}: no servo answered at {tried}", f"run `{more}`"]
+    packets = unanswered_by_server(name, began)
+    if packets:
+        lines += [f"{too_busy(packets)}: the list may lack servos", SERVE_PATIENTLY]
     document = {rate: [vars(servo) for servo in servos] for rate, servos in found.items()}
-    report("scan-1", {"port": name, "bauds": document}, lines, json=json)
+    report("scan-1", {"port": name, "bauds": document, "unanswered_by_server": packets}, lines, json=json)
     return DONE if any(found.values()) else HARDWARE

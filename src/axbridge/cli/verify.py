@@ -136,7 +136,7 @@ class _Run:
         begun.append("motors off")
         for line in self.task.lines:
             with line.open() as bus:
-                broadcast_off(bus)
+                broadcast_off(bus, line.servos)
         for place, name in enumerate(queue):
             print(f"\n{place + 1} of {len(queue)}: {name}, {STEPS[name]}", flush=True)
             while self._again(name):

@@ -9,7 +9,7 @@ from axbridge.cli.app import app
 from axbridge.cli.progress import progress
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
-from axbridge.jit import COMPILED, cache_folder, kernels
+from axbridge.jit import COMPILED, cache_folder, compile_first, kernels
 from axbridge.recording.sample_logs import load
 from axbridge.sim.engines.choice import installed
 
@@ -20,11 +20,12 @@ _PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}  # backlash takes other
 def warmup() -> None:
     """Compile the code that simulations and fits need, once for each user, machine and Python.
 
-    Without this verb it is compiled at the first use.
+    Without this verb it is compiled when a simulation takes longer than some seconds, or keeps pace with real time.
     """
     if not COMPILED:
         print("nothing to compile: without numba kernels run as plain Python (pip install numba)")
         return
+    compile_first()
     began = time.monotonic()
     with progress("looking for compiled kernels"):
         log, rig = load("xl330"), Rig.load("xl330_pendulum")

@@ -121,6 +121,10 @@ class _ServoDraw:
         volts = resample(track.time, track.voltage, time, beyond=None)
         if np.isnan(volts).any():
             volts = np.full_like(time, rig.supply_of(servo))
+        steady = SteadyServo.of(params)
+        warm = resample(track.time, track.temperature, time, beyond=None)
+        if not np.isnan(warm).any():
+            steady = steady.at(warm)
         sent = track.sent + params[Param.LATENCY]
         acting = np.searchsorted(sent, time, side="right") - 1
         latest = np.clip(acting, 0, None)
@@ -139,9 +143,7 @@ class _ServoDraw:
         motion = np.stack((side * position - params[Param.OFFSET], side * speed, volts), axis=1)
         _asked(params, command, orders, motion, np.zeros(len(Joint)), duty)
         known = ~np.isnan(track.load)
-        return cls(
-            SteadyServo.of(params), time, duty, side * speed, volts, driven, track.time[known], side * track.load[known]
-        )
+        return cls(steady, time, duty, side * speed, volts, driven, track.time[known], side * track.load[known])
 
     def power(self, age: float) -> FloatArray:
         """W, (n,), if loads are so old, s, when they are reported.

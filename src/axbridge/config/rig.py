@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 from axbridge.config import toml_tables
 from axbridge.config.model import ServoModel, profile_of_model
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import MOST_OFFSET
 from axbridge.config.rig_tables import (
     BusConfig,
     Parameter,
@@ -31,14 +32,15 @@ from axbridge.config.rig_tables import (
     WorldConfig,
 )
 from axbridge.errors import ProfileError, RigError, nearest, plural
-from axbridge.file_reading import FORMAT, printable, reading, regular
-from axbridge.units import baud_register
+from axbridge.file_reading import FORMAT, printable, reading, refuse_other_kind, regular
+from axbridge.units import Calibration, baud_register
 
 if TYPE_CHECKING:
     from axbridge.config.urdf import Shape, Tree  # numpy takes a while
 
 
 FOLDER = "hil_rigs"
+_NEAR_SEAM = math.radians(1)  # limits that were rounded may end so far beyond the end of the turn
 _OPTIONS = re.compile(r"(.+?):(\w+=[^,=:/\\]*(?:,\w+=[^,=:/\\]*)*)")  # and no drive letter of a path
 _LONGEST = 60  # characters of what stands in the braces that are shown
 _PLACE = re.compile(r"\$\{([^{}]*)\}")
@@ -211,6 +213,8 @@ class Rig(toml_tables.TomlTable):
         _unique("servo", "name", self.servos)
         _unique("servo", "joint", self.servos)
         _unique("sensor", "name", self.sensors)
+        for alias in (alias for alias, meant in self.webots.aliases.items() if alias == meant):
+            raise toml_tables.Misfit(f"webots.aliases.{alias}", "is an alias of itself", "name a servo or its sensor")
         servos, buses = [servo.name for servo in self.servos], [bus.name for bus in self.buses]
         for stranger in sorted(set(self.safety.park) - set(servos)):
             why = f"no servo of that name; the rig has {', '.join(servos)}"
@@ -345,12 +349,15 @@ class Rig(toml_tables.TomlTable):
             ProfileError: a mistake in the profile.
         """
         profile = self._profile(servo)
-        top = profile.units.counts
-        if not 0 <= servo.zero <= top:
+        top, offset = profile.units.counts, 0
+        if profile.counts_turns(servo.registers):
+            offset = servo.registers.get("homing_offset", 0)
+        if not min(offset, 0) <= servo.zero <= top + max(offset, 0):
             why = f"{servo.zero} is no position of an {profile.name}"
             hint = f"give the register count at 0 rad, 0..{top}; {(top + 1) // 2} is the middle"
             raise RigError(self.path, f"servo.{servo.name}.zero", why, hint)
         self._check_registers(servo, profile)
+        self._check_turn(servo, profile)
         first = next((one for one in self.servos if one.drive == servo.drive and one.bus == servo.bus), servo)
         other = profile if first.profile == servo.profile else self._profile(first)
         if other.maker != profile.maker:
@@ -380,6 +387,29 @@ class Rig(toml_tables.TomlTable):
             else:
                 continue
             raise RigError(self.path, f"servo.{servo.name}.registers.{name}", why, hint)
+
+    def _check_turn(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
+        """Refuse an offset that the servo ignores, and a range across the end of its turn: torque would turn it round.
+
+        Both hold in Position Control Mode alone; see `FirmwareProfile.turn`.
+        """
+        turn, offset = profile.turn(servo.registers), servo.registers.get("homing_offset", 0)
+        if turn is None:
+            return
+        key, registers = f"servo.{servo.name}", toml_tables.written({**servo.registers, "operating_mode": 4})
+        line = f"write registers = {registers}: in mode 4 it counts its turns"
+        if abs(offset) > MOST_OFFSET:
+            why = f"Position Control Mode (3) ignores a homing offset beyond ±{MOST_OFFSET}, and the other modes add it"
+            again = f"or `axbridge servo write {servo.id} homing_offset 0`, leave it out, and calibrate again"
+            raise RigError(self.path, f"{key}.registers.homing_offset", why, f"{line}, {again}")
+        mounted = Calibration(profile.units, servo.zero, servo.direction)
+        low, high = sorted(map(mounted.angle, profile.reach(servo.registers)))
+        bottom, top = servo.soft_limits
+        if math.isfinite(bottom) and (bottom < low - _NEAR_SEAM or top > high + _NEAR_SEAM):
+            key, seam = ("min_position", low) if bottom < low - _NEAR_SEAM else ("max_position", high)
+            why = f"{bottom:g} to {top:g} rad lead across the end of its turn at {seam:.3f} rad, where its count jumps"
+            hint = f"mount its horn so that they do not, or {line}"
+            raise RigError(self.path, f"servo.{servo.name}.{key}", why, hint)
 
     def _profile(self, servo: ServoConfig) -> FirmwareProfile:
         beside = self._beside(servo.profile) if servo.profile.endswith(".toml") else None
@@ -479,6 +509,7 @@ def filled(urdf: Path, parameters: Mapping[str, Parameter], rig: Path) -> str:
     """Text of a URDF with a rig's parameters in it."""
     known = f"parameters of the rig: {', '.join(parameters) or 'none'}; add others to [parameters]; no arithmetic"
     with reading(partial(RigError, urdf, ""), known):
+        refuse_other_kind(urdf, partial(RigError, urdf, ""), but="a URDF")
         text = regular(urdf).read_text(encoding="utf-8-sig")
     named = _PLACE.findall(text)
     for name in named:

@@ -217,7 +217,7 @@ class ServoConfig(toml_tables.TomlTable):
     static_friction: float = Field(default=0.0, ge=0)  # of the joint, N·m
     # of a regulator of its own, V (simulation); absent = its bus's
     supply_voltage: float | None = Field(default=None, gt=0, le=24)
-    position: float = 0.0  # at the start of a simulation, rad
+    position: float = 0.0  # at the start of a simulation, rad; the nearest one within the limits
     resolution: float = Field(default=0.0, ge=0)  # of the position sensor, rad; 0 = none
     noise: float = Field(default=0.0, ge=0)  # of the position sensor, rad
 
@@ -236,16 +236,17 @@ class ServoConfig(toml_tables.TomlTable):
             if getattr(self, low) > getattr(self, high):
                 why = f"{low} {getattr(self, low)} is above {high} {getattr(self, high)}"
                 raise toml_tables.Misfit(low, why, "exchange them, or give both")
+        bottom, top = self.soft_limits
+        object.__setattr__(self, "position", min(max(self.position, bottom), top))  # as Webots starts a joint
         if self.min_stop != 0 and self.min_stop == self.max_stop:
             raise toml_tables.Misfit("max_stop", f"both stops are at {self.max_stop:g}", "leave the joint room to move")
         if self.min_stop < self.max_stop:
-            if not self.min_stop <= self.position <= self.max_stop:
-                why = f"{self.position:g} is outside the stops {self.min_stop:g}..{self.max_stop:g}"
-                raise toml_tables.Misfit("position", why, "start between them")
-            bottom, top = self.soft_limits
             if bottom > self.max_stop or top < self.min_stop:
                 why = f"the limits {bottom:g}..{top:g} lie outside the stops {self.min_stop:g}..{self.max_stop:g}"
                 raise toml_tables.Misfit("min_position", why, "let them overlap")
+            if not self.min_stop <= self.position <= self.max_stop:
+                why = f"{self.position:g} is outside the stops {self.min_stop:g}..{self.max_stop:g}"
+                raise toml_tables.Misfit("position", why, "start between them")
         if self.drive == "ideal":
             return self
         for key in ("min_position", "max_position", "min_stop", "max_stop", "position"):

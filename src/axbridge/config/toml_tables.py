@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from axbridge.errors import MoveError, ProfileError, RigError, nearest
-from axbridge.file_reading import check_format, controls, printable, reading, regular
+from axbridge.file_reading import check_format, controls, printable, reading, refuse_other_kind, regular
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -137,6 +137,7 @@ def _known(name: str, folder: str) -> str:
 def read_toml(path: Path, error: FileError) -> dict[str, Any]:
     """Parse one TOML file."""
     with reading(partial(error, path, ""), _CORRECT):
+        refuse_other_kind(path, partial(error, path, ""))
         return parse_toml(regular(path).read_text(encoding="utf-8-sig"), path, error)  # with Windows' mark in front
 
 

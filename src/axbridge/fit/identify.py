@@ -49,6 +49,7 @@ def identify(
     loads: Sequence[str] = (),
     held_out: Sequence[Recording | str | Path] = (),
     again: Sequence[Recording | str | Path] = (),
+    free: Sequence[str] = (),
     ks_pairs: Path | str | None = None,
     starts: int = 12,
     generations: int = 80,
@@ -65,9 +66,11 @@ def identify(
     Args:
         recordings: What is fitted: recordings, or their files.
         rig: What the servo moves: a name, a path, or a `Rig`.
-        model: ``pendulum-servo``, ``ax12`` or ``lima2009``.
+        model: What the fit begins with: a model of the servo's law by its name or file, or ``pendulum-servo``, which is
+            the constants of the profile under the servo's own PID loop.
         method: ``cma``: search; ``grid``: the paper's scans, for lima2009 alone. By default the paper's for its model.
         friction: ``M1`` to ``M6``, or ``compare``: all are tried, and the data choose; None = the model's own.
+        free: Parameters that are searched, too, as ``motor.torque_constant``; names as in the parameters file.
         servo: Servos of a robot that get one model, one or several: their loads come from the recorded motion of all;
             None: the rig has only one.
         loads: Balanced bars that recordings' servos turned, see `axbridge.fit.prepare`.
@@ -85,7 +88,8 @@ def identify(
         report: Called with what is under way, and the share of it that is done.
 
     Raises:
-        UsageError: no such model, friction law, method or executor, or too few recordings.
+        UsageError: no such friction law, parameter, method or executor, a model of another law, or too few recordings.
+        ProfileError: no such model, or a mistake in its file.
         RecordingError: recordings that do not fit the rig, move too little, or have no supply.
         RigError: the rig is not one arm on a fixed base.
     """
@@ -112,9 +116,9 @@ def identify(
     if held:
         runs_of(held, rig)  # what is wrong with them is said before anything else
     if before is not None:
-        before((*known, *excitation(prepare(fitted, rig, model, friction=law))))
+        before((*known, *excitation(prepare(fitted, rig, model, friction=law, free=free))))
     fitting = partial(
-        fit_model, fitted, rig, model, held_out=held, starts=starts, generations=generations, seed=seed
+        fit_model, fitted, rig, model, held_out=held, starts=starts, generations=generations, seed=seed, free=free
     )  # fmt: skip
     report("scanning the paper's grid" if by_grid else "searching", None)
     if by_grid:

@@ -12,6 +12,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.comparison.lag import baseline, lag_of
 from axbridge.comparison.metrics import parse_condition
+from axbridge.comparison.recorded_runs import packed
 from axbridge.config.rig import Rig
 from axbridge.fit.friction_laws import allowing_for, richer_law
 from axbridge.fit.intervals import Constant, Uncertainty, Wanted, allowing, constants_of, moved, reaching, uncertainty
@@ -61,6 +62,7 @@ def fit_model(
     seed: int = 0,
     near: FloatArray | None = None,
     again: Sequence[Recording] = (),
+    free: Sequence[str] = (),
     richer: bool = True,
     prove: bool = False,
     where: str | Mapper | None = None,
@@ -68,7 +70,7 @@ def fit_model(
 ) -> Fit:
     """Fit a model to recordings of a one-servo rig; arguments and errors are those of `prepare` and `identify`."""
     began = time.monotonic()
-    problem = prepare(recordings, rig, model, friction=friction, held_out=held_out, near=near, again=again)
+    problem = prepare(recordings, rig, model, friction=friction, held_out=held_out, near=near, again=again, free=free)
     truth = None
     if prove:
         problem, truth = hidden(problem, seed)
@@ -145,10 +147,12 @@ def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report)
         constants = constants_of(space, runs)
         sure, wanted = allowing(sure, space, runs, point, constants, mapper)
     best = [one for one in solution.outcomes if one.searched] or solution.outcomes[:KEPT]
-    rows = space.sets(np.array([point, *(outcome.point for outcome in best)]))
-    simulated, *rest = predicted(rows, every)
-    row, others = rows[0], np.array(rest)
-    scores = beside_others(problem, scores_of(problem, simulated, others))
+    row, *others = space.sets(np.array([point, *(outcome.point for outcome in best)]))
+    usual = packed(problem.rig.model_of(problem.rig.servos[0]), problem.rig)
+    simulated, *rest, began, own = predicted(np.array([row, *others, packed(problem.base, problem.rig), usual]), every)
+    scores = beside_others(problem, scores_of(problem, simulated, np.array(rest)))
+    others_too = zip(scores, scores_of(problem, began), scores_of(problem, own), strict=True)
+    scores = tuple(replace(score, start=first.mae, own=given.mae) for score, first, given in others_too)
     return Fit(
         kind=problem.kind,
         friction=problem.friction,
@@ -187,15 +191,16 @@ def _in_words(problem: Problem, space: Space, scores: Sequence[Score], wanted: W
 
 
 def beside_others(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...]:
-    """The scores of held-out recordings with those of a perfect servo, of a delay and a lag, and of their repeats."""
-    count = len(problem.fitted)
+    """The scores with those of a perfect servo, of a delay and a lag, and of repeats: what was held out, else all."""
+    count = len(problem.fitted) if problem.held_out else 0
     joints: dict[str, list[Track]] = {}
-    for track in (next(iter(one.values())) for one in problem.fitted if problem.held_out):
+    for track in (next(iter(one.values())) for one in problem.fitted):
         joints.setdefault(track.name, []).append(track)
     lags = {name: lag_of(tracks) for name, tracks in joints.items()}
     only = next(iter(lags.values())) if len(lags) == 1 else None
     found = list(scores[:count])
-    for score, recording, floor in zip(scores[count:], problem.held_out, problem.floors, strict=True):
+    judged, floors = problem.held_out or problem.fitted, problem.floors or (math.nan,) * len(problem.fitted)
+    for score, recording, floor in zip(scores[count:], judged, floors, strict=True):
         track = next(iter(recording.values()))
         driven = track.enabled & ~np.isnan(track.command) & ~np.isnan(track.position)
         lag = lags.get(track.name, only)

@@ -18,7 +18,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError, plural
 from axbridge.fit.least_squares import slopes
 from axbridge.fit.prediction import COARSE, scatter
-from axbridge.fit.unknowns import MODELS, Space, space_of
+from axbridge.fit.unknowns import KINDS, MODELS, Space, space_of
 from axbridge.recording.recording import Recording
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import JOINT_MODE, Runs
@@ -28,6 +28,7 @@ WARMING = 3.0  # K between recordings from which they can tell what warmth does
 P_DUTY_XL330 = 1 / (256 * 885)  # raw PWM a count and unit of P gain, over full PWM: read off the `load` of the logs
 _WITHIN = 0.2, 0.8  # of the ranges: where the model is put, as terms that are 0 hide each other
 _CLEAR = 5.0  # counts that an unknown moves by itself over its range, to be identified well
+_OWN_LOOP = "pendulum-servo"
 _FORMS = "write REC.mcap=bar:MASS,LENGTH,WIDTH in kg and m, or REC.mcap=inertia:J in kg·m²"
 
 
@@ -35,7 +36,7 @@ _FORMS = "write REC.mcap=bar:MASS,LENGTH,WIDTH in kg and m, or REC.mcap=inertia:
 class Problem:
     """What is to be fitted."""
 
-    kind: str  # ``pendulum-servo``, ``ax12`` or ``lima2009``
+    kind: str  # ``pendulum-servo``, ``ax12`` or ``lima2009``: by the law of its loop
     friction: str  # ``M1`` to ``M6``
     rig: Rig  # the arm and its servo
     fitted: tuple[Recording, ...]  # recordings that are fitted
@@ -56,16 +57,21 @@ class Problem:
 def prepare(
     recordings: Sequence[Recording],
     rig: Rig,
-    kind: str,
+    model: str,
     *,
     friction: str | None = None,
     held_out: Sequence[Recording] = (),
     near: FloatArray | None = None,
     again: Sequence[Recording] = (),
+    free: Sequence[str] = (),
 ) -> Problem:
     """The problem of fitting a model to recordings of a one-servo rig."""
     runs = runs_of(recordings, rig)
-    base = base_model(rig, kind)
+    base = base_model(rig, model)
+    kind = KINDS[base.controller.law]
+    law = friction or MODELS.get(model, base.friction.law)
+    if near is None and model not in MODELS:
+        near = packed(base, rig)
     if kind != "pendulum-servo":
         sensor = base.sensor.model_copy(update={"position_noise": resting_noise(runs)})
         base = base.model_copy(update={"sensor": sensor})
@@ -74,12 +80,12 @@ def prepare(
         motor = base.motor.model_copy(update={"ambient_temperature": float(known.mean())})
         base = base.model_copy(update={"motor": motor})
     space = space_of(
-        kind, friction, packed(base, rig), turning=bool((runs.duty < JOINT_MODE).any()),
-        warming=len(known) > 0 and bool(np.ptp(known) > WARMING), adrift=bool(runs.adrift.any()),
+        kind, law, packed(base, rig), turning=bool((runs.duty < JOINT_MODE).any()),
+        warming=len(known) > 0 and bool(np.ptp(known) > WARMING), adrift=bool(runs.adrift.any()), free=free,
     )  # fmt: skip
     _check_sense(recordings, runs)
     return Problem(
-        kind, friction or MODELS[kind], rig, tuple(recordings), tuple(held_out), base, space, runs,
+        kind, law, rig, tuple(recordings), tuple(held_out), base, space, runs,
         runs_of([*recordings, *held_out], rig) if held_out else runs,
         None if near is None else space.point(near), _floors(held_out, again),
     )  # fmt: skip
@@ -135,21 +141,26 @@ def _sampled(problem: Problem) -> str:
     return f"{plural(len(facts), 'recording')}, {length:.0f} s, {rate} Hz, gaps: {gaps}, {clock}"
 
 
-def base_model(rig: Rig, kind: str) -> ServoModel:
-    """What a fit starts from: profile constants and the controller law of the model."""
+def base_model(rig: Rig, name: str) -> ServoModel:
+    """What a fit starts from: a model by its name or file, or profile constants under the servo's own loop."""
     servo = rig.servos[0]
     profile = rig.profile_of(servo)
-    for one, law, other in (("ax12", "compliance", "pendulum-servo"), ("pendulum-servo", "pid", "ax12")):
-        if kind == one and not rig.has_law(servo, law):
-            raise UsageError(f"an {profile.name} has no registers for the loop of {kind}", f"choose the model {other}")
-    if kind in {"ax12", "lima2009"}:
-        return ServoModel.load(kind, profile, servo.params if kind == servo.model else {})
+    if name != _OWN_LOOP:
+        model = rig.model_of(servo, name)
+        if name == servo.model:
+            model = rig.model_of(servo)
+    law = "pid" if name == _OWN_LOOP else model.controller.law
+    if not rig.has_law(servo, law):
+        other = "ax12" if rig.has_law(servo, "compliance") else _OWN_LOOP
+        raise UsageError(f"an {profile.name} has no registers for the loop of {name}", f"choose the model {other}")
+    if name != _OWN_LOOP:
+        return model
     own = rig.model_of(servo).controller
     loop = own.model_dump() if own.law == "pid" else {"law": "pid", "p_duty": P_DUTY_XL330}
     table: dict[str, Any] = {
-        "name": kind,
+        "name": name,
         "motor": {**profile.motor, "inductance": 0.0},
-        "friction": {**profile.friction, "law": MODELS.get(kind, "M4")},
+        "friction": {**profile.friction, "law": MODELS[name]},
         "controller": loop,
         "sensor": {"quantised": True},
     }

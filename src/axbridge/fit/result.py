@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from axbridge.sim.runs import Runs
 
 SURE = 2.0  # standard errors that chance may explain
 _MOTOR_SIDE = "motor.torque_constant"  # searched at the output shaft, kept at the motor: over the gear ratio
+_SAME = 0.005  # degrees: errors that are nearer to each other count as equal
 _HELD = 0.2  # of its stall torque: what a joint of a small robot lifts
 
 
@@ -52,6 +54,28 @@ class Score:
     perfect: float = math.nan
     lagging: float = math.nan  # of a joint with the delay and lag that suit the fitted recordings best
     floor: float = math.nan  # of a repeat of the same motion: no model can do better
+    start: float = math.nan  # of the model that the fit began with
+    own: float = math.nan  # of the model that the rig gives the servo
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a fitted model predicts better than others do."""
+
+    error: float  # its mean absolute error, degrees
+    held_out: bool  # whether it is that of recordings that the fit never saw
+    others: Mapping[str, tuple[float, bool]]  # by model: its error, degrees, and whether the fit's is larger there
+
+    @property
+    def worse(self) -> list[str]:
+        """The models that predict better than the fit."""
+        return [name for name, (_, is_better) in self.others.items() if is_better]
+
+    def __str__(self) -> str:
+        which = "held-out error" if self.held_out else "error"
+        beside = ", ".join(f"{name} {error:.2f}°" for name, (error, _) in self.others.items())
+        said = f"worse than {' and '.join(self.worse)}" if self.worse else "better than each of them"
+        return f"{which} {self.error:.2f}° beside {beside}: {said}" if self.others else f"{which} {self.error:.2f}°"
 
 
 @dataclass(frozen=True)
@@ -95,6 +119,22 @@ class Fit:
     def errors(self, *, held_out: bool) -> list[float]:
         """Mean absolute error of each recording that was held out, or of each that was fitted, degrees."""
         return [score.mae for score in self.scores if score.held_out is held_out]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Its error beside those of other models, over the recordings that were held out, else over all."""
+        judged = [score for score in self.scores if score.held_out] or list(self.scores)
+        others = {f"its start ({self.base.name})": "start", f"the rig's {self.rig.servos[0].model}": "own"}
+        others |= {"a delay and a lag": "lagging", "a perfect servo": "perfect"}
+        if self.base.name == self.rig.servos[0].model:
+            others = {name: key for name, key in others.items() if key != "own"}
+        error, found = float(np.mean([score.mae for score in judged])), {}
+        for name, key in others.items():
+            known = [(getattr(score, key), score.mae) for score in judged if not math.isnan(getattr(score, key))]
+            if known:
+                other, ours = np.mean(known, axis=0).tolist()
+                found[name] = other, ours > other + _SAME
+        return Verdict(error, bool(judged[0].held_out), found)
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
@@ -236,6 +276,8 @@ def summary(fit: Fit) -> dict[str, Any]:
         "parameters": parameters,
         "mae_deg": float(np.mean(fit.errors(held_out=False))),
         "held_out_mae_deg": float(np.mean(held)) if held else None,
+        "verdict": str(fit.verdict),
+        "worse_than": fit.verdict.worse,
         "recordings": [vars(score) for score in fit.scores],
         "correlations": {
             name: dict(zip(names, map(float, row), strict=True))

@@ -88,6 +88,15 @@ _REST: dict[str, tuple[Unknown, ...]] = {
 }
 _ADRIFT = (_CONSTANT, _EFFICIENCY, _DEAD_DUTY, _ARMATURE, _LAG)
 _WHERE_THE_MODEL_HAS_IT = (_MAX_CURRENT, _BACKLASH, _OUTPUT)  # 0 is no law to begin from
+# What `free` may add to a model's own unknowns, by name.
+_ADDABLE = {
+    one.name: one
+    for one in (
+        _CONSTANT, _RESISTANCE, _RESISTANCE_DUTY, _RESISTANCE_KELVIN, _EFFICIENCY, _ASYMMETRY, _DEAD_DUTY, _ARMATURE,
+        _MAX_CURRENT, _BACKLASH, _OUTPUT, _LAG, _OFFSET,
+    )
+}  # fmt: skip
+KINDS = {"compliance": "ax12", "pid": "pendulum-servo", "state_feedback": "lima2009"}  # by the law of a model's loop
 KNOWN = ("ax12",)  # models that were fitted to a servo of their kind
 MODELS = {"pendulum-servo": "M4", "ax12": "M1", "lima2009": "M1"}  # and the friction law each takes by default
 
@@ -141,22 +150,18 @@ class Space:
 
 
 def space_of(
-    model: str, friction: str | None, base: FloatArray, *, turning: bool = False, warming: bool = False,
-    adrift: bool = False,
+    kind: str, friction: str | None, base: FloatArray, *, turning: bool = False, warming: bool = False,
+    adrift: bool = False, free: Sequence[str] = (),
 ) -> Space:  # fmt: skip
-    """The unknowns of a model."""
-    if model not in MODELS:
-        raise UsageError(
-            f"a fit cannot begin with {model!r}", "begin with ax12 (AX), pendulum-servo (X, MX, Feetech), or lima2009"
-        )
-    law = friction or MODELS[model]
+    """The unknowns of a kind of model, of `MODELS`; `free` names more, as in the parameters file."""
+    law = friction or MODELS[kind]
     if law not in FRICTION_LAWS:
         raise UsageError(f"there is no friction law {law!r}", f"laws: {', '.join(FRICTION_LAWS)}")
     row = base.copy()
     for term, unknown in _FRICTION.items():
         if term not in TERMS[law] and term != "stribeck_speed":  # which a model always has
             row[unknown.column] = -1.0 if unknown is _LOAD_EXTERNAL else 0.0  # -1: counts as the motor's
-    rest = _ADRIFT if adrift and model == "ax12" else _REST[model]
+    rest = _ADRIFT if adrift and kind == "ax12" else _REST[kind]
     if adrift:
         rest += tuple(one for one in _WHERE_THE_MODEL_HAS_IT if base[one.column] > 0.0)
         rest = tuple(unknown for unknown in rest if unknown.column is not Param.LATENCY)
@@ -164,7 +169,11 @@ def space_of(
         rest = (_CONSTANT, *rest)
     if warming and _RESISTANCE in rest:
         rest = (*rest, _RESISTANCE_KELVIN)
-    return Space(rest + FRICTION_LAWS[law], row, anchored=model in KNOWN)
+    if strange := [name for name in free if name not in _ADDABLE]:
+        raise UsageError(f"there is no parameter {strange[0]!r} to free", f"choose of: {', '.join(_ADDABLE)}")
+    found = rest + FRICTION_LAWS[law]
+    known = {one.name for one in found}
+    return Space((*(_ADDABLE[name] for name in dict.fromkeys(free) if name not in known), *found), row, kind in KNOWN)
 
 
 def richer_than(law: str) -> tuple[str, ...]:

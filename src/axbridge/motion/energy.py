@@ -145,7 +145,7 @@ class _Machine:
             top = min(servo.max_velocity or profile.electrics.no_load_speed * RPM, page.speed.get(name, math.inf))
             most = min(servo.max_torque or profile.electrics.stall_torque, page.torque.get(name, math.inf))
             most = min(most, row[Param.EFFICIENCY] * row[Param.CONSTANT] * (model.motor.max_current or math.inf))
-            limits[name, "rad"] = min(low, servo.position), max(high, servo.position)
+            limits[name, "rad"] = low, high
             limits[name, "rad/s"] = -_SPARED * top, _SPARED * top
             limits |= {(name, "V"): (-volts, volts), (name, "N·m"): (-most, most)}
             row[Param.VISCOUS] += joint.damping + servo.damping_constant

@@ -8,7 +8,7 @@ from pathlib import Path
 from axbridge.config.rig import Rig
 from axbridge.config.toml_tables import shipped
 from axbridge.errors import MoveError, RecordingError, UsageError, nearest, plural
-from axbridge.file_reading import controls, reading, regular
+from axbridge.file_reading import controls, reading, refuse_other_kind, regular
 from axbridge.files import write_whole, writing
 from axbridge.motion.moves import FARTHEST, LONGEST, MOST, Key, Move, Page, tracks
 from axbridge.motion.mtn import JointTable, joints_of, load_mtn, move_of, mtn_of, save_mtn
@@ -36,6 +36,8 @@ def load_move(path: str | Path, rig: Rig | None = None) -> tuple[Move, list[str]
             return load_motion(path).mirrored({alias: (n, 1.0) for alias, n in names.items() if n in joints}), []
         if kind == ".json":
             return Move.load(path), []
+        if Path(path).is_file():
+            refuse_other_kind(path, partial(MoveError, path, ""))
     ours = f"; {_SHIPPED}{path} comes with axbridge" if str(path) in samples() else ""
     raise UsageError(f"{path}: no such kind of move", f"a move is a file {_KINDS}{ours}")
 

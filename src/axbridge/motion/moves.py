@@ -21,7 +21,7 @@ from axbridge import minimum_jerk
 from axbridge.arrays import FloatArray
 from axbridge.config.toml_tables import Misfit, TomlTable, validate
 from axbridge.errors import MoveError, UsageError, plural
-from axbridge.file_reading import check_format, reading, regular
+from axbridge.file_reading import check_format, reading, refuse_other_kind, regular
 from axbridge.files import write_whole, writing
 
 FARTHEST = 1e4  # rad or m: no joint goes as far
@@ -252,6 +252,7 @@ class Move(TomlTable):
             MoveError: unreadable, or as `parse`.
         """
         with reading(partial(MoveError, path, ""), _SCHEMA):
+            refuse_other_kind(path, partial(MoveError, path, ""))
             return cls.parse(regular(path).read_text(encoding="utf-8-sig"), path)
 
     def text(self) -> str:

@@ -24,7 +24,7 @@ from pydantic import BaseModel, Field, RootModel
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError, needing, plural
-from axbridge.file_reading import printable, reading, regular
+from axbridge.file_reading import printable, reading, refuse_other_kind, regular
 from axbridge.recording.imported import Columns, Warned, recording_of
 from axbridge.recording.provenance import validated
 from axbridge.recording.recording import Event, Recording
@@ -129,12 +129,14 @@ def _info(path: Path) -> _Info:
 
 def _calibration(path: Path) -> dict[str, _CalibratedRange]:
     with reading(partial(RecordingError, path), "give the arm's calibration file of LeRobot"):
+        refuse_other_kind(path, partial(RecordingError, path), but="a calibration of LeRobot")
         found = validated(
             path, _NONE, _CalibratedRanges, json.loads(regular(path).read_text(encoding="utf-8")), _HINT
         ).root
         for name, one in found.items():
             if one.range_min >= one.range_max:
-                raise RecordingError(path, f"the range of {printable(name)} is empty", "calibrate the arm again")
+                why = f"the range of {printable(name)} begins at {one.range_min} and ends at {one.range_max}"
+                raise RecordingError(path, why, "calibrate the arm again")
     return found
 
 
@@ -204,6 +206,7 @@ def _rows(
     files = sorted(folder.glob("data/*/*.parquet"))
     for path in files:
         with reading(partial(RecordingError, path), "copy the dataset again; a killed LeRobot leaves half a file"):
+            refuse_other_kind(path, partial(RecordingError, path))
             wanted = [("episode_index", "==", episode)]
             table = pq.read_table(str(regular(path)), columns=["timestamp", *keys], filters=wanted, partitioning=None)
             if not table.num_rows:

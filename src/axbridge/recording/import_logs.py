@@ -5,17 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import RecordingError, UsageError
-from axbridge.file_reading import printable, reading, regular
+from axbridge.file_reading import printable, reading, refuse_other_kind, regular
 from axbridge.recording.import_wizard import FIRST, GivenGoal, wizard_recording
 from axbridge.recording.imported import Columns, Warned, recording_of
 from axbridge.recording.recording import SERVO_FIELDS, Event, Recording
@@ -32,6 +34,7 @@ UNIT_FACTORS = {
     "s": 1.0,
     "ms": 1e-3,
     "us": 1e-6,
+    "ns": 1e-9,
     "%": 0.01,
     "V": 1.0,
     "mV": 1e-3,
@@ -56,7 +59,9 @@ _XL330 = {
     "temperature": "temp",
     "torque_enabled": "torque_enable",
 }
-_LINE = "(line)"  # where each row's line number in the file is kept
+_OLD_WIZARD = "Time[ms]"  # the first column of its exports before version 2
+_FIRST_CHARACTERS = 1000  # of a file, that say its kind
+_NO_ROWS = "give a CSV file with a header and at least one line"
 _LARGEST = 1e6  # kg, m, V: no pendulum has more
 _XL330_FULL_DUTY = 885.0  # raw PWM register at which these logs saturate
 
@@ -80,29 +85,43 @@ def import_log(
 ) -> Recording:
     """Read a log of a known kind; which kind is read off the file."""
     path = Path(path)
-    with reading(partial(RecordingError, path), "give a JSON or CSV log"):
-        text = regular(path).read_text(encoding="utf-8-sig")
-        if columns is None and text.lstrip().startswith(FIRST):
-            return wizard_recording(path, text, servo, goal, warned)
+    with (
+        reading(partial(RecordingError, path), "give a JSON or CSV log"),
+        regular(path).open(encoding="utf-8-sig") as stream,
+    ):
+        refuse_other_kind(path, partial(RecordingError, path))
+        begin = stream.read(_FIRST_CHARACTERS).lstrip()
+        stream.seek(0)
+        if columns is None and begin.startswith(FIRST):
+            return wizard_recording(path, stream.read(), servo, goal, warned)
         if goal is not None:
             raise UsageError(f"{path} is no graph export of Dynamixel Wizard", "leave --goal out")
-        if columns is None and text.lstrip()[:1] in {"{", "["}:
-            return _pendulum_json(path, text, servo, warned)
-        rows = _csv_rows(path, text)
-        headers = [header for header in rows[0] if header != _LINE]
-        if columns is not None:
-            named = _by_servo(path, headers, columns, servo)
-            mapped = {name: _mapped(path, rows, headers, its) for name, its in named.items()}
-            return recording_of(path, mapped, "log", warned, column_map=_map(columns))
-        if {"joint", "position_deg"} <= set(headers):
-            return _poppy(path, rows, headers, walk, warned)
-        if {"servo", "time_s"} <= set(headers):
-            known = {name: Column(header, 1.0) for name, header in HEADERS.items() if header in headers}
-            groups: dict[str, list[dict[str, str]]] = {}
-            for row in rows:
-                groups.setdefault(printable(row["servo"]), []).append(row)
-            tracks = {name: _mapped(path, group, headers, known) for name, group in groups.items()}
-            return recording_of(path, tracks, "log", warned, column_map=_map(known))
+        if columns is None and begin[:1] in {"{", "["}:
+            return _pendulum_json(path, stream.read(), servo, warned)
+        return _of_table(path, _Csv(path, stream), columns, servo, walk, warned)
+
+
+def _of_table(
+    path: Path, table: _Csv, columns: Mapping[str, Column] | None, servo: str, walk: int | None, warned: Warned
+) -> Recording:
+    headers = table.headers
+    if not any(headers):
+        raise RecordingError(path, "holds no samples", _NO_ROWS)
+    if not table.has_header and not (columns and columns["position"].header in headers):
+        hint = "write a name above each column, as time,position,command, and say what they are by --column"
+        raise RecordingError(path, "has no header: its first line is numbers", hint)
+    if columns is not None:
+        found = table.columns(_by_servo(path, headers, columns, servo))
+        return recording_of(path, found, "log", warned, column_map=_map(columns))
+    if {"joint", "position_deg"} <= set(headers):
+        return _poppy(path, table, walk, warned)
+    if {"servo", "time_s"} <= set(headers):
+        known = {name: Column(header, 1.0) for name, header in HEADERS.items() if header in headers}
+        return recording_of(path, table.columns({"": known}, "servo"), "log", warned, column_map=_map(known))
+    if {_OLD_WIZARD, "Present Position"} <= set(headers):
+        why = "is an older graph export of Dynamixel Wizard, which does not say the servo's model"
+        hint = f"--column time={_OLD_WIZARD}:ms --column 'position=Present Position:counts' --profile NAME"
+        raise RecordingError(path, why, hint)
     hint = "say what they are: --column time=HEADER:ms --column position=HEADER:deg --column command=HEADER:deg; "
     hint += "* in a header is the name of each servo: position=*_pos:deg"
     raise RecordingError(path, f"is of no known kind; its columns are {', '.join(headers)}", hint)
@@ -237,69 +256,163 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float))
 
 
-def _csv_rows(path: Path, text: str) -> list[dict[str, str]]:
-    reader = csv.DictReader(text.splitlines(), restkey="(extra)", restval="")
-    try:
-        rows: list[dict[str, str]] = [{**row, _LINE: str(reader.line_num)} for row in reader]
-    except csv.Error as failure:
-        raise RecordingError(path, f"line {reader.line_num}: {failure}", "give a CSV file with a header") from failure
-    if not rows:
-        raise RecordingError(path, "holds no samples", "give a CSV file with a header and at least one line")
-    return rows
+class _Lines(Sequence[str]):
+    """What to call each row: its line in the file."""
+
+    def __init__(self, numbers: array[int]) -> None:
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        return _Lines(self._numbers[index]) if isinstance(index, slice) else f"line {self._numbers[index]}"
 
 
-def _numbers(path: Path, rows: Sequence[Mapping[str, str]], column: Column, *, blank: bool = True) -> FloatArray:
-    values = np.full(len(rows), np.nan)
-    for index, row in enumerate(rows):
-        text = row.get(column.header) or ""
-        if not text.strip() and blank:
-            continue
+class _Csv:
+    """A CSV file that is read row by row: its separator is that of the header, and lines that begin with # are notes.
+
+    Where the separator is no comma, a comma in a number is the decimal one.
+    """
+
+    def __init__(self, path: Path, lines: Iterable[str]) -> None:
+        self._path, self._line = path, 0
+        kept = self._without_notes(lines)
+        first = next(kept, "")
+        separator = next((one for one in "\t;," if one in first), " " if len(first.split()) > 1 else ",")
+        self._comma = separator != ","
+        self._reader = csv.reader(chain([first], kept), delimiter=separator, skipinitialspace=True)
+        self.headers = [cell.strip() for cell in self._next() or ()]
+        named = [header for header in self.headers if header]
+        self._needed = max((place + 1 for place, header in enumerate(self.headers) if header), default=0)
+        if self.has_header and (twice := next((header for header in named if named.count(header) > 1), None)):
+            why = f"line {self._line}: names the column {twice!r} twice"
+            raise RecordingError(path, why, "give each column a name of its own")
+
+    def _without_notes(self, lines: Iterable[str]) -> Iterator[str]:
+        for number, line in enumerate(lines, 1):
+            self._line = number
+            if line.strip() and not line.startswith("#"):
+                yield line.strip(" \r\n")
+
+    def _next(self) -> list[str] | None:
         try:
-            values[index] = (float(text) - column.zero) * column.factor
+            return next(self._reader, None)
+        except csv.Error as failure:
+            why = f"line {self._line}: {failure}"
+            raise RecordingError(self._path, why, "give a CSV file with a header") from failure
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first line holds names, and not numbers."""
+        return not all(_is_decimal(header) for header in filter(None, self.headers))
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """The number of the line and the cells of each row, as many as headers."""
+        count, row = len(self.headers), None
+        while (row := self._next()) is not None:
+            if len(row) < self._needed:
+                why = f"line {self._line}: has {len(row)} of {self._needed} cells"
+                raise RecordingError(self._path, why, "correct or remove that line; the file may be cut off")
+            if any(map(str.strip, row[count:])):
+                hint = "name every column, and write decimals with a point"
+                raise RecordingError(self._path, f"line {self._line}: has more cells than the header", hint)
+            yield self._line, [cell.strip() for cell in row[:count]] + [""] * (count - len(row))
+
+    def number(self, line: int, text: str, column: Column, *, blank: bool) -> float:
+        """A cell in SI; NaN where it is blank and may be."""
+        if not text and blank:
+            return math.nan
+        try:
+            return (float(text.replace(",", ".") if self._comma else text) - column.zero) * column.factor
         except ValueError as failure:
-            why = f"line {row[_LINE]}: {column.header} = {text!r} is no number"
-            raise RecordingError(path, why, "correct or remove that line") from failure
-    return values
+            why = f"line {line}: {column.header} = {text!r} is no number"
+            raise RecordingError(self._path, why, "correct or remove that line") from failure
+
+    def columns(self, servos: Mapping[str, Mapping[str, Column]], by: str | None = None) -> dict[str, Columns]:
+        """The columns of each servo; with `by` those of the one in `servos`, for each name in the column `by`."""
+        for name, column in ((name, column) for its in servos.values() for name, column in its.items()):
+            if column.header not in self.headers:
+                why = f"has no column {column.header!r} (for {name})"
+                raise RecordingError(self._path, why, f"its columns are {', '.join(self.headers)}")
+        at = {header: place for place, header in enumerate(self.headers)}
+        its = next(iter(servos.values()))
+        found: dict[str, tuple[array[int], list[tuple[str, int, Column, array[float]]]]] = {}
+
+        def begin(name: str, columns: Mapping[str, Column]) -> None:
+            cells = [(key, at[column.header], column, array("d")) for key, column in columns.items()]
+            found[name] = array("q"), cells
+
+        for name, columns in servos.items() if by is None else ():
+            begin(name, columns)
+        for line, row in self.rows():
+            if by is None:
+                names: Iterable[str] = found
+            else:
+                name = printable(row[at[by]])
+                if name not in found:
+                    begin(name, its)
+                names = (name,)
+            for name in names:
+                lines, cells = found[name]
+                lines.append(line)
+                for key, place, column, values in cells:
+                    values.append(self.number(line, row[place], column, blank=key != "time"))
+        if not any(len(lines) for lines, _ in found.values()):
+            raise RecordingError(self._path, "holds no samples", _NO_ROWS)
+        return {
+            name: Columns({key: np.frombuffer(values) for key, _, _, values in cells}, _Lines(lines))
+            for name, (lines, cells) in found.items()
+        }
 
 
-def _mapped(
-    path: Path, rows: Sequence[Mapping[str, str]], headers: Sequence[str], columns: Mapping[str, Column]
-) -> Columns:
-    for name, column in columns.items():
-        if column.header not in headers:
-            why = f"has no column {column.header!r} (for {name})"
-            raise RecordingError(path, why, f"its columns are {', '.join(headers)}")
-    if wrong := next((row for row in rows if any(map(str.strip, row.get("(extra)", ())))), None):
-        hint = "name every column, and write decimals with a point"
-        raise RecordingError(path, f"line {wrong[_LINE]}: has more cells than the header", hint)
-    values = {name: _numbers(path, rows, column, blank=name != "time") for name, column in columns.items()}
-    return Columns(values, [f"line {row[_LINE]}" for row in rows])
+def _is_decimal(text: str) -> bool:
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
 
 
-def _poppy(path: Path, rows: list[dict[str, str]], headers: list[str], walk: int | None, warned: Warned) -> Recording:
+def _poppy(path: Path, table: _Csv, walk: int | None, warned: Warned) -> Recording:
     """Walks are made of segments whose clocks start at 0; they are put one after the other, and named by events."""
     columns = {name: Column(header, UNIT_FACTORS[unit]) for name, (header, unit) in _POPPY.items()}
     for needed in ("walk", "segment", *(column.header for column in columns.values())):
-        if needed not in headers:
+        if needed not in table.headers:
             raise RecordingError(path, f"has no column {needed!r}", "a Poppy walking log needs it")
-    found = sorted({row["walk"] for row in rows}, key=lambda name: (len(name), name))
+    rows = [(line, dict(zip(table.headers, row, strict=True))) for line, row in table.rows()]
+    found = sorted({row["walk"] for _, row in rows}, key=lambda name: (len(name), name))
     if walk is not None and str(walk) not in found:
         raise RecordingError(path, f"has no walk {walk}", f"it has {', '.join(found)}")
     events: list[Event] = []
-    groups: dict[str, list[dict[str, str]]] = {}
+    samples: dict[str, dict[str, list[float]]] = {}
+    lines: dict[str, array[int]] = {}
     offset, last, part = 0.0, 0.0, ("", "")
-    for row in rows:
+    for line, row in rows:
         if walk is not None and row["walk"] != str(walk):
             continue
-        time = float(_numbers(path, [row], columns["time"], blank=False)[0])
+        values = {
+            key: table.number(line, row[column.header], column, blank=key != "time") for key, column in columns.items()
+        }
         if (row["walk"], row["segment"]) != part:
             part = (row["walk"], row["segment"])
             offset = last + (0.1 if events else 0.0)
             name = f"walk {part[0]} segment {part[1]}"
             events.append(Event(offset, "segment", {"name": name, "walk": part[0], "segment": part[1]}))
-        last = offset + time
-        groups.setdefault(printable(row["joint"]), []).append({**row, "t_s": repr(last)})
-    tracks = {joint: _mapped(path, group, headers, columns) for joint, group in groups.items()}
+        values["time"] = last = offset + values["time"]
+        joint = printable(row["joint"])
+        lines.setdefault(joint, array("q")).append(line)
+        its = samples.setdefault(joint, {key: [] for key in columns})
+        for key, value in values.items():
+            its[key].append(value)
+    tracks = {
+        joint: Columns({key: np.array(column) for key, column in its.items()}, _Lines(lines[joint]))
+        for joint, its in samples.items()
+    }
     return recording_of(path, tracks, "walk", warned, events=tuple(events), column_map=_map(columns))
 
 

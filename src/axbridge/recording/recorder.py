@@ -70,7 +70,7 @@ class Recorder:
         self.path: Path = Path(path)
         self._queue: Queue[Message] = Queue(_WAITING)
         self._closing = threading.Event()
-        self._failure: OSError | None = None
+        self._failure: BaseException | None = None
         self._last_time = 0.0
         self._metadata = dict(metadata)
         self._began = clocks.time_ns() if metadata.get("backend") == "sim" else None
@@ -183,7 +183,7 @@ class Recorder:
                         self._writer.write(self._queue.get())
                     self._stream.flush()
                 self._writer.finish()
-        except OSError as failure:
+        except BaseException as failure:  # noqa: BLE001 - whatever ends the thread is raised by the next call
             self._failure = failure
             while not self._queue.empty():  # who waits for room is told at the next message
                 self._queue.get()
@@ -191,7 +191,8 @@ class Recorder:
     def _check(self) -> None:
         """Raise what failed."""
         if self._failure is not None:
-            why = f"cannot be written: {self._failure.strerror or self._failure}"
+            said = getattr(self._failure, "strerror", None) or str(self._failure) or type(self._failure).__name__
+            why = f"cannot be written: {said}"
             hint = "choose a writable folder with free space; what was written before can be read"
             raise RecordingError(self.path, why, hint) from self._failure
 

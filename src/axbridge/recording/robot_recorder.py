@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from axbridge.errors import ErrorFlag, RecordingError
+from axbridge.errors import RecordingError
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import COMMANDS
 from axbridge.state import Goals, Observer, StepReport, StepTable
@@ -119,7 +119,7 @@ class RobotRecorder:
                 self._recorder.cycle(self.time, **times, errors=len(report.errors), **self._cycle())
             for event in report.events:
                 why = "" if event.error is None else event.error.message
-                flags = [flag.name for flag in ErrorFlag if flag & event.flags]
+                flags = [flag.name for flag in type(event.flags) if flag in event.flags]
                 facts = {"servo": event.name, "error": why, "flags": flags}
                 self.event(event.kind, **{key: value for key, value in facts.items() if value})
 

@@ -19,6 +19,8 @@ GAP = 2.5  # times the usual spacing: longer than that is a gap
 PAUSE = 1.0  # s without a sample that are worth a word, when samples come much faster
 ASTRAY = 1000.0  # s: no pause between two samples of one motion is as long
 SLOW = 1.0  # s a sample: motion cannot be followed
+_MICROSECONDS = 1e17  # of a clock that counts from 1970, until the year 5138; one that counts ns is beyond
+_CLOCKS = (5e5, "nanoseconds", "ns"), (500, "microseconds", "us"), (0, "milliseconds", "ms")  # from this period on, s
 FAST = 2e-5  # s a sample: no bus is as fast
 
 # column: (largest size that makes sense, what was probably read as what, what to write instead)
@@ -101,10 +103,11 @@ def findings(
         return []
     bad = np.flatnonzero(~(np.abs(time) <= LAST))
     if len(bad):
+        short = "ns" if abs(time[bad[0]]) > _MICROSECONDS else "us"
         return [
             Oddity(
                 servo, f"the time of {row(int(bad[0]))} is {time[bad[0]]:g} s", "a broken line, or another unit",
-                "correct or remove that line, or import it with --column time=HEADER:us", "error",
+                f"correct or remove that line, or import it with --column time=HEADER:{short}", "error",
             )
         ]  # fmt: skip
     found = [*_clock(servo, time, row), *_values(servo, columns, row)]
@@ -136,7 +139,7 @@ def _clock(servo: str, time: FloatArray, row: Callable[[int], str]) -> Iterator[
             "a time written with too few digits, or samples written twice", "log the time with more digits", "warning",
         )  # fmt: skip
     if period >= SLOW:
-        unit, short = ("microseconds", "us") if period >= 500 else ("milliseconds", "ms")
+        unit, short = next((unit, short) for least, unit, short in _CLOCKS if period >= least)
         remedy = f"import it with --column time=HEADER:{short}"
         yield Oddity(servo, f"one sample every {period:g} s", f"{unit} read as seconds", remedy, "warning")
     elif period <= FAST:

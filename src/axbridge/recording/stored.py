@@ -31,7 +31,7 @@ from mcap.writer import CompressionType, Writer
 from axbridge import __version__
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError
-from axbridge.file_reading import FORMAT, reading, regular
+from axbridge.file_reading import FORMAT, reading, refuse_other_kind, regular
 from axbridge.files import replacing, writing
 from axbridge.recording import step_format
 from axbridge.recording.provenance import FORMAT_KEY, check_number, checked, checked_event
@@ -308,6 +308,7 @@ def _parts(stream: IO[bytes], found: _Found, channels: dict[int, _Channel]) -> I
     stream.seek(0)
     begin = stream.read(len(_MAGIC))
     if begin != _MAGIC[: len(begin)]:
+        refuse_other_kind(found.path, partial(RecordingError, found.path))
         raise RecordingError(found.path, "this is no MCAP recording", _OURS)
     chunks = [] if summary is None else sorted(summary.chunk_indexes, key=lambda chunk: chunk.chunk_start_offset)
     overlap = any(

@@ -15,7 +15,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.clock import Clock, WallClock
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError, UnsupportedOperation
-from axbridge.jit import LIGHTEN
+from axbridge.jit import LIGHTEN, compile_first
 from axbridge.virtual.bus import VirtualBus
 from axbridge.virtual.world import World
 
@@ -153,6 +153,8 @@ class _PacedClock:
 
 def open_sim(rig: Rig, *, seed: int = 0, realtime: bool = False) -> Backend:
     """Build the rig's world and put a virtual bus on each of its lines."""
+    if realtime:
+        compile_first()
     world = World(rig, seed=seed)
     buses = {name: VirtualBus(world, name) for name in world.lines}
     clock = _PacedClock(world) if realtime else world

@@ -36,6 +36,7 @@ from axbridge.state import BusEvent
 
 _log = logging.getLogger(__name__)
 _STDERR = 2
+_NEAR = math.radians(1)  # so little are the servo's own limits within the rig's that nobody need hear of it
 _DRIVES: dict[str, type[BusDrive]] = {  # by family of units
     "ax": BusDrive, "mx": BusDrive, "x": XDrive, "sts": FeetechDrive, "scs": FeetechDrive,
 }  # fmt: skip
@@ -194,6 +195,7 @@ class Connection:
         if isinstance(drive, BusDrive):
             here = drive.wake(on=on)
             self._cycle_of(name).recover(name)
+            self._place(drive, here)
         return here
 
     def cap(self, name: str, share: float | None) -> None:
@@ -203,23 +205,39 @@ class Connection:
         with contextlib.suppress(PortError):  # whoever reads the states says so
             cycle.cap(name, None if share is None else max(round(share * full), 1))
 
-    def revive(self, name: str, *, on: bool) -> None:
+    def revive(self, name: str, *, on: bool) -> float:
         """Give a servo that was without power its registers in RAM again, and a tenth of its torque, where it is.
 
         Not when this program was stopped for longer than its guard waits: the guard has switched the servo off then.
+        Returns where it is, rad; NaN when it is not on.
         """
-        drive, cycle = self.drives[name], self._cycle_of(name)
+        drive, cycle, here = self.drives[name], self._cycle_of(name), math.nan
         assert isinstance(drive, BusDrive)  # no other is in a cycle
         drive.fill_ram()
         if on:
             cycle.soften([name], cycle.soft_start)
             if time.monotonic() > cycle.expires:
-                return
-            drive.power(on=True)
+                return here
+            here = drive.power(on=True)
         cycle.revived(name)
+        self._place(drive, here)
+        return here
+
+    def _place(self, drive: BusDrive, here: float) -> None:
+        """Let the next goals of a servo start from `here`, rad; NaN: from its latest sample."""
+        if not math.isnan(here):
+            self._cycle_of(drive.config.name).place(drive.config.name, drive.calibration.goal(here))
 
     def _cycle_of(self, name: str) -> Cycle:
         return self.cycles[self.drives[name].config.bus]
+
+    def take_restarted(self) -> set[str]:
+        """Servos that have come back since this was asked last: their goals from before are void."""
+        names: set[str] = set()
+        for cycle in self.cycles.values():
+            found, cycle.restarted = cycle.restarted, set()
+            names |= found
+        return names
 
     @property
     def torqueless(self) -> bool:
@@ -336,6 +354,18 @@ class Connection:
                 warn(f"servo {servo.name!r} had shut itself down and stays limp: call recover() when the cause is gone")
         if failures:
             raise failures[0]
+        for drive in drives:
+            low, high = drive.limits.low, drive.limits.high
+            wanted = drive.config.soft_limits
+            low, high = max(low, wanted[0]), min(high, wanted[1])
+            own = drive.narrow()
+            names = drive.protocol.names
+            by_rig = {names.low, names.high} & drive.config.registers.keys()
+            if (own[0] > low + _NEAR or own[1] < high - _NEAR) and not by_rig:
+                warn(
+                    f"servo {drive.config.name!r} goes from {own[0]:.3f} to {own[1]:.3f} rad by its own limits "
+                    f"({names.low}, {names.high}), and its rig says {low:.3f} to {high:.3f}: goals are clipped to both"
+                )
         for cycle in self.cycles.values() if self.backend.mode != SIMULATION else ():
             cycle.remember()
 

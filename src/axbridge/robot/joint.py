@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
+from axbridge.bus.cycle import Goal
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RobotStopped, UnsupportedOperation, UsageError, warn
+from axbridge.robot.backend import SIMULATION
 from axbridge.robot.connection import Connection
 from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.drives.drive import EMULATION, Drive
@@ -16,6 +19,8 @@ from axbridge.servo.setpoints import Limits, Setpoints, couplings, scaled
 from axbridge.state import Goals, StepTable
 
 _log = logging.getLogger(__name__)
+_FIRST_SPEED, _NEAR = math.radians(45), math.radians(5)  # rad/s on the way to a first goal; rad, there it ends
+_BEYOND = math.radians(1)  # a joint that is held at its limit is not beyond it
 _UNITS = {
     "position": {"rotational": "rad", "linear": "m"},
     "velocity": {"rotational": "rad/s", "linear": "m/s"},
@@ -36,12 +41,13 @@ class Joint:
         self.multiplier = config.multiplier or 1.0
         self.siblings: tuple[Joint, ...] = ()  # the others of its coupling
         (low, high), speed = config.soft_limits, self.drive.limits.velocity
-        self.limits = Limits(min(low, config.position), max(high, config.position), speed)  # widened as by Webots
+        self.limits = Limits(low, high, speed)
         start = config.position if self.drive.on_at_start else math.nan
         self.setpoints = Setpoints(start, speed, config.acceleration, self.drive.max_torque, config.control_pid)
         self.setpoints.enabled = self.drive.on_at_start
         self.requested = {"position": start, "velocity": speed}  # last, before clipping: Webots' getters return it
         self.factors = {"position": 1.0, "velocity": 1.0}  # set-points over what was asked of this motor
+        self.top_speed = math.inf  # rad/s, on the way to the first goal since torque came on
         self.turned = math.nan  # position with whole turns while it is a wheel, rad
         self.stopped = False  # by hand, see `Robot.stop`
         self.limp = False  # although it should have torque
@@ -75,13 +81,19 @@ class Joint:
         return self.setpoints.enabled and not self.limp
 
     @property
+    def is_positioned(self) -> bool:
+        """Whether it is to follow a position: no torque, duty or endless turning."""
+        setpoints = self.setpoints
+        return setpoints.torque is None and setpoints.duty is None and not setpoints.endless
+
+    @property
     def goals(self) -> Goals:
         """The last commands, as a recording has them."""
         setpoints, most = self.setpoints, self.drive.max_torque
-        positioned = setpoints.torque is None and setpoints.duty is None and not setpoints.endless
+        positioned = self.is_positioned
         return Goals(
             setpoints.target if positioned else math.nan,
-            abs(setpoints.velocity) if positioned else math.nan,
+            min(abs(setpoints.velocity), self.top_speed) if positioned else math.nan,
             round(setpoints.available_torque / most, 12) if most else 1.0,  # 0.4 stays 0.4
             math.nan if setpoints.duty is None else setpoints.duty,
             self.torque_enabled,
@@ -128,10 +140,10 @@ class Joint:
             self.connection.feed()
             lapses = self.lapses
             if not self.dead and not self.withheld:
-                setpoints.target = self.requested["position"] = self.drive.power(on=True)
+                self.hold(self.drive.power(on=True))
                 self.limp = False
             elif not setpoints.enabled:  # as it is to be after `recover`
-                setpoints.target = self.requested["position"] = self.sample("position")
+                self.hold(self.sample("position"))
             setpoints.torque = setpoints.duty = None
             setpoints.enabled = True
             self.connection.feed()  # who hangs from now on is limped, also if the net has acted meanwhile
@@ -141,6 +153,44 @@ class Joint:
         if self.stopped:
             why = f"servo {self.config.name!r} stays off: all motors were switched off by hand"
             raise RobotStopped(why, "release it on the page, or call Robot.resume()")
+
+    def hold(self, position: float) -> None:
+        """Hold `position`, where the joint is now that torque is on, until the next command.
+
+        That is not clipped, because a joint beyond a limit would run to it. The first goal that comes then may be far
+        away. The way to it is slow on a real bus, and for Feetech servos in a simulation, too; not if the rig has
+        `soft_start_ms = 0`.
+        """
+        setpoints, low, high = self.setpoints, self.min_position, self.max_position
+        held, setpoints.holding = setpoints.holding, True
+        setpoints.target = self.requested["position"] = position
+        setpoints.torque = setpoints.duty = None
+        real = self.connection.backend.mode != SIMULATION
+        soft = (real or self.drive.slow_start) and self.connection.rig.safety.soft_start_ms > 0
+        self.top_speed = _FIRST_SPEED if soft else math.inf
+        if not held and not low - _BEYOND <= position <= high + _BEYOND:
+            limit = low if position < low else high
+            self.warn(
+                f"it is at {position:.3f}, beyond its limit {limit:.3f}, and stays until its next goal", "position"
+            )
+
+    def void_goal(self, here: float) -> None:
+        """Hold `here` instead of going on to a goal from before torque was lost; nothing where that is NaN.
+
+        A goal that was given while it was limp stays, and so does a speed, a torque or a duty: it has no place.
+        """
+        if self.is_positioned and (self.setpoints.holding or not self.limp) and not math.isnan(here):
+            self.hold(here)
+
+    def command(self, period: float) -> Goal | None:
+        """What the drive makes of the set-points for a step of `period` s."""
+        setpoints = self.setpoints
+        if self.top_speed < math.inf and not setpoints.holding and self.is_positioned:
+            if abs(setpoints.target - self.sample("position")) < _NEAR:
+                self.top_speed = math.inf
+            elif abs(setpoints.velocity) > self.top_speed:
+                setpoints = replace(setpoints, velocity=self.top_speed)
+        return self.drive.command(setpoints, self.sample, period)
 
     def note_off(self) -> None:
         """It is to have no torque: no command that is under way may switch it on again."""

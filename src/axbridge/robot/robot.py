@@ -27,7 +27,7 @@ from axbridge.robot.joint import Joint, couple
 from axbridge.robot.pose_check import refuse_impossible
 from axbridge.robot.samples import Sampling
 from axbridge.robot.sensors import ImuSample, Sample
-from axbridge.robot.servo import Servo
+from axbridge.robot.servo import CommandedByMethods, Servo
 from axbridge.robot.simulation import Simulation
 from axbridge.robot.torque_watch import StallWatch, TorqueWatch
 from axbridge.robot.twin.twin import Twin
@@ -48,7 +48,7 @@ _STALE = 0.1  # s: no command over time begins from samples that are older
 FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
 
 
-class Robot(Mapping[str, Servo]):
+class Robot(CommandedByMethods, Mapping[str, Servo]):
     """Servos by name (or index); a context manager that leaves every motor off. Made by `axbridge.open`.
 
     Args:
@@ -61,10 +61,13 @@ class Robot(Mapping[str, Servo]):
         UnsupportedOperation: the backend cannot drive the rig.
     """
 
+    rig: Rig
+    last_step: StepReport
+
     def __init__(
         self, rig: Rig, backend: Backend, opener: Callable[[str, str | None], Backend] | None = None, seed: int = 0
     ) -> None:
-        self.rig: Rig = rig
+        self.rig = rig
         self._opener = opener
         self._seed = seed
         self._closed = False
@@ -85,7 +88,7 @@ class Robot(Mapping[str, Servo]):
         self._battery = math.nan if rig.robot.battery is None else rig.robot.battery[0]  # J; NaN: there is none
         self._drawn = 0.0  # J, by the simulation's meter at the last look
         self._watch_backend()
-        self.last_step: StepReport = StepReport(0.0, 0.0, 0.0, {})
+        self.last_step = StepReport(0.0, 0.0, 0.0, {})
         self._connection.open(self._reach, self._trip)
         try:
             self._read_all(backend)
@@ -226,7 +229,7 @@ class Robot(Mapping[str, Servo]):
             name: goal
             for name, joint in self._joints.items()
             if not joint.withheld  # a change of mode would switch it on
-            and (goal := joint.drive.command(joint.setpoints, joint.sample, period / 1000)) is not None
+            and (goal := joint.command(period / 1000)) is not None
         }
         if self.mode != SIMULATION:
             whole = len(goals) + sum(joint.withheld for joint in self._joints.values()) == len(self._joints)
@@ -242,6 +245,8 @@ class Robot(Mapping[str, Servo]):
         self._sensed = self._connection.sense(self._start)
         raw, fresh, faults = self._connection.receive()
         self._sampling.add(raw, fresh, self._start)
+        for name in self._connection.take_restarted():
+            self._joints[name].void_goal(self._joints[name].sample("position"))
         self._torque_watch.update(self.time)
         self._stall_watch.update()
         return faults
@@ -512,8 +517,8 @@ class Robot(Mapping[str, Servo]):
         """Go on with another backend while the controller runs: same servos, same settings, same time.
 
         Motors that were on are switched on where the joint is there (goal := present first), with torque rising within
-        half a second; the goals set last then act again. Those that have shut themselves down there stay off. The old
-        backend is left as the rig's `on_exit` says.
+        half a second. They hold there: positions set before are void; a speed or torque acts again. Those that have
+        shut themselves down there stay off. The old backend is left as the rig's `on_exit` says.
 
         Raises:
             UsageError: the robot is closed, or was not made by `axbridge.open`.
@@ -527,8 +532,7 @@ class Robot(Mapping[str, Servo]):
         try:
             on = [name for name, joint in self._joints.items() if joint.torque_enabled and name not in new.withheld]
             new.soften(on, _SOFT_START)
-            for name in on:
-                new.drives[name].power(on=True)
+            here = {name: new.drives[name].power(on=True) for name in on}
         except BaseException:
             new.close()
             raise
@@ -537,7 +541,9 @@ class Robot(Mapping[str, Servo]):
             for name, joint in self._joints.items():
                 joint.connection, joint.drive = new, new.drives[name]
                 joint.setpoints.gains_set += joint.setpoints.gains_set > 0  # so that the new drive takes them
-                if joint.setpoints.enabled and name not in on:
+                if name in here:
+                    joint.void_goal(here[name])
+                elif joint.setpoints.enabled:
                     joint.note_off()
             if self._stopped:  # another thread did that meanwhile
                 self.stop()

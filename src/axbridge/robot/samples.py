@@ -125,7 +125,7 @@ class Samples(StepTable):
             case "torque":
                 return self._modelled(lambda servo, temperature, *drive: servo.at(temperature).torque(*drive))
             case "power":
-                drawn = self._modelled(lambda servo, _, *drive: servo.power(*drive))
+                drawn = self._modelled(lambda servo, temperature, *drive: servo.at(temperature).power(*drive))
                 return np.where(drawn > 0.0, drawn, 0.0)
             case "true_position" | "true_torque" if scales.truths is not None:
                 found = scales.truths([drive.config.name for drive in scales.on_bus], raw["time"].tolist())
@@ -200,11 +200,26 @@ class Sampling:
             }
         self.measure(start, unread=True)
         self._publish()
+        blind: dict[int, tuple[float, float]] = {}
         for row, (joint, drive) in enumerate(zip(self._on_bus, self._scales.on_bus, strict=True)):
             if not drive.is_wheel:
                 joint.turned = math.nan
             elif fresh[row]:
                 joint.turned = drive.turned(joint.sample)
+                if (estimate := drive.blind) is not None:
+                    blind[row] = estimate if joint.torque_enabled else (0.0, 0.0)
+        if blind:
+            self._estimate(blind)
+
+    def _estimate(self, blind: Mapping[int, tuple[float, float]]) -> None:
+        """Put speed, rad/s, and duty by the motor model, by row, in place of those that a blind wheel has reported."""
+        scales, rows = self._scales, list(blind)
+        estimates = np.array(list(blind.values())).T * scales.direction[rows]
+        known = {name: self._raw[name].copy() for name in RawState._fields}
+        known["speed"][rows] = np.round(estimates[0] / scales.speed[rows])
+        known["load"][rows] = np.round(estimates[1] * scales.full_scale[rows])
+        self._raw = Rows(known)
+        self._publish()
 
     def freeze(self) -> None:
         """Keep the samples as they are from now on: the battery is empty."""

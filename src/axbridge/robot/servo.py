@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import ServoFlags, UnsupportedOperation
+from axbridge.errors import ServoFlags, UnsupportedOperation, UsageError
 from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.drives.drive import Capability
 from axbridge.robot.joint import Joint
@@ -22,12 +22,30 @@ from axbridge.servo.setpoints import scaled
 from axbridge.state import Goals, ServoState, Truth
 
 
-class Servo:
+class CommandedByMethods:
+    """Refuses a value that is assigned to a public name: in other libraries that is a command, and here it is none."""
+
+    if not TYPE_CHECKING:  # a type checker refuses unknown names by itself, unless there is this method
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Raise UsageError unless the name is private, one that the class declares, or a method."""
+            declared = name.startswith("_") or name in type(self).__annotations__
+            if not declared and not callable(getattr(type(self), name, None)):
+                kind = type(self).__name__.lower()
+                hint = "call set_position(rad), set_velocity(rad/s) or set_available_torque(N·m), then robot.step()"
+                raise UsageError(f"{name} of a {kind} cannot be assigned: nothing was sent", hint)
+            object.__setattr__(self, name, value)
+
+
+class Servo(CommandedByMethods):
     """One joint of a robot and what drives it. Made by `Robot`."""
 
+    name: str
+    config: ServoConfig
+
     def __init__(self, joint: Joint, goto: Callable[..., bool], lapses: dict[Joint, int] | None = None) -> None:
-        self.name: str = joint.config.name
-        self.config: ServoConfig = joint.config
+        self.name = joint.config.name
+        self.config = joint.config
         self._joint = joint
         self._goto = goto
         self._lapses = lapses  # of all joints, when the command over time began that this is for
@@ -55,6 +73,7 @@ class Servo:
         for joint, target in self._taken("position", lambda one: one.check(scaled(position, one.multiplier))):
             joint.setpoints.target = target
             joint.setpoints.torque = joint.setpoints.duty = None
+            joint.setpoints.holding = False
             joint.remember_request(self._joint, "position", position)
 
     def set_velocity(self, velocity: float) -> None:
@@ -173,6 +192,8 @@ class Servo:
     def torque_on(self) -> None:
         """Switch the motor on where the joint is: goal := present position first, so that nothing snaps.
 
+        It holds there until its next goal, beyond a limit, too, which a `ControlWarning` says.
+
         Raises:
             RobotStopped: the robot was stopped, and nobody has called `Robot.resume`.
             BusError: the servo does not answer; torque stays off.
@@ -205,17 +226,17 @@ class Servo:
     def recover(self) -> None:
         """Let a motor move again that shut itself down (overload) or was switched off: at a limit, or by others.
 
-        From the next step on: first its goal is where the joint is, then the target acts again, with torque that rises
-        within the rig's `soft_start_ms`. When the cause is still there, it will shut down again. Nothing happens to an
-        ideal joint, which never shuts down.
+        From the next step on it holds where the joint is, with torque that rises within the rig's `soft_start_ms`. A
+        goal from before it went limp is void: give a new one. A speed, a torque or a duty acts again. When the
+        cause is still there, it will shut down again. Nothing happens to an ideal joint, which never shuts down.
         """
         self._joint.connection.refuse_closed()
         here = self._joint.connection.recover(self.name, on=self._joint.setpoints.enabled)
         self._joint.keep_off()
         self._joint.withheld = False
         if self._joint.has_goal_turns_away(here):
-            self._joint.setpoints.target = here
             self._joint.warn(f"it may have forgotten its turns, and stays at {here:g} until its next goal", "position")
+        self._joint.void_goal(here)
 
     def read(self, register: str) -> int:
         """Read a register by name, in counts.
@@ -391,7 +412,10 @@ class Servo:
 
     @property
     def velocity(self) -> float:
-        """How fast it was, rad/s or m/s; the set-point is `velocity_limit`."""
+        """How fast it was, rad/s or m/s; the set-point is `velocity_limit`.
+
+        While an AX wheel turns through the angles that its sensor does not see, the motor model gives this and `load`.
+        """
         return self._joint.sample("velocity")
 
     @property

@@ -31,6 +31,7 @@ class Setpoints:
     gains_set: int = 0  # how often gains were set; a change resets the loop's integral
     damping: float = 0.0  # added by the brake, N·m·s/rad
     enabled: bool = False  # whether the motor is switched on
+    holding: bool = False  # the target is where the joint was when torque came on: it may be beyond the limits
 
     @property
     def endless(self) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.errors import AxBridgeError
+from axbridge.jit import compile_first
 from axbridge.servo.columns import Command, State
 from axbridge.sim.bank import Bank
 from axbridge.sim.substep import recall
@@ -41,6 +42,7 @@ class RemoteBank:
     """
 
     def __init__(self, bank: Bank) -> None:
+        compile_first()
         bank.advance(_PIECE)  # kernels are compiled, and all readings are there, before the process starts
         rows, buses = len(bank.state), len(bank.supply)
         self.foresight = bank.foresight

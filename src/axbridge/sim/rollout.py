@@ -167,7 +167,7 @@ def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
 def _kernel(law: int, playing: bool, curved: bool) -> Callable[..., None]:
     """`_all` for parameter sets of a kind: laws that none of them has are not worked out, nor compiled."""
 
-    @partial(jit, nogil=True)
+    @partial(jit, nogil=True, reorders=True)
     def run(params: FloatArray, runs: Runs, h: float, lanes: _Lanes, out: FloatArray) -> None:
         _all(params, runs, h, law, playing, curved, lanes, out)
 

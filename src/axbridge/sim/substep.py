@@ -18,7 +18,6 @@ An engine runs a substep of h seconds between two of them.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -247,7 +246,7 @@ def _book(
     )  # fmt: skip
 
 
-@partial(jit, exact=True)  # a register must not depend on who worked it out
+@jit
 def recall(past: FloatArray, rows: IntArray, times: FloatArray, step: float, states: FloatArray) -> None:
     """Fill `states` (k, len(State)) of servos `rows` (k,) at past times (k,), s, from `past` as in `Drives`."""
     for i in range(len(rows)):

@@ -5,6 +5,7 @@ Everything goes through the servo's own set-points, so limits of the rig hold; w
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -16,9 +17,11 @@ from axbridge import minimum_jerk
 from axbridge.bus.commission import write_register
 from axbridge.config.profile import in_units
 from axbridge.errors import AxBridgeError, BusError, ControlWarning, UsageError
+from axbridge.file_reading import printable
 from axbridge.robot.robot import Robot, start_of_way
 from axbridge.robot.servo import Servo
 
+_log = logging.getLogger(__name__)
 _ALONE = "`axbridge servo write`, when no robot is open"
 _NOT_HERE = {  # what a register would go around, and where it is done instead
     "id": "`axbridge servo set-id`", "baud_rate": "`axbridge servo set-baud`", "goal_position": "its slider",
@@ -42,6 +45,12 @@ RegisterRow = tuple[int, str, int, str, str]  # address, name, counts, in units,
 
 _PATIENCE = 0.5  # s that a way may take longer because answers are missing
 _END: Job = iter(())  # what a job gives that has come to its end
+
+
+def unexpected(error: Exception) -> str:
+    """An error that the page did not foresee, in words; its traceback goes to the log."""
+    _log.error("a request of the page failed", exc_info=error)
+    return f"the page failed ({type(error).__name__}: {printable(error)}); the robot goes on"
 
 
 class Requests:
@@ -94,6 +103,9 @@ class Requests:
                 outcome = request()
             except AxBridgeError as error:
                 self._report(str(error))
+                outcome = _END
+            except Exception as error:  # noqa: BLE001 - it would leave the program's step
+                self._report(unexpected(error))
                 outcome = _END
         for warning in said:
             self._report(str(warning.message))

@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any
 
 from axbridge.errors import AxBridgeError, UsageError
-from axbridge.file_reading import reading
+from axbridge.file_reading import printable, reading
 from axbridge.files import write_whole
 from axbridge.motion.files import load_move
 from axbridge.motion.mirror import signs
@@ -36,6 +36,9 @@ _SAID = 10.0  # s that an answer stays
 START = "start pose of the rig"
 _DURATIONS = 0.1, 60.0  # s of a way to a pose
 _PACES = 0.1, 4.0  # of moves
+_LARGEST = 1e6  # of a number in a request: no unit of the page has more
+_LONGEST = 100  # characters of a text in a request
+_NO_FILE_NAME = re.compile(r'[\\/:*?"<>|]|^\.')  # what some system refuses, and a hidden file
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "servo": str, "servos": list, "on": bool, "to": (int, float), "share": (int, float), "pose": str, "mirror": bool,
     "seconds": (int, float), "name": str, "file": str, "pace": (int, float), "register": str, "counts": str,
@@ -236,14 +239,20 @@ class Commands:
         file = Path(name.strip()).name  # in the folder where one started, and nowhere else
         if not file:
             raise AxBridgeError("a recording needs a name", "type one in the field beside the button")
+        if _NO_FILE_NAME.search(file):
+            raise AxBridgeError(f"{file!r} is no name of a file", "use letters, digits, - and _, as in walk-2.mcap")
         self._page.record(Path(file))
 
 
 def _fits(name: str, value: object) -> bool:
     kind = _KINDS[name]
     if kind is list:
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
-    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        return isinstance(value, list) and all(_fits("name", one) for one in value)
+    if isinstance(value, str):
+        return kind is str and len(value) <= _LONGEST and printable(value) == value
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float)) and kind == (int, float) and abs(value) <= _LARGEST  # NaN is not
 
 
 def _within(ends: tuple[float, float], value: float, what: str) -> float:

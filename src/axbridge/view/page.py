@@ -35,7 +35,7 @@ from axbridge.robot.twin.residuals import REMEDIES
 from axbridge.rotations import LinkPose
 from axbridge.sim.engine import Contact
 from axbridge.state import BusEvent, StepReport, StepTable
-from axbridge.view.actions import Actions, Requests, end_of_range
+from axbridge.view.actions import Actions, Requests, end_of_range, unexpected
 from axbridge.view.description import described, page
 from axbridge.view.web_server import WebServer
 
@@ -186,7 +186,14 @@ class LivePage:
     # ---- in the robot's step
 
     def _step(self, report: StepReport, states: StepTable) -> None:
-        """The observer. It must be quick, and must not fail: an error here would end the user's program."""
+        """The observer. It must be quick; its errors are shown, as they would end the user's program."""
+        try:
+            self._watch(report, states)
+        except Exception as error:  # noqa: BLE001 - as said
+            self.report(unexpected(error))
+
+    def _watch(self, report: StepReport, states: StepTable) -> None:
+        """Do the requests that wait, and take a picture when it is time."""
         self.requests.serve()
         self._steps += 1
         self._late += report.late > 0

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from html import escape
-from http.cookies import SimpleCookie
+from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -30,6 +30,7 @@ _COOKIE = "axbridge"
 _PATIENCE = 1.0  # s for the end of the server
 _LARGEST = 100_000  # bytes of a message of a page
 _OWN_PAGES = {"same-origin", "none"}  # Sec-Fetch-Site of what our page sends, and of an address that somebody typed
+_PATHS = {"/", "/alive", "/stop", "/stop/now"}  # a browser takes /\\host for an address elsewhere
 _STOP_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>stop: {name}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <style>body {{ font: 16px sans-serif; max-width: 34em; margin: 2em auto; padding: 0 1em }}
@@ -48,18 +49,21 @@ class Door:
         self.token = "" if self._local else secrets.token_urlsafe(16)
 
     def refuses(self, path: str, host: str, origin: str | None, cookies: str) -> tuple[int, str, dict[str, str]] | None:
-        """What to answer instead of the page; None where the request is welcome."""
-        if self._local and not is_loopback(urlsplit(f"//{host}").hostname or ""):
+        """What to answer instead of the page; None where it is welcome. ValueError, CookieError: a bad header."""
+        asked = urlsplit(f"//{host}")
+        port = asked.port or 80  # ValueError where it is none
+        if self._local and not is_loopback(asked.hostname or ""):
             return 403, "this page is for this machine alone", {}
         if origin is not None and urlsplit(origin).netloc != host:
             return 403, "another page may not talk to this robot", {}
         if self._local:
             return None
-        cookie = f"{_COOKIE}{urlsplit(f'//{host}').port or 80}"  # cookies know no ports
+        cookie = f"{_COOKIE}{port}"  # cookies know no ports
         given = parse_qs(urlsplit(path).query).get("token", [""])[0]
         if given and self._fits(given):
             kept = f"{cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
-            return 303, "", {"Location": urlsplit(path).path, "Set-Cookie": kept}
+            wanted = urlsplit(path).path
+            return 303, "", {"Location": wanted if wanted in _PATHS else "/", "Set-Cookie": kept}
         known = SimpleCookie(cookies).get(cookie)
         if known is not None and self._fits(known.value):
             return None
@@ -172,7 +176,7 @@ class WebServer:
             async for message in connection:
                 try:
                     await self._loop.run_in_executor(self._hearing, self._receive, message)
-                except ValueError as error:
+                except Exception as error:  # noqa: BLE001 - the page goes on, whatever it was sent
                     self._nonsense(error)
         finally:
             self._pages.pop(connection, None)
@@ -198,9 +202,12 @@ class WebServer:
     async def _answer(self, _connection: Any, request: Any) -> Any:
         """What is answered to a request; None: it may talk."""
         headers, path = request.headers, urlsplit(request.path).path
-        refusal = self._door.refuses(
-            request.path, headers.get("Host", ""), headers.get("Origin"), "; ".join(headers.get_all("Cookie"))
-        )
+        try:
+            refusal = self._door.refuses(
+                request.path, headers.get("Host", ""), headers.get("Origin"), "; ".join(headers.get_all("Cookie"))
+            )
+        except (ValueError, CookieError):  # a host without its bracket, a port that is no number
+            return _response(400, "the request has a header that makes no sense", {})
         if refusal is not None:
             return _response(*refusal)
         if headers.get("Upgrade", "").lower() == "websocket":

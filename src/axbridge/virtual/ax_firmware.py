@@ -10,16 +10,19 @@ from typing import ClassVar
 
 from axbridge.config.registers import Address
 from axbridge.jit import plain as plain_python
-from axbridge.servo.columns import Command, Mode
+from axbridge.servo.columns import Command, Mode, State
 from axbridge.servo.position_laws import compliance
-from axbridge.units import bits_to_signed
+from axbridge.units import FULL_SCALE, bits_to_signed
 from axbridge.virtual.firmware import Firmware, Seen, Written
 
 _TORQUE = int(Address.TORQUE_ENABLE)
+_READING, _SPEED = int(State.READING), int(State.SPEED)
 _AIM = frozenset(("goal_position", "moving_speed"))
 _TURN = 2 * math.pi
 _ACCELERATION_UNIT = math.radians(8.583)  # rad/s² per count of the MX goal acceleration
 _COMPLIANCE = Command.MARGIN_CW, Command.MARGIN_CCW, Command.SLOPE_CW, Command.SLOPE_CCW, Command.PUNCH
+_SPEED_TIME = 0.19  # s, of the difference of positions that is Present Speed: 300° / 27.7 rad/s, answers.ros.org 211471
+_LOAD_PER_SPEED = 2  # counts of Present Load a count that Present Speed is wrong (likewise)
 _BUSY = 0.1  # s after a goal in which a servo at rest still counts as moving: latency and stiction
 
 
@@ -52,6 +55,7 @@ class AxFirmware(Firmware):
         else:
             self._wheel_drive = False
         self.multi_turn = not wheel and behaviour.multi_turn and low == high == counts
+        self._has_dead_zone = not self.multi_turn and (counts + 1.5) * self.units.position < _TURN
         self.ranges = {} if self.multi_turn else {"goal_position": (0, counts)}
         if not wheel:
             self.ranges["moving_speed"] = (0, self.units.full_scale)
@@ -89,7 +93,7 @@ class AxFirmware(Firmware):
         self._busy_until = written.time + _BUSY
 
     def _new_speed(self, _: str, written: Written) -> None:
-        if self.mode is not Mode.JOINT:
+        if self.mode is not Mode.JOINT and self.alarms.may_start:
             if self.profile.behaviour.auto_torque_in_wheel:
                 self.table["torque_enable"] = 1
             self._wheel_drive = True
@@ -132,8 +136,31 @@ class AxFirmware(Firmware):
         middle = (0.5 * self.units.counts - self.zero) * self.units.position
         return round((reading - middle) / _TURN) * _TURN
 
+    def _is_dead(self, reading: float) -> bool:
+        """Whether the sensor sees nothing of a shaft at `reading`, rad."""
+        return not -0.5 <= self.zero + (reading - self._turns(reading)) / self.units.position <= self.units.counts + 0.5
+
+    def _misread(self, seen: Seen, state: list[float]) -> Seen:
+        """Speed and load as the dead zone spoils them.
+
+        Present Speed is a difference of positions: 0 while the position stays at an end, and more than any motor
+        reaches when it jumps to the other one. Present Load is wrong along with it, and overflows.
+        """
+        reading, wheel = state[_READING], self.mode is not Mode.JOINT
+        before = reading - state[_SPEED] * _SPEED_TIME
+        crossed = wheel and (self._is_dead(before) or self._turns(before) != self._turns(reading))
+        if self.stuck is not None or not (crossed or self._is_dead(reading)):
+            return seen
+        change = (self.count(reading) - self.count(before)) * self.units.position
+        speed = round(change / _SPEED_TIME / self.units.speed)
+        load = seen.load + _LOAD_PER_SPEED * (seen.speed - speed) * self.driven
+        return seen._replace(speed=speed, load=int(math.copysign(abs(load) % (self.units.full_load + 1), load)))
+
     def block(self, seen: Seen, state: list[float], time: float) -> tuple[int, ...]:
+        seen = self._misread(seen, state) if self._has_dead_zone else seen
         words, quirk = super().block(seen, state, time), self.profile.behaviour.speed_quirk
+        if abs(seen.speed) > FULL_SCALE:  # RX-64: 3154, AX-12: 3408 (DynamixelSDK 436)
+            words = (words[0], abs(seen.speed) | (seen.speed < 0) << 10, *words[2:])
         if quirk == "none":
             return words
         position, speed, *others = words
@@ -146,7 +173,8 @@ class AxFirmware(Firmware):
 
     def refresh_rest(self, seen: Seen, state: list[float], time: float) -> None:  # noqa: ARG002
         table = self.table
-        table["moving"] = int(self.driven and self._is_moving(seen, busy=time < self._busy_until))
+        powered = self.driven and table["torque_limit"] != 0  # a shutdown leaves Torque Enable at 1
+        table["moving"] = int(powered and self._is_moving(seen, busy=time < self._busy_until))
         if "realtime_tick" in table:
             table["realtime_tick"] = int(time * 1000) & 0x7FFF
 

@@ -24,12 +24,15 @@ _POSITION, _VELOCITY, _PWM, _STEP = range(4)  # Operating Mode
 
 
 class _Alarms(Alarms):
-    """An overload leaves Protective Torque; what else Unloading Condition names takes the torque away."""
+    """An overload leaves Protective Torque; what else Unloading Condition names takes the torque away.
+
+    Both it and over-current are reported until the torque is switched. A goal on the other side ends an overload, too.
+    """
 
     def __init__(self, profile: FirmwareProfile, table: ControlTable) -> None:
         super().__init__(profile, table)
         self._above: dict[str, float] = {}  # since when a quantity is above its limit, s
-        self.pushed = 0.0  # the latest duty that counts as an overload
+        self.pushed = 0.0  # the duty with which it was overloaded; until then, the latest
 
     def reset(self) -> None:
         super().reset()
@@ -39,7 +42,8 @@ class _Alarms(Alarms):
         fatal, table = super().poll(state, time, driven=driven, hot=hot), self._table
         limit = table.get("protection_current") * _AMPERE
         high = driven and 0.0 < limit < abs(state[State.CURRENT])
-        if self._lasts("current", time, table.get("overcurrent_time"), high=high):
+        lasts = self._lasts("current", time, table.get("overcurrent_time"), high=high)
+        if lasts or self.tripped & _OVERCURRENT:
             self.bits |= _OVERCURRENT
             fatal |= _OVERCURRENT & table["shutdown"] & ~self.tripped
         return fatal
@@ -54,8 +58,9 @@ class _Alarms(Alarms):
         self.reset()
 
     def _stalled(self, state: list[float], time: float, driven: bool) -> bool:
-        high = driven and abs(state[State.DUTY]) * 100 > self._table.get("overload_torque", 80)
-        if high:
+        pushing = driven and abs(state[State.DUTY]) * 100 > self._table.get("overload_torque", 80)
+        high = pushing and self._stands(state)
+        if not self.tripped & _OVERLOAD:
             self.pushed = state[State.DUTY]
         return self._lasts("load", time, self._table["protection_time"], high=high)
 
@@ -149,10 +154,21 @@ class FeetechFirmware(Firmware):
         begin = state[State.REFERENCE] if self.driven else state[State.READING]
         if self.mode == _STEP:
             self._step = begin + table["goal_position"] * self.units.position
-        away = self._goal(state[State.READING]) - state[State.READING]
-        if self.alarms.tripped & _OVERLOAD and away * self.alarms.pushed < 0.0:
+        if self.alarms.tripped & _OVERLOAD and self._direction(state[State.READING]) * self.alarms.pushed < 0.0:
             self.alarms.recover(torque_enable=False)
         self._pace = abs(self._goal(begin) - begin) * 1e3 / table["goal_time"] if table["goal_time"] else 0.0
+
+    def _direction(self, reading: float) -> float:
+        """A number with the sign of the motion that the mode's goal asks for, from `reading` (rad)."""
+        if self.mode == _VELOCITY:
+            return self.table["goal_velocity"]
+        return self._duty if self.mode == _PWM else self._goal(reading) - reading
+
+    @property
+    def _duty(self) -> float:
+        """The duty that Goal Time is in the PWM mode, -1 to 1."""
+        duty = self.table["goal_time"]
+        return (-1.0 if duty & 0x400 else 1.0) * (duty & 0x3FF) / self.units.full_scale
 
     # -- readings ----------------------------------------------------------------------------------------------------
 
@@ -193,7 +209,7 @@ class FeetechFirmware(Firmware):
         if self.alarms.tripped & _OVERLOAD:
             most = min(most, table["protective_torque"] / 100)
         top = table["max_velocity"] * table.get("velocity_unit", 50)
-        speed, duty = table["goal_velocity"], table["goal_time"]
+        speed = table["goal_velocity"]
         row[Command.TORQUE_LIMIT] = most
         row[Command.GOAL] = self._goal(reading)
         row[Command.SPEED] = min(abs(speed) or top, top) * units.speed
@@ -205,7 +221,7 @@ class FeetechFirmware(Firmware):
             row[Command.SPEED] = math.copysign(min(abs(speed), top), speed) * units.speed
         elif mode == _PWM:
             row[Command.MODE] = float(Mode.WHEEL_DUTY)
-            row[Command.DUTY] = (-1.0 if duty & 0x400 else 1.0) * (duty & 0x3FF) / units.full_scale
+            row[Command.DUTY] = self._duty
         elif self.stuck is not None:  # it pushes for ever
             row[Command.MODE] = float(Mode.WHEEL_DUTY)
             row[Command.DUTY] = math.copysign(1.0, table["goal_position"] - self.stuck)

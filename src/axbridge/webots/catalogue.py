@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Literal
 
 from axbridge.config.rig_tables import SensorConfig
@@ -99,6 +100,18 @@ def missing(session: Session, name: str) -> str:
     """What to say of a name that the rig does not have: those it has, the likeliest first."""
     known, aliases = list(device_names(session)), session.rig.webots.aliases
     known += [alias for alias in aliases if alias not in (*known, name)]
+    likely = _likeliest(session, name)
     meant = f"it is an alias of {aliases[name]!r}; " if name in aliases else nearest(name, known)
+    if name not in aliases and likely in name:
+        meant = f"did you mean {likely!r}? "
     where = f"another name goes into [webots] of {session.rig.path.name}"
-    return f'  {meant}it has: {listed(known, _SHOWN)}; {where}: aliases, or devices = {{ "{name}" = "DistanceSensor" }}'
+    lines = f'aliases = {{ "{name}" = "{likely}" }}; for what is no joint: devices = {{ "{name}" = "CLASS OF WEBOTS" }}'
+    return f"  {meant}it has: {listed(known, _SHOWN)}; {where}: {lines}"
+
+
+def _likeliest(session: Session, name: str) -> str:
+    """The joint's device that a name may mean: that of the servo whose name is in it, else the most alike."""
+    servos = [servo.name for servo in session.rig.servos]
+    inside = [servo for servo in servos if servo.lower() in name.lower()]
+    servo = max(inside, key=len) if inside else next(iter(get_close_matches(name, servos, 1, 0.0)))
+    return f"{servo}_sensor" if "sens" in name.lower() else servo

@@ -26,7 +26,11 @@ Value = TypeVar("Value")
 
 
 class Sampler(Generic[Value]):
-    """A sensor enabled with a sampling period: NaN until the period has passed, then held between samples."""
+    """A sensor enabled with a sampling period: NaN until the period has passed, then held between samples.
+
+    A further `enable` begins a new period, and the last value stays (Webots, WbSensor::setRefreshRate and
+    position_sensor.c).
+    """
 
     def __init__(self) -> None:
         self.period = 0  # ms; 0 = disabled: it keeps its last value
@@ -36,8 +40,6 @@ class Sampler(Generic[Value]):
     def enable(self, period: int, now: float) -> None:
         """Sample every `period` ms from `now` on, s."""
         self.period = period
-        if period:
-            self.value = math.nan
         self.due = now + period / 1000 if period else math.inf
 
     def offer(self, value: Value, now: float) -> None:

@@ -35,6 +35,7 @@ class _Second(Protocol):
     title = "Protocol 2.0"
     version: Literal[1, 2] = 2
     max_id = v2.MAX_ID
+    longest_packet = 1024
     address_size = 2
     burning = 0.0  # LeRobot writes one after the other, and is answered
     refusals = Refusals(
@@ -48,6 +49,7 @@ class _Second(Protocol):
     ping_slots = True
     group_reads = int(Instruction.FAST_SYNC_READ), int(Instruction.SYNC_READ)
     usual_profile = "xl430-w250"
+    common_registers = False  # torque enable: X 64, XL-320 24, P 512 (e-manual, control tables)
     torque_limit = int(XAddress.GOAL_PWM)
     full_torque = 885
     goal = int(XAddress.PROFILE_VELOCITY)
@@ -64,7 +66,7 @@ class _Second(Protocol):
     alert = v2.ALERT
     alarms: type[ServoFlags] = HardwareError
     refusing = v2.NUMBER
-    shuts_down = 0
+    shuts_down = sum(HardwareError)  # each that its Shutdown may name
     read_errors = tuple(number | alert for number in range(8) for alert in (0, v2.ALERT))
     watchdog: int | None = int(XAddress.BUS_WATCHDOG)
     revival = "reboot {id}"

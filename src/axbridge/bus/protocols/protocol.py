@@ -6,7 +6,7 @@ What drives a line asks a servo's protocol what to send, not which one it is.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from axbridge.bus.protocols import v1
@@ -50,7 +50,7 @@ class Protocol:
     title = "Protocol 1.0"
     version: Literal[1, 2] = 1  # of Dynamixel's protocol, whose packets it has
     max_id = v1.MAX_ID
-    longest_packet = 143  # bytes of a servo's receive buffer (RX-64 manual p. 37; assumed for all)
+    longest_packet = 143  # bytes of the smallest receive buffer of its servos (RX-64 manual p. 37)
     address_size = 1  # bytes
     refusals = Refusals(
         _INSTRUCTION, _INSTRUCTION, _RANGE, _RANGE, short=_INSTRUCTION, access=_RANGE, damaged=int(ErrorFlag.CHECKSUM),
@@ -64,7 +64,8 @@ class Protocol:
     group_reads: tuple[int, ...] = ()  # instructions that ask several, best first; a servo may know the last ones alone
     byteorder: Literal["little", "big"] = "little"
     full_level = 2  # status return level at which writes are answered, too; at two below it, PING alone
-    usual_profile = "ax-12a"  # for a servo of an unknown model: all share its common registers
+    usual_profile = "ax-12a"  # for a servo of an unknown model, where those have `common_registers`
+    common_registers = True  # whether a servo of any model has its torque switch and its settings at the same addresses
     burning = 0.009  # s deaf for each byte of EEPROM: the longest (data sheet); 6 +- 1 ms were measured on an AX-12
     lock: int | None = None  # register that is 0 while a change of the EEPROM outlasts the power; None: it always does
     torque_limit = int(Address.TORQUE_LIMIT)  # what limits the torque while a servo follows positions; 2 bytes
@@ -86,7 +87,7 @@ class Protocol:
     alarms: type[ServoFlags] = ErrorFlag  # what is wrong, as flags
     read_errors = tuple(byte for byte in range(0x80) if not byte & ErrorFlag.CHECKSUM)  # of an answer with data
     refusing = int(ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION)  # bits: a write was not carried out
-    shuts_down = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # as it comes from the factory
+    shuts_down = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # alarms, as it comes from the factory
     revival = "write {id} torque_limit 1023"  # of `axbridge servo`, for one that has shut itself down
     watchdog: int | None = None  # register that stops a servo to which nobody speaks, in units of 20 ms
     mode: Span = (int(Address.CW_ANGLE_LIMIT), 4)  # see `endless_goal`
@@ -100,6 +101,8 @@ class Protocol:
     def __init__(self) -> None:
         place = ADDRESSES[self.name]
         self.names = NAMES[self.name]
+        # parameter bytes of an instruction that fit into each receive buffer, however they are stuffed
+        self.params_room = max(n for n in range(self.longest_packet) if self.longest(n) <= self.longest_packet)
         self.model_place, self.firmware_place = int(place.MODEL_NUMBER), int(place.FIRMWARE_VERSION)
         self.id_place, self.torque_enable = int(place.ID), int(place.TORQUE_ENABLE)  # RAM begins with the latter
         self.goal_position: Span = int(place.GOAL_POSITION), self.position_size
@@ -125,6 +128,10 @@ class Protocol:
         if len(lengths) != 1:
             raise UsageError("SYNC_WRITE needs the same number of bytes for every servo, and at least one servo")
         return self.read_params(address, lengths.pop()) + b"".join([_BYTES[id_] + block for id_, block in data.items()])
+
+    def sync_write_room(self, size: int) -> int:
+        """How many servos one SYNC_WRITE of `size` bytes each may be for: the packet fits into each receive buffer."""
+        return (self.params_room - 2 * self.address_size) // (size + 1)
 
     def blocks(self, packet: Packet) -> list[tuple[int, Mapping[int, bytes]]] | None:
         """Addresses, and the data for each id there, of a write to several servos; None for any other packet.
@@ -192,12 +199,18 @@ class Protocol:
         return frame, len(ids), len(ids) * self.longest(length)
 
     def group_answers(self, code: int, heard: bytes, ids: Sequence[int], length: int) -> dict[int, tuple[int, bytes]]:  # noqa: ARG002 - one form
-        """Error byte and data by id, of those that answered."""
+        """Error byte and data by id, of those that answered.
+
+        A packet counts only where another one begins behind it, or nothing more came. One that has lost a byte FF takes
+        the first FF of the next header for its checksum, and its sum is right.
+        """
+        decoder = self.decoder()
         return {
             one.id: (one.code, one.params)
-            for one in self.decoder().feed(heard)
+            for one, end in zip(decoder.feed(heard), decoder.ends, strict=True)
             if self.is_answer(one) and one.intact and one.id in ids and len(one.params) == length
-        }
+            and v1.ends_packet(heard[end : end + 3])
+        }  # fmt: skip
 
     def exchange_bytes(self, count: int) -> tuple[int, int, int]:
         """Bytes of the goals of so many servos, bytes of reading them, and how often a servo begins to speak."""
@@ -249,9 +262,15 @@ class Protocol:
         """Every answer of a servo to a READ that says `data`: one for each error byte."""
         return [self.encode_status(id, error, data) for error in self.read_errors]
 
-    def limp_frame(self) -> bytes:
-        """Torque off, for all at once."""
-        return self.write_frame(BROADCAST, self.torque_enable, b"\0")
+    def limp_frame(self, ids: Iterable[int] | None = None) -> bytes:
+        """Torque off, for all at once, or for these `ids` alone where other models have other registers there.
+
+        None is for a line on which every servo is of a known model.
+        """
+        if ids is None or self.common_registers:
+            return self.write_frame(BROADCAST, self.torque_enable, b"\0")
+        params = self.sync_write_params(self.torque_enable, dict.fromkeys(ids, b"\0"))
+        return self.encode(BROADCAST, Instruction.SYNC_WRITE, params)
 
 
 FIRST = Protocol()

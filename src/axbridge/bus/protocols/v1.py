@@ -78,20 +78,27 @@ def find_answer(heard: bytes, frame: bytes, id: int, length: int, *, echo: bool,
             if sum(raw) & 0xFF == SUM_OK and (not refusal or raw[4] & _REFUSED):
                 if raw == frame and frame[4] == Instruction.READ and not echo:
                     echo = True  # missed at open
-                elif not may_be_longer(raw, heard[end : end + 2]):
+                elif not may_be_other(raw, heard[end : end + 3]):
                     return Search(Packet(id, raw[4], raw[5:-1]), heard[:at] + heard[end:], damaged, echo)
             damaged = damaged or not refusal
             at = heard.find(header, at + 1)
     return Search(None, heard, damaged, echo)
 
 
-def may_be_longer(raw: bytes, following: bytes) -> bool:
-    """Whether `raw`, intact as it looks, could be a longer damaged packet: a stray byte in it, its checksum behind it.
+def ends_packet(following: bytes) -> bool:
+    """Whether nothing, or the header of another packet, follows the end of a packet; a third ``FF`` is no header."""
+    return not following or (following.startswith(HEADER) and following[2:3] != b"\xff")
 
-    A stray byte passes the 8-bit checksum once in 256 times. A packet that follows, such as a late reply, is none.
+
+def may_be_other(raw: bytes, following: bytes) -> bool:
+    """Whether `raw`, intact as it looks, could be a damaged packet that is longer by one byte, or shorter by one.
+
+    Longer: a stray byte in it, its checksum behind it; that passes the 8-bit checksum once in 256 times. Shorter: it
+    lost a byte FF, and the first FF of the next header is in the place of its checksum.
     """
-    if not following or following.startswith(HEADER):
+    if ends_packet(following):
         return False
     body = raw[2:]
     total = sum(body)
-    return any(~(total - stray) & 0xFF == following[0] for stray in body[2:-1])
+    shorter = (raw[-1:] + following).startswith(HEADER)
+    return shorter or any(~(total - stray) & 0xFF == following[0] for stray in body[2:-1])

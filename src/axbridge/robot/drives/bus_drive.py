@@ -44,6 +44,7 @@ _WHEEL = {"cw_angle_limit": 0, "ccw_angle_limit": 0}
 _LEAD = 0.15  # s: a goal that moves along with the joint is this far ahead, so that the joint stops when the host does
 _SPEED_GAIN = 0.6  # duty per rad of speed error summed up, in wheel mode
 _MOST_CORRECTION = 0.5  # duty
+_RESPONSE = 0.08  # s: a wheel follows its command so late, and that is no error of its speed
 _RESTORES, _RESTORE_PAUSE = 3, 0.1  # attempts to give angle limits back, and the pause between them, s
 
 
@@ -52,6 +53,9 @@ class BusDrive:
 
     type: Literal["rotational", "linear"] = "rotational"
     brake = False
+    slow_start = False
+    has_own_limits = True  # of position, which its goals must keep
+    _torque_cap = "torque_limit"  # register of the highest torque; the rig may set less than full
     on_at_start = False
 
     def __init__(self, config: ServoConfig, profile: FirmwareProfile, model: ServoModel, bus: Bus) -> None:
@@ -74,14 +78,19 @@ class BusDrive:
         speed = profile.electrics.no_load_speed * RPM if config.max_velocity is None else config.max_velocity
         self.limits = Limits(*self.calibration.range, speed)
         self.max_torque = profile.electrics.stall_torque if config.max_torque is None else config.max_torque
+        self._full_speed = 0  # Moving Speed without a limit
+        self._top_duty = profile.units.full_scale  # highest Torque Limit or duty that the servo's own limits allow
         self._low, self._high = self.calibration.range
         self._pid = VelocityController(*config.control_pid)
         self._gains_set = 0
         self._speed = 0.0  # commanded by a loop on the host
         self._correction = 0.0
         self._wheel_velocity = 0.0
+        self._expected = 0.0  # speed of a wheel that has had time to follow the command, rad/s
+        self._duty = 0.0  # of a wheel, as commanded last
         self._forecast = SpeedForecast(model.motor, model.sensor.latency_ms / 1000)
         self._hold = math.nan  # where speed 0 stopped it
+        self._goal_is_far = False  # its goal is the end of its range: in torque control it only gives the direction
         self.limp_at = -math.inf  # when it was switched off last, s on the bus's clock
         self.powered = False
         self._own: dict[str, int] = {}  # what EEPROM registers held that are, or may be, changed: neighbours
@@ -140,7 +149,9 @@ class BusDrive:
 
     def wake(self, *, on: bool) -> float:
         """Do what a cycle cannot do to let a servo move again that has shut itself down; where it is if switched on."""
-        return self.power(on=True) if on and not self.powered else math.nan
+        if not on:
+            return math.nan
+        return self.calibration.angle(self.read("present_position")) if self.powered else self.power(on=True)
 
     def fill_ram(self) -> None:
         """Write what the rig wants in RAM: a servo forgets it without power."""
@@ -169,12 +180,27 @@ class BusDrive:
         self._speed = self._correction = 0.0
         return self.calibration.angle(present)
 
+    def narrow(self) -> tuple[float, float]:
+        """Limit positions to what the servo's own angle limits let through; returns those, rad; ±inf: it has none."""
+        names, registers = self.protocol.names, self.profile.registers
+        if not (self.has_own_limits and names.low in registers and names.high in registers):
+            return -math.inf, math.inf
+        counts = self._own.get(names.low, self.read(names.low)), self._own.get(names.high, self.read(names.high))
+        factory = registers[names.low].initial, registers[names.high].initial
+        if counts[0] >= counts[1] or counts == factory:
+            return -math.inf, math.inf  # a wheel, or several turns; or what every servo of this model has
+        low, high = sorted(self.calibration.angle(count) for count in counts)
+        self.limits = Limits(max(self.limits.low, low), min(self.limits.high, high), self.limits.velocity)
+        self._low, self._high = max(self._low, low), min(self._high, high)
+        return low, high
+
     def cycle_servo(self, low: float, high: float) -> CycleServo:
         """The servo as its bus cycle knows it, limited to positions `low`..`high`."""
         self._low, self._high = low, high
         ends = sorted(self.calibration.goal(position) for position in (low, high))
         top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
-        return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, protocol=self.protocol)
+        most = min(self.profile.units.full_scale, self.config.registers.get(self._torque_cap, math.inf))
+        return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, int(most), protocol=self.protocol)
 
     def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:
         """The mode of control the set-points ask for, as registers for the next cycle."""
@@ -185,6 +211,8 @@ class BusDrive:
             self._pid.set_gains(*setpoints.gains)
         limit = self._torque_counts(setpoints.available_torque)
         duty, torque = setpoints.duty, setpoints.torque  # as they are now: another thread may command meanwhile
+        if duty is not None or torque is not None:
+            self._speed = self._expected = sample("velocity")  # where a ramp of the speed that follows begins
         if duty is not None:
             self._enter_wheel(sample)
             return self._duty_goal(duty, limit)
@@ -193,6 +221,12 @@ class BusDrive:
         if setpoints.endless:
             return self._velocity_goal(setpoints, sample, period, limit)
         self._leave_wheel()
+        if self._goal_is_far:  # the motion to the next goal would begin there, and the joint would run after it
+            self._goal_is_far = False
+            self._begin_motion_here()
+        if setpoints.holding:
+            goal = self._position_goal(setpoints, sample, limit)
+            return goal._replace(position=self.calibration.goal(setpoints.target), held=True)
         if self._on_host:
             position = sample("position")
             self._pid.step(setpoints.target, position, setpoints.velocity, setpoints.acceleration, period)
@@ -208,7 +242,13 @@ class BusDrive:
             return sample("position")
         if self._turns is None:
             self._turns = TurnCounter(self.steady, self.calibration.range, sample("position"))
-        return self._turns.update(sample)
+        return self._turns.update(sample, self._duty if self.powered else 0.0)
+
+    @property
+    def blind(self) -> tuple[float, float] | None:
+        """Speed, rad/s, and duty of a wheel by the motor model, while those that it reports say nothing."""
+        turns = self._turns
+        return (turns.speed, self._duty) if self.is_wheel and turns is not None and turns.blind else None
 
     def restore(self, *, holding: bool = False) -> None:
         """Give the servo its own mode back (EEPROM); limp, because a joint would run to an old goal.
@@ -267,10 +307,15 @@ class BusDrive:
         if speed:
             self._hold = math.nan
             full = speed >= self.limits.velocity
-            return self._goal(wanted.target, 0 if full else self.calibration.speed_limit(speed), limit)
+            return self._goal(wanted.target, self._full_speed if full else self.calibration.speed_limit(speed), limit)
         if math.isnan(self._hold):
             self._hold = sample("position")
         return self._goal(self._hold, 0, limit)
+
+    def _begin_motion_here(self) -> None:
+        """Let the motion to the next goal begin where the joint is."""
+        present = self.calibration.angle(self.read("present_position"))
+        self.write("goal_position", self._goal(present, 0, 0).position)
 
     def _ramp(self, wanted: Setpoints, position: float, period: float) -> None:
         """A speed that rises and falls by the acceleration limit and still stops at the target."""
@@ -296,21 +341,24 @@ class BusDrive:
 
     def _torque_goal(self, torque: float, sample: LatestSample, period: float) -> Goal:
         """The duty that gives the torque: as Moving Speed in wheel mode, else as torque limit of a far goal."""
+        if self.capabilities["duty"] == "unsupported":
+            self._leave_wheel()  # a wheel that takes a speed
+        elif self.is_wheel:
+            self._enter_wheel(sample)  # a Feetech servo may be in its velocity mode
         voltage = sample("voltage") or self.profile.electrics.nominal_voltage
         velocity = self._forecast.update(sample("time"), sample("velocity"), torque, period)
-        duty = max(-1.0, min(1.0, self.steady.duty(torque, voltage, velocity)))
+        duty = max(-1.0, min(1.0, self.steady.at(sample("temperature")).duty(torque, voltage, velocity)))
         position = sample("position")
         outward = (duty > 0 and position >= self._high) or (duty < 0 and position <= self._low)
         if self.is_wheel:
-            return self._duty_goal(0.0 if outward else duty, self.profile.units.full_scale)
-        counts = round(abs(duty) * self.profile.units.full_scale)
+            return self._duty_goal(0.0 if outward else duty, self._top_duty)
+        self._goal_is_far = True
+        counts = min(round(abs(duty) * self.profile.units.full_scale), self._top_duty)
         return self._goal(self._high if duty > 0 else self._low, 0, counts)
 
     def _torque_counts(self, torque: float) -> int:
         """Torque Limit that caps the torque: a cap on duty, exact at stall."""
-        if torque >= self.max_torque:
-            return self.profile.units.full_scale
-        return round(torque / self.max_torque * self.profile.units.full_scale)
+        return min(round(min(torque / self.max_torque, 1.0) * self.profile.units.full_scale), self._top_duty)
 
     # ---- wheel
 
@@ -326,7 +374,9 @@ class BusDrive:
         if wanted.velocity * self._wheel_velocity < 0:
             self._correction = 0.0  # what was summed up against a stop must not delay the way back
         self._wheel_velocity = wanted.velocity
-        self._correction += _SPEED_GAIN * (self._speed - velocity) * period
+        self._expected += (self._speed - self._expected) * min(period / _RESPONSE, 1.0)
+        if self.blind is None:
+            self._correction += _SPEED_GAIN * (self._expected - velocity) * period
         self._correction = max(-_MOST_CORRECTION, min(_MOST_CORRECTION, self._correction))
         duty = self.steady.duty(0.0, voltage, self._speed) + self._correction
         if self._speed == wanted.velocity == 0 and abs(velocity) <= 2 * self.profile.units.speed:
@@ -334,14 +384,19 @@ class BusDrive:
         return self._duty_goal(duty, limit)
 
     def _duty_goal(self, duty: float, limit: int) -> Goal:
-        counts = round(max(-1.0, min(1.0, duty)) * self.profile.units.full_scale) * self.config.direction
-        return Goal(0, signed_to_bits(counts), limit, wheel=True)
+        return Goal(0, signed_to_bits(self._duty_counts(duty, limit)), limit, wheel=True)
+
+    def _duty_counts(self, duty: float, limit: int) -> int:
+        """Counts of a duty, servo side; the motor gets what the `limit` of the torque leaves of it."""
+        full, duty = self.profile.units.full_scale, max(-1.0, min(1.0, duty))
+        self._duty = max(-limit, min(limit, duty * full)) / full
+        return round(duty * full) * self.config.direction
 
     def _enter_wheel(self, sample: LatestSample) -> None:
         """Angle limits 0/0, kept to be restored; written once, because EEPROM wears and the servo is deaf meanwhile."""
         if self.is_wheel:
             return
-        self._speed = self._correction = 0.0
+        self._speed = self._correction = self._expected = 0.0
         if (held := self._read_all(_WHEEL)) != _WHEEL:
             self.write("goal_position", self.calibration.goal(min(max(sample("position"), self._low), self._high)))
             self._change(held, _WHEEL)

@@ -34,6 +34,7 @@ class Drive(Protocol):
     max_torque: float  # highest torque, N·m or N
     type: Literal["rotational", "linear"]  # kind of joint
     brake: bool  # whether damping can be added to the joint
+    slow_start: bool  # whether the way to a first goal is slow in a simulation, too
     on_at_start: bool  # whether the motor holds its initial position without being asked, as Webots' do
 
     def power(self, *, on: bool) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 from axbridge.bus.cycle import Goal
 from axbridge.config.profile import FirmwareProfile
@@ -19,14 +18,12 @@ from axbridge.servo.setpoints import Setpoints, towards
 
 _VELOCITY, _DUTY = {"operating_mode": 1}, {"operating_mode": 2}
 _WHEEL = {"min_position_limit": 0, "max_position_limit": 0}
-_NEAR, _GENTLE = math.radians(5), math.radians(45)  # rad; rad/s
 
 
 class FeetechDrive(BusDrive):
     """One servo on a bus; arguments and errors as of `BusDrive`."""
 
-    _top = 1000  # counts of torque that its own maximum allows
-    _arrives = True  # no goal was near its place since it was switched on: the first one may be far away
+    slow_start = True
 
     def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
         self._modal = "operating_mode" in profile.registers
@@ -52,26 +49,20 @@ class FeetechDrive(BusDrive):
             self.restore()  # left in another mode by a program that was killed
         self.write("lock", 1)
         if self._modal:
-            self._top = self.read("max_torque")  # which the torque limit must not exceed: a gripper's is lower
+            self._top_duty = self.read("max_torque")  # a gripper's is lower
         present = self.read("present_position")
         if self.is_wheel:
             self._endless()
         else:
             self.write("goal_position", present)
         self.write("torque_enable", 1)
-        self.powered = self._arrives = True
+        self.powered = True
         self._speed = self._correction = 0.0
         return self.calibration.angle(present)
 
-    def _position_goal(self, wanted: Setpoints, sample: LatestSample, limit: int) -> Goal:
-        """As of every drive; the way to a first goal that is far away is a gentle one."""
-        self._arrives = self._arrives and not abs(wanted.target - sample("position")) < _NEAR
-        if not self._arrives or abs(wanted.velocity) <= _GENTLE:
-            return super()._position_goal(wanted, sample, limit)
-        return super()._position_goal(replace(wanted, velocity=_GENTLE), sample, limit)
-
-    def _torque_counts(self, torque: float) -> int:
-        return min(super()._torque_counts(torque), self._top)
+    def _begin_motion_here(self) -> None:
+        self.write("torque_enable", 0)  # a new goal alone is approached from the old one, however fast it may go
+        self.power(on=True)
 
     def _endless(self) -> None:
         """Its endless mode, which it forgets without power, at rest: a number means something else in each."""
@@ -104,5 +95,4 @@ class FeetechDrive(BusDrive):
         return Goal(0, counts, limit, register=FeetechAddress.GOAL_VELOCITY)
 
     def _duty_goal(self, duty: float, limit: int) -> Goal:
-        counts = round(max(-1.0, min(1.0, duty)) * self.profile.units.full_scale) * self.config.direction
-        return Goal(0, counts, limit, register=FeetechAddress.GOAL_TIME)
+        return Goal(0, self._duty_counts(duty, limit), limit, register=FeetechAddress.GOAL_TIME)

@@ -23,6 +23,7 @@ class IdealDrive:
 
     capabilities = IDEAL_CAPABILITIES
     brake = True
+    slow_start = False
     on_at_start = True
     flags: type[ServoFlags] = ErrorFlag
 

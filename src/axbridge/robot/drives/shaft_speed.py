@@ -14,6 +14,8 @@ from axbridge.servo.steady import SteadyServo
 
 _TURN = 2 * math.pi
 _MARGIN = 0.05  # rad: noise, and a shaft that is pushed a little
+_EDGE = 0.02  # rad from an end of the range: a position there may be the end that a blind potentiometer shows
+_SPOILT = 0.2  # s after a wrong position: Present Speed is a difference of positions (answers.ros.org 211471)
 _NEAR, _FAR = 2, 9  # readings that agree with the one before
 _CREEP = 0.06  # rad/s: where the friction of motion begins, either way
 _HALVINGS = 20  # of the range of speeds: 1e-5 rad/s
@@ -61,25 +63,38 @@ class TurnCounter:
     turns no faster than the motor can would have it: three in a row, and ten in a row when it is far from where the
     model expects the shaft. Till then the model says where it is. The turns are right as long as the model is off by
     less than half a turn when the shaft is seen again, and less than half a turn passes from sample to sample.
+
+    Attributes:
+        position: The angle with whole turns, rad.
+        speed: By the motor model, rad/s.
+        blind: Whether the speed and the load that the servo reports say nothing: in the dead zone, and shortly after.
     """
 
     def __init__(self, servo: SteadyServo, seen: tuple[float, float], start: float) -> None:
-        self.position = start  # rad, with whole turns
+        self.position = start
+        self.speed = 0.0
+        self.blind = False
         self._servo = servo
         self._low, self._high = seen
+        self._has_dead_zone = seen[0] + _TURN - seen[1] > _MARGIN  # an MX sees the whole turn
+        self._clear_at = -math.inf  # when speeds are right again, s
         self._time = math.nan
         self._reading = start
         self._agreed = _FAR  # readings in a row that went along with the one before
         self._torque = 0.0  # that the load took when the shaft was last seen, N·m
 
-    def update(self, sample: LatestSample) -> float:
-        """Count a sample of a driven wheel; its angle, rad."""
+    def update(self, sample: LatestSample, duty: float) -> float:
+        """Count a sample of a wheel that is driven by a `duty`; its angle, rad."""
         time, position, load, voltage = map(sample, ("time", "position", "load", "voltage"))
         passed = time - self._time if time > self._time else 0.0
         reach = abs(voltage) / self._servo.motor.constant * passed + _MARGIN
         self._agreed = self._agreed + 1 if abs(position - self._reading) <= reach else 0
         self._time, self._reading = time, position
-        expected = self.position + passed * speed_under(self._servo, load, voltage, self._torque)
+        if self._has_dead_zone and not (self._low + _EDGE < position < self._high - _EDGE and self._agreed >= _NEAR):
+            self._clear_at = time + _SPOILT
+        self.blind = time < self._clear_at
+        self.speed = speed_under(self._servo, duty if self.blind else load, voltage, self._torque)
+        expected = self.position + passed * self.speed
         ahead = round((expected - (self._high + self._low + _TURN) / 2) / _TURN)
         begin, end = self._high + ahead * _TURN, self._low + (ahead + 1) * _TURN  # the dead zone nearest to it
         if not self._low < position < self._high:
@@ -88,7 +103,8 @@ class TurnCounter:
         read = position + round((expected - position) / _TURN) * _TURN
         if self._agreed >= (_NEAR if abs(read - expected) <= end - begin + _MARGIN else _FAR):
             self.position = read
-            self._torque = self._servo.torque(load, voltage, sample("velocity"))
+            if not self.blind:
+                self._torque = self._servo.torque(load, voltage, sample("velocity"))
         else:
             self.position = expected
         return self.position

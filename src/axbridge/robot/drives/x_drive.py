@@ -13,12 +13,12 @@ from dataclasses import replace
 
 from axbridge.bus.base import Bus
 from axbridge.bus.commission import apply_registers, reboot
-from axbridge.bus.cycle import CycleServo, Goal
+from axbridge.bus.cycle import Goal
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, OperatingMode, XAddress
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import BusTimeout
+from axbridge.errors import BusTimeout, warn
 from axbridge.robot.drives.bus_drive import AX_CAPABILITIES, BusDrive
 from axbridge.robot.drives.drive import Capability, LatestSample
 from axbridge.servo.setpoints import Limits, Setpoints
@@ -31,6 +31,7 @@ _STANDS = {  # what lets a servo stand that gets its torque, by mode; in the oth
 _TIMED = 4  # bit of Drive Mode: the profile counts milliseconds
 _ACCELERATION = 214.577 * 2 * math.pi / 3600  # rad/s² a count of Profile Acceleration
 _MOST_ACCELERATION = 32767
+_HALF_TURN = 2048  # counts
 _AMPERE = 1e-3  # A a count of Goal Current
 
 
@@ -44,16 +45,18 @@ class XDrive(BusDrive):
         asked = config.registers.get("operating_mode")
         self._home = OperatingMode(asked) if asked in POSITION_MODES else OperatingMode.POSITION
         super().__init__(config, profile, model, bus)
+        self.has_own_limits = self._home == OperatingMode.POSITION
         self._top_speed = profile.units.top_speed  # counts that it takes; read when it is switched on
-        self._top_duty = self._cap = profile.units.full_scale
+        self._cap = profile.units.full_scale
         self._top_current = 0
         self._current = -1  # Goal Current as written last, counts, where that caps the torque
         self._acceleration = -1.0  # as written last, rad/s²
-        if self._home != OperatingMode.POSITION:  # its turns count
-            goals = profile.register("goal_position")
-            ends = self.calibration.angle(goals.minimum), self.calibration.angle(goals.maximum)
-            self.limits = Limits(min(ends), max(ends), self.limits.velocity)
-            self._low, self._high = self.limits.low, self.limits.high
+        ends = map(self.calibration.angle, profile.reach({**config.registers, "operating_mode": int(self._home)}))
+        low, high = sorted(ends)
+        self.limits = Limits(low, high, self.limits.velocity)
+        self._low, self._high = self.limits.low, self.limits.high
+
+    _torque_cap = "goal_pwm"
 
     def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
         return {
@@ -82,24 +85,41 @@ class XDrive(BusDrive):
         if self.read("bus_watchdog") < 0:  # expired: it takes no goals
             self.write("bus_watchdog", 0)
         self._set_mode(mode)
-        present = self.read("present_position")
-        self._top_speed, self._top_duty = self.read("velocity_limit"), self.read("pwm_limit")
+        asked, read = self.config.registers, self.read("present_position")
+        own = {**asked, "operating_mode": int(mode)}
+        present = read if self.read("torque_enable") else self.profile.put_back(read, own)
+        self._top_speed = self.read("velocity_limit")
+        self._top_duty = min(self.read("pwm_limit"), asked.get("goal_pwm", self.profile.units.full_scale))
         if "goal_current" in self.profile.registers:
             self._top_current = self.read("current_limit")
+            self._top_current = min(self._top_current, asked.get("goal_current", self._top_current))
         self._acceleration, self._current = math.nan, -1  # unknown: the next command writes them
         self.powered = True
         if not self.shut_down:  # else it takes no torque until it is woken
             if mode in _STANDS:
                 self.write(_STANDS[mode], 0)
-            elif mode == OperatingMode.POSITION:
-                low, high = self.read("min_position_limit"), self.read("max_position_limit")
-                self.write("goal_position", min(max(present, low), high))
             else:
-                self.write("goal_position", present)
+                self._hold_at(present, mode)
             self.write("torque_enable", 1)
+            if mode == OperatingMode.POSITION and abs(self.read("present_position") - present) > _HALF_TURN:
+                present = self.read("present_position")
+                self._hold_at(present, mode)
+            if present != read:
+                warn(
+                    f"servo {self.config.name!r} was beyond the end of its turn when torque came on: it has put its "
+                    f"count back, from {read} to {present}, and stays where it is"
+                )
         self._speed = self._correction = 0.0
         self._mode, self.is_wheel = mode, mode in _STANDS
         return self.calibration.angle(present)
+
+    def _hold_at(self, present: int, mode: OperatingMode) -> None:
+        """Let the present position be the goal."""
+        if mode == OperatingMode.POSITION:
+            low, high = self.read("min_position_limit"), self.read("max_position_limit")
+            if not low <= present <= high:
+                return  # it takes no such goal, and makes its own: where it is
+        self.write("goal_position", present)
 
     def wake(self, *, on: bool) -> float:
         """Start it again if it shut itself down, and give it its torque back if it should have it."""
@@ -111,10 +131,6 @@ class XDrive(BusDrive):
                 raise error
         return self.power(on=True) if on else math.nan
 
-    def cycle_servo(self, low: float, high: float) -> CycleServo:
-        """See `BusDrive.cycle_servo`."""
-        return replace(super().cycle_servo(low, high), top_torque=self.profile.units.full_scale)
-
     def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:
         """As of every drive; the acceleration is the servo's own."""
         if not (self.powered and setpoints.enabled):
@@ -123,6 +139,7 @@ class XDrive(BusDrive):
         limit = setpoints.acceleration
         if limit != -1:
             setpoints = replace(setpoints, acceleration=-1.0)
+        self._full_speed = 0 if limit < 0 else self._top_speed  # Profile Velocity 0: at once, whatever the acceleration
         goal = super().command(setpoints, sample, period)  # which may change the mode, and that forgets the profile
         if limit != self._acceleration:
             counts = 0 if limit < 0 else max(round(min(limit / _ACCELERATION, _MOST_ACCELERATION)), 1)
@@ -149,7 +166,7 @@ class XDrive(BusDrive):
         self._change(own, wanted)
         self.fill_ram()  # a change of mode resets gains
         if mode != OperatingMode.PWM:
-            self.write("goal_pwm", min(self._cap, self.read("pwm_limit")))
+            self.write("goal_pwm", min(self._cap, self._top_duty, self.read("pwm_limit")))
 
     def _enter(self, mode: OperatingMode) -> None:
         if self._mode != mode:
@@ -181,7 +198,8 @@ class XDrive(BusDrive):
         velocity = self._forecast.update(sample("time"), sample("velocity"), torque, period)
         position = sample("position")
         outward = (torque > 0 and position >= self._high) or (torque < 0 and position <= self._low)
-        current = 0.0 if outward else self.steady.loop_current(torque, voltage, velocity)
+        steady = self.steady.at(sample("temperature"))
+        current = 0.0 if outward else steady.loop_current(torque, voltage, velocity)
         counts = min(max(round(current / _AMPERE), -self._top_current), self._top_current)
         return Goal(0, self.config.direction * counts, self._top_duty, register=GOAL_CURRENT)
 

@@ -287,8 +287,8 @@ class Safety:
         errors: dict[str, BusError] = {}
         for cycle in cycles[1:] if policy == "limp" else ():  # they must not wait for a line on which all are silent
             with contextlib.suppress(Exception), cycle.bus.turn.held(_TICK):
-                for protocol in cycle.bus.by_protocol(servo.id for servo in cycle.servos):
-                    cycle.bus.limp_all(protocol)
+                for protocol, ids in cycle.bus.by_protocol(servo.id for servo in cycle.servos).items():
+                    cycle.bus.limp_all(protocol, ids)
         for cycle in cycles:
             try:
                 with cycle.bus.turn.held(_PATIENCE):
@@ -534,7 +534,7 @@ def _limp_frames(lines: Iterable[tuple[int | str, Cycle]]) -> list[str]:
             servo.id,
             protocol.torque_enable,
             b"\0",
-            protocol.limp_frame(),
+            protocol.limp_frame(one.id for one in cycle.servos if one.protocol is protocol),
             b"" if protocol.watchdog is None else protocol.write_frame(servo.id, protocol.watchdog, b"\0"),
         )
         for port, cycle in lines

@@ -24,8 +24,8 @@ def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError
     off = {servo.id: (servo.protocol.torque_enable, b"\0") for servo in servos}
     try:
         if names is None:
-            for protocol in cycle.bus.by_protocol(off):
-                cycle.bus.limp_all(protocol)
+            for protocol, ids in cycle.bus.by_protocol(off).items():
+                cycle.bus.limp_all(protocol, ids)
         return _write_and_read(cycle, off, "is off")
     except PortError as error:
         return {servo.name: error for servo in servos}

@@ -21,12 +21,13 @@ from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import Address, Version, XAddress
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, BusError, BusTimeout, CorruptPacket, PortError
+from axbridge.jit import compile_first
 from axbridge.robot.backend import Backend, open_real, open_sim
 from axbridge.robot.connection import Connection, drive_of
 from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.samples import Samples, Scales
 from axbridge.robot.servo import Servo
-from axbridge.robot.twin.residuals import is_shut_down, residuals_of
+from axbridge.robot.twin.residuals import residuals_of
 from axbridge.sim.support import Hand
 from axbridge.state import BusEvent, Cause, ServoState
 from axbridge.virtual.world import World
@@ -40,6 +41,7 @@ class Shadow:
     """The twins of real servos."""
 
     def __init__(self, world: World) -> None:
+        compile_first()
         self.world = world
         self.lag = math.nan  # the real servos' clock minus simulated time, s; NaN before the first `follow`
 
@@ -170,7 +172,7 @@ class Twin:
             with bus.turn, bus.turn.lock:
                 for drive in scales.on_bus:
                     name = drive.config.name
-                    shut_down = is_shut_down(states[name])
+                    shut_down = int(states[name].errors) & drive.protocol.shuts_down
                     led = name in back or drive.id in bus.switched_on  # while nobody stepped
                     if shut_down or led or not self._servos[name].torque_enabled:
                         bus.shadow.follow_limp(drive, states[name].position, twins[name].position)
@@ -240,8 +242,9 @@ class PassiveTwin:
         tables = self._scales.table(raw, shadow.lag), shadow.table(self._scales, shadow.lag)
         measured, twins = ({name: table[name] for name in goals} for table in tables)
         for name, state in measured.items():
-            if math.isnan(goals[name]) or is_shut_down(state):
-                shadow.follow_limp(self._drives[name], state.position, twins[name].position)
+            drive = self._drives[name]
+            if math.isnan(goals[name]) or int(state.errors) & drive.protocol.shuts_down:
+                shadow.follow_limp(drive, state.position, twins[name].position)
         return self._residuals.update(now, measured, twins, goals)
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import struct
 import sys
 import tempfile
@@ -65,6 +66,7 @@ _SWEEPS, _MORE_SWEEPS = 50, 200
 _SETTLED, _SOLVED = 5e-4, 1e-7  # coarser, forces that are left over walk feet away until a corner lets go
 _ANCHOR = 20.0  # kg: what the prediction takes a contact for along an axis that it holds
 _SLOW = 0.1  # m/s: faster along an axis, a contact point is about to leave or to slide
+_LONGEST_LINE = 1000  # characters: PyBullet reads lines in pieces, and fails beyond some 8 kB
 _ERP = 48.0  # 1/s: of the way that a joint is past its stop; Bullet's 0.2 a step throws it back in short steps
 _SUDDEN = 30.0  # rad/s: what a landing makes a light link's speed within a step
 _CALM = 0.01  # rad/s
@@ -401,6 +403,8 @@ def _on_disk(scene: Scene) -> Iterator[Path]:
             return file
 
         text = with_checked_meshes(urdf, scene.text, keep, pictures=scene.gui) or scene.text
+        if text is not None and max(map(len, text.splitlines())) > _LONGEST_LINE:
+            text = re.sub(r">\s*<", ">\n<", text)
         if text is None or text == urdf.read_text(encoding="utf-8-sig"):
             yield urdf
             return

@@ -40,6 +40,7 @@ _GIVE = 0.003  # by this share of the 0.01 % that MuJoCo makes them give way do 
 _RETURN = 1.0  # rad/s: how fast a joint that was pushed past a stop is brought back
 _SLACK = 5e-7  # rad: so far past a stop it is left, or it would press against its own friction there
 _LIGHTEST = 1e-15  # kg·m²
+_DONE, _DIVERGED = -1, -2  # what `_end_and_begin` returns but a joint
 
 
 class MujocoEngine:
@@ -81,8 +82,8 @@ class MujocoEngine:
         self._applied, self._friction = self.data.qfrc_applied, self.model.dof_frictionloss
         self._armature, self._range = self.model.dof_armature, self.model.jnt_range
         self._memory = as_tuple(_Memory(
-            self._driven, self._ranges, self._diagonal, self._inertia, self._v, self._armature, self._friction,
-            self._range, self._applied,
+            self._driven, self._driven_qpos, self._ranges, self._diagonal, self._inertia, self._q, self._v,
+            self._armature, self._friction, self._range, self._applied, self._held, np.empty((3, n)),
         ))  # fmt: skip
         self._q[self._qpos] = start
         self._weighed = False
@@ -118,19 +119,20 @@ class MujocoEngine:
         return load
 
     def advance(self, drives: Drives, first: int, count: int) -> None:
-        arrays, step = as_tuple(drives), self.time_step
+        arrays = as_tuple(drives)
         for index in range(first, first + count):
             if drives.carrying:
                 drives.motor[PULL] = self.load()
-            gather(index, step, arrays)
+            self._exchange(drives, arrays, index, ends=index > first)
             if not self._weighed:
                 self._weigh(drives.motor[ARMATURE])
-            _apply_drives(step, arrays, drives.motor[LIMIT] / step, self._memory)
-            friction = self._step()
-            positions, speeds = self.state()
-            if len(drives.playing):
-                speeds = self._meet(drives, positions, speeds)
-            end_step(index, step, arrays, positions, speeds, friction)
+            self._solve(self._apply_ideal() if self._ideal else self._still)
+            mujoco.mj_Euler(self.model, self.data)
+            self._time += self.time_step
+        self._exchange(drives, arrays, first + count, begins=False)
+        if self._window is not None and self._time > self._shown + _FRAME:
+            self._shown = self._time
+            self._window.viewer.sync()
 
     def base(self) -> LinkPose | None:
         if self._fixed_base:
@@ -188,34 +190,21 @@ class MujocoEngine:
             self._window.close()
             self._window = None
 
-    def _step(self) -> FloatArray:
-        """One step with what acts; torques of dry friction in it, (n,), N·m."""
-        data = self.data
-        self._solve(self._apply_ideal() if self._ideal else self._still)
-        mujoco.mj_Euler(self.model, data)
-        self._time += self.time_step
-        spent = np.empty(len(self._driven))
-        squares = _sum_up(data.nf, data.efc_id, data.efc_force, self._driven, self._v, self._held, spent)
-        if not squares < _SANE**2:  # also where one is no number
+    def _exchange(
+        self, drives: Drives, arrays: Drives, index: int, *, ends: bool = True, begins: bool = True
+    ) -> None:  # fmt: skip
+        """Account for step `index - 1`, which `ends`, and write what acts on the joints in step `index`."""
+        data, step, since = self.data, self.time_step, 0
+        forces = data.nf, data.efc_id, data.efc_force
+        while (met := _end_and_begin(index, step, ends, begins, since, forces, arrays, self._memory)) >= 0:
+            joint = drives.playing[met]
+            armature = drives.params[drives.servo[joint], Param.ARMATURE]
+            self._strike(self._driven[joint], armature, drives.joint[joint, Joint.ROTOR_SPEED])
+            since = met + 1
+        if met == _DIVERGED:
             raise SimulationDiverged(self._culprit(), self._time)
-        if self._ideal:
+        if ends and self._ideal:
             self._sense(self._held[self._ideal_dof])
-        if self._window is not None and self._time > self._shown + _FRAME:
-            self._shown = self._time
-            self._window.viewer.sync()
-        return spent
-
-    def _meet(self, drives: Drives, positions: FloatArray, speeds: FloatArray) -> FloatArray:
-        """Let rotors that have crossed their play meet their joints, and stay; the speeds of the joints then."""
-        for j in drives.playing[drives.motor[LOOSE, drives.playing] != 0.0]:
-            joint, (play, armature) = drives.joint[j], drives.params[drives.servo[j], [Param.BACKLASH, Param.ARMATURE]]
-            rotor = joint[Joint.ROTOR_SPEED]
-            flank = reached(joint[Joint.ROTOR] - positions[j], rotor, speeds[j], play)
-            if flank != 0:
-                self._strike(self._driven[j], armature, rotor)
-                joint[Joint.LOOSE], joint[Joint.FLANK] = 0.0, flank
-                speeds = self.state()[1]
-        return speeds
 
     def _strike(self, dof: int, armature: float, speed: float) -> None:
         """A rotor of `armature` (kg·m²) that turns at `speed` (rad/s) gives its momentum to itself and a joint."""
@@ -233,8 +222,8 @@ class MujocoEngine:
         mujoco.mj_fwdPosition(model, data)
         mujoco.mj_fwdVelocity(model, data)
         if data.nf or data.nl:
-            rows = _ConstraintRows(data.efc_id, data.efc_R, data.efc_D, data.efc_aref, data.efc_vel, data.efc_pos)
-            _aim(self.time_step, data.nf, data.nl, targets, self._held, as_tuple(rows))
+            rows = data.efc_id, data.efc_R, data.efc_D, data.efc_aref, data.efc_vel, data.efc_pos
+            _aim(self.time_step, data.nf, data.nl, targets, self._held, rows)
         mujoco.mj_fwdAcceleration(model, data)
         mujoco.mj_fwdConstraint(model, data)
 
@@ -319,17 +308,21 @@ class _Window:
 
 
 class _Memory(NamedTuple):
-    """Where a robot's joints are in MuJoCo's arrays, and these arrays, which `_apply_drives` changes."""
+    """Where a robot's n joints are in MuJoCo's arrays, these arrays, and what a step ends with."""
 
     dof: IntArray  # degree of freedom of each driven joint, (n,)
+    place: IntArray  # its index in `position`, (n,)
     joint: IntArray  # MuJoCo's number of it, (n,)
-    diagonal: IntArray  # its place in `inertia`, (n,)
+    diagonal: IntArray  # its index in `inertia`, (n,)
     inertia: FloatArray  # joint-space inertia, its sparse entries, kg·m²
+    position: FloatArray  # half a step ahead of `speed`, rad
     speed: FloatArray  # of each degree of freedom, as are the others but the stops, rad/s
     armature: FloatArray  # kg·m²
     friction: FloatArray  # N·m
     stops: FloatArray  # lower and upper one of each joint, (joints, 2), rad
     torque: FloatArray  # applied, N·m
+    held: FloatArray  # what dry friction and ideal motors gave, N·m
+    ended: FloatArray  # positions, speeds and torques of dry friction of the driven joints at a step's end, (3, n)
 
 
 class _ConstraintRows(NamedTuple):
@@ -344,24 +337,63 @@ class _ConstraintRows(NamedTuple):
 
 
 @jit
-def _apply_drives(step: float, drives: Drives, friction: FloatArray, memory: _Memory) -> None:
-    """Write what acts on the driven joints in a step (s): W·D into the armature; `friction` is the most of it, N·m."""
+def _end_and_begin(
+    index: int, step: float, ends: bool, begins: bool, since: int, forces: tuple[int, IntArray, FloatArray],
+    drives: Drives, memory: _Memory,
+) -> int:  # fmt: skip
+    """Account for step `index - 1` where it `ends`, then write what acts in step `index` where it `begins`.
+
+    `step` in s; `forces` are the number of constraint rows of friction and motors, what each is of, and its force, N·m.
+
+    Returns:
+        _DONE; _DIVERGED; or the place in `drives.playing` of a joint that its rotor has met. The caller lets it strike
+        and calls again with `since` one more than that.
+    """
     known, there = Drives(*drives), _Memory(*memory)
-    motor = known.motor
-    torque, damping, armature = motor[TORQUE], motor[DAMPING], motor[ARMATURE]
+    if ends:
+        positions, speeds, friction = there.ended[0], there.ended[1], there.ended[2]
+        if since == 0:
+            rubbing, of, force = forces
+            if not _sum_up(rubbing, of, force, there.dof, there.speed, there.held, friction) < _SANE**2:
+                return _DIVERGED  # also where one is no number
+            for j in range(len(there.dof)):
+                positions[j] = there.position[there.place[j]] - 0.5 * step * there.speed[there.dof[j]]
+        for j in range(len(there.dof)):
+            speeds[j] = there.speed[there.dof[j]]
+        for k in range(since, len(known.playing)):
+            j = known.playing[k]
+            if known.motor[LOOSE, j] != 0.0:
+                gap, play = known.joint[j, Joint.ROTOR] - positions[j], known.params[known.servo[j], Param.BACKLASH]
+                flank = reached(gap, known.joint[j, Joint.ROTOR_SPEED], speeds[j], play)
+                if flank != 0:
+                    known.joint[j, Joint.LOOSE], known.joint[j, Joint.FLANK] = 0.0, flank
+                    return k
+        end_step(index - 1, step, drives, positions, speeds, friction)
+    if begins:
+        gather(index, step, drives)
+        _apply_drives(step, drives, memory)
+    return _DONE
+
+
+@jit
+def _apply_drives(step: float, drives: Drives, memory: _Memory) -> None:
+    """Write what acts on the driven joints in a step (s); W·D goes into the armature."""
+    known, there = Drives(*drives), _Memory(*memory)
+    torque, damping, armature = known.motor[TORQUE], known.motor[DAMPING], known.motor[ARMATURE]
     for j in range(len(there.dof)):
         d, number, part = there.dof[j], there.joint[j], step * damping[j]
         ratio = part / (there.inertia[there.diagonal[j]] - there.armature[d] + armature[j] + _LIGHTEST)
         there.armature[d] = armature[j] + fitted_weight(ratio) * part
-        there.friction[d] = friction[j]
+        there.friction[d] = known.motor[LIMIT, j] / step
         there.stops[number, 0], there.stops[number, 1] = known.passive[j, Passive.LOW], known.passive[j, Passive.HIGH]
         there.torque[d] = torque[j] - damping[j] * there.speed[d]
 
 
 @jit
 def _aim(
-    step: float, rubbing: int, stopping: int, targets: FloatArray, held: FloatArray, rows: _ConstraintRows
-) -> None:
+    step: float, rubbing: int, stopping: int, targets: FloatArray, held: FloatArray,
+    rows: tuple[IntArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray],
+) -> None:  # fmt: skip
     """Say what so many rows of friction and motors, and so many of stops, are to reach in a step of `step` s.
 
     Friction brings each degree of freedom to its speed in `targets`, (nv,). It goes on holding what it `held` in the

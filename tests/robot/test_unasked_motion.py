@@ -1,0 +1,163 @@
+"""Nothing moves a joint that nobody commands: torque comes on where the joint is, beyond a limit, too."""
+
+import math
+from itertools import product
+
+import pytest
+
+import axbridge
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.rig import Rig
+from axbridge.errors import ControlWarning
+from axbridge.robot.connection import Connection
+from tests.support.waiting import run
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")]
+MOST = math.radians(5)
+FEETECH = ("sts3215", "scs0009")
+LIMIT = 0.2  # rad
+FAMILIES = {  # profile, model, and registers
+    "ax-12a": ("ax-12a", "ax12", {}),
+    "mx-28": ("mx-28", "mx28", {}),
+    "xl430": ("xl430-w250", "xl430", {}),
+    "xl330 position": ("xl330-m288", "xl330", {}),
+    "xl330 extended": ("xl330-m288", "xl330", {"operating_mode": 4}),
+    "xl330 current-based": ("xl330-m288", "xl330", {"operating_mode": 5}),
+    "sts3215": ("sts3215", "sts3215", {}),
+    "scs0009": ("scs0009", "scs0009", {}),
+}
+OLD_GOAL = -0.6  # rad
+
+
+def rig_of(family, registers=None, **more):
+    profile, model, own = FAMILIES[family]
+    middle = {"ax-12a": 512, "scs0009": 512}.get(profile, 2048)
+    servo = {"name": "horn", "joint": "horn", "id": 1, "profile": profile, "model": model, "zero": middle}
+    servo |= {"registers": {**own, **(registers or {})}, "min_position": -1.0, "max_position": LIMIT, **more}
+    volts = FirmwareProfile.load(profile).electrics.nominal_voltage
+    return Rig.model_validate({"name": "bench", "bus": [{"supply_voltage": volts}], "servo": [servo]})
+
+
+def lead(robot, place):
+    """Put the limp shaft somewhere, as a hand does."""
+    robot.simulation.world.place("horn", place)
+    robot.step(20)
+
+
+def shaft(robot):
+    world = robot.simulation.world
+    return world.truths(["horn"], [world.now()])[0, 0]
+
+
+def torque_on(robot, servo, place):
+    servo.torque_off()
+    lead(robot, place)
+    servo.torque_on()
+
+
+def stop_and_resume(robot, servo, place):
+    robot.stop()
+    lead(robot, place)
+    robot.resume()
+    servo.torque_on()
+
+
+def recover(robot, servo, place):
+    robot.simulation.inject("overload:1")
+    run(robot, 0.2)
+    assert robot.withheld == {"horn"}
+    robot.simulation.inject("none")
+    lead(robot, place)
+    servo.recover()
+
+
+def power_cycle(robot, servo, place):
+    robot.simulation.world.power_cycle()
+    robot.simulation.world.place("horn", place)
+    while "without power" not in {event.kind for event in robot.last_step.events}:
+        assert robot.time < 10
+        robot.step(20)
+
+
+def switch(robot, servo, place):
+    """Where the joint of the new backend starts, which `position` of the rig says, no goal is old."""
+    robot.switch("sim")
+
+
+EVENTS = (torque_on, stop_and_resume, recover, power_cycle, switch)
+PLACES = {"at rest": 0.1, "beyond a limit": LIMIT + 0.3}  # rad
+
+
+@pytest.mark.parametrize(("family", "event", "where"), [*product(FAMILIES, EVENTS, PLACES)])
+def test_no_event_moves_a_joint(family, event, where):
+    if event is recover and family in (*FEETECH, "mx-28"):
+        pytest.skip("it keeps a part of its torque, or needs a restart")
+    if event is power_cycle and family == "scs0009":
+        pytest.skip("a goal switches it on, and it is back at once")
+    place = PLACES[where]
+    with axbridge.open(rig_of(family)) as robot:
+        servo = robot["horn"]
+        servo.set_position(OLD_GOAL)
+        run(robot, 1.0)
+        assert servo.truth.position == pytest.approx(OLD_GOAL, abs=0.1)
+        event(robot, servo, place)
+        begun = shaft(robot)
+        moved = max(run(robot, 1.0, lambda: abs(shaft(robot) - begun)))
+        assert servo.torque_enabled
+        servo.set_position(OLD_GOAL)  # it is no more held than it should be
+        run(robot, 4.0)
+        assert servo.position == pytest.approx(OLD_GOAL, abs=0.1)
+    assert moved < MOST, f"{math.degrees(moved):.1f}°"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_torque_beyond_a_limit_is_said(family):
+    with axbridge.open(rig_of(family)) as robot:
+        lead(robot, PLACES["beyond a limit"])
+        with pytest.warns(ControlWarning, match="'horn' .*: it is at 0\\.[45].*, beyond its limit 0.200, and stays"):
+            robot["horn"].torque_on()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_limits_without_zero_hold_for_goals_and_for_the_start_of_a_simulation(family):
+    with axbridge.open(rig_of(family, min_position=0.2, max_position=1.0)) as robot:
+        servo = robot["horn"]
+        assert (servo.min_position, servo.config.position) == (0.2, 0.2)
+        with pytest.warns(ControlWarning, match="too low requested position: 0 < 0.2"):
+            servo.set_position(0.0)
+        run(robot, 1.0)
+        assert servo.truth.position == pytest.approx(0.2, abs=0.05)
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if "d" not in name[6:]])
+def test_the_servos_own_limits_are_said_and_kept(family):
+    rig = rig_of(family, min_position=0.0, max_position=0.0)
+    with axbridge.open(rig) as robot:
+        drive = robot["horn"].dynamixel
+        names = drive.protocol.names
+        drive.write(names.high, drive.calibration.goal(0.4))
+        again = Connection(rig, robot._connection.backend)
+        with pytest.warns(ControlWarning, match=f"'horn' goes from .* to 0.[34].*{names.high}"):
+            again.open(lambda _: (drive.limits.low, drive.limits.high), lambda _: None)
+        assert again.drives["horn"].limits.high == pytest.approx(0.4, abs=0.01)
+
+
+LIMITS = {
+    "ax-12a": "torque_limit",
+    "xl430": "goal_pwm",
+    "xl330 current-based": "goal_current",
+    "sts3215": "torque_limit",
+}
+
+
+@pytest.mark.parametrize("family", LIMITS)
+@pytest.mark.parametrize("event", [torque_on, power_cycle])
+def test_a_torque_limit_of_the_rig_stays(family, event):
+    with axbridge.open(rig_of(family, {LIMITS[family]: 300})) as robot:
+        servo = robot["horn"]
+        servo.set_position(0.1)
+        run(robot, 0.5)
+        assert servo.read(LIMITS[family]) == 300
+        event(robot, servo, 0.2)
+        run(robot, 1.0)
+        assert servo.read(LIMITS[family]) == 300

@@ -1,0 +1,43 @@
+"""Files of other programs are named as what they are, whatever was asked of them."""
+
+import pytest
+
+from axbridge.config.rig import Rig
+from axbridge.errors import AxBridgeError
+from axbridge.motion.files import load_move
+from axbridge.recording.import_logs import import_log
+from axbridge.recording.stored import open_recording
+
+LFS = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n"
+URDF = '<robot name="a"><link name="b"/></robot>'
+FILES = {
+    "log.csv": (LFS, "a pointer of Git LFS", "git lfs pull"),
+    "rig.toml": (LFS, "a pointer of Git LFS", "git lfs pull"),
+    "arm.wbt": ("#VRML_SIM R2023b utf8\nWorldInfo {}\n", "a world or robot of Webots", "docs/webots.md"),
+    "arm.urdf": (f'<?xml version="1.0"?>\n<!-- arm -->\n{URDF}', "a URDF", "name it in a rig"),
+    "arm.xacro": (URDF.replace("name", "xmlns:xacro='x' name", 1), "a xacro file", "xacro FILE > robot.urdf"),
+    "arm.xml": ('<mujoco model="a"><worldbody/></mujoco>', "a model of MuJoCo", "docs/rigs.md"),
+    "poppy.json": ('{"controllers": {}, "motors": {}}', "a robot of pypot", "docs/migrate.md"),
+    "arm.json": ('{"a": {"id": 1, "range_min": 1, "range_max": 9}}', "a calibration of LeRobot", "--calibration"),
+    "old.json": ('{"homing_offset": [1], "calib_mode": ["DEGREE"]}', "layout before 2025", "newer LeRobot"),
+    "ax12.model": ("[type info]\nmodel_number 12\n", "a control table of ROBOTIS", "docs/servos.md"),
+}
+
+
+@pytest.mark.parametrize("read", [import_log, open_recording, Rig.load, load_move], ids=lambda read: read.__qualname__)
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_another_program_is_named_with_what_to_do_with_it(tmp_path, name, read):
+    text, what, hint = FILES[name]
+    (tmp_path / name).write_text(text)
+    with pytest.raises(AxBridgeError, match=rf"(?s){name}: .*is .*{what}.*{hint}"):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["arm.xacro", "arm.xml", "log.csv", "arm.wbt"])
+def test_a_robot_in_another_format_is_no_urdf_of_a_rig(tmp_path, name):
+    text, what, _ = FILES[name]
+    (tmp_path / name).write_text(text)
+    rig = tmp_path / "arm.toml"
+    rig.write_text(f'name = "arm"\n[world]\nurdf = "{name}"\n[[servo]]\nname = "a"\njoint = "j"\nid = 1\n')
+    with pytest.raises(AxBridgeError, match=f"is {what.split(' (')[0]}"):
+        Rig.load(rig).urdf_text()
