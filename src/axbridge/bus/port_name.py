@@ -113,6 +113,20 @@ def line_behind(name: str) -> frozenset[str]:
     return frozenset(_usb_marks(path))
 
 
+def is_served(port: str) -> bool:
+    """Whether `axbridge serve` is known to be behind a port: virtual servos. False for all network ports."""
+    for mark in line_behind(port):
+        kind, _, rest = mark.partition(" ")
+        if kind == "link":
+            return True
+        if kind == "process":
+            with contextlib.suppress(OSError):
+                words = Path("/proc", rest.split()[0], "cmdline").read_bytes().split(b"\0")
+                if b"serve" in words and any(Path(os.fsdecode(word)).name == "axbridge" for word in words):
+                    return True
+    return False
+
+
 def busy_file(process: int) -> Path:
     """Where `axbridge serve` in this process writes how many packets its busy computer has left unanswered, and when.
 

@@ -14,6 +14,7 @@ from axbridge.comparison.comparison import Comparison, shift_text
 from axbridge.comparison.metrics import MEASURES, Deviation, best_shift, deviation, holes, resample
 from axbridge.comparison.page import Curve, Panel, Table
 from axbridge.comparison.side_by_side import ComparedSegment, Pair
+from axbridge.recording.provenance import origin_in_words
 from axbridge.recording.recording import Recording, Track
 
 AGREES = 0.5  # degrees of RMSE: about two counts of an AX-12
@@ -323,7 +324,7 @@ def _facts(recording: Recording) -> dict[str, str]:
     models = {f"{model.get('name', '')} {model.get('hash', '')}".strip() for model in meta.get("models", {}).values()}
     facts = {
         "file": recording.path.name + (f" ({recording.flaw})" if recording.flaw else ""),
-        "backend": meta.get("backend", ""),
+        "backend": origin_in_words(meta),
         "experiment": meta.get("experiment", ""),
         "recorded": str(meta.get("recorded", "")).replace("T", " ").replace("+00:00", " UTC"),
         "rig": (meta.get("rig") or {}).get("name", ""),

@@ -179,7 +179,7 @@ class FirmwareProfile(toml_tables.TomlTable):
     # motor constants; the rig's servo model takes what it does not set from here (`axbridge.config.model`)
     motor: dict[str, float] = {}
     friction: dict[str, Any] = {}  # friction constants, likewise
-    model: str = "lima2009"  # servo model of the simulation that fits it best: `axbridge rig new` writes it
+    model: str = "lima2009"  # servo model of the simulation that fits it best: rigs that name none have it
     path: Path = Path()  # file it came from
 
     @classmethod

@@ -22,7 +22,7 @@ from axbridge.errors import ControlWarning, ErrorFlag, SimulationDiverged, Usage
 from axbridge.learn.camera import Camera, Picture
 from axbridge.learn.randomise import Randomisation
 from axbridge.robot.backend import BackendName
-from axbridge.robot.open import open_robot
+from axbridge.robot.open import chosen_backend, open_robot
 from axbridge.robot.robot import Robot
 from axbridge.robot.simulation import hold_up
 from axbridge.servo.checks import is_no_angle
@@ -48,8 +48,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
 
     Args:
         rig: A name, a path or a `Rig`.
-        backend: ``sim``, ``real`` or ``twin``.
-        port: As of `axbridge.open`.
+        backend: As of `axbridge.open`; likewise `port`.
         step_ms: Control period; the rig's by default.
         randomise: What differs from episode to episode, on ``sim``.
         render_mode: ``rgb_array``: `render` gives a picture, (360, 480, 3); it needs PyBullet and no display.
@@ -65,7 +64,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
     def __init__(
         self,
         rig: str | Rig,
-        backend: BackendName = "sim",
+        backend: BackendName | None = None,
         *,
         port: str | None = None,
         step_ms: float | None = None,
@@ -85,12 +84,14 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         self.render_mode = render_mode
         self._camera: Camera | None = None
         self.rig = rig if isinstance(rig, Rig) else Rig.load(rig)
-        if randomise is not None and backend != "sim":
-            raise UsageError(f"a {backend} robot is what it is: nothing of it can be drawn", "leave randomise out")
-        if backend != "sim" and self.rig.safety.stale_command_ms is None:
+        self._backend = chosen_backend(backend, port)
+        if randomise is not None and self._backend != "sim":
+            why = f"a {self._backend} robot is what it is: nothing of it can be drawn"
+            raise UsageError(why, "leave randomise out")
+        if self._backend != "sim" and self.rig.safety.stale_command_ms is None:
             self.rig = self.rig.overridden({"safety": {"stale_command_ms": _STALE}})
         self.robot: Robot | None = None
-        self._backend, self._port, self._randomise = backend, port, randomise
+        self._port, self._randomise = port, randomise
         self._step_ms = step_ms or self.rig.robot.basic_time_step_ms
         self.start = np.array([servo.position for servo in self.rig.servos])
         self._lost: dict[str, tuple[float, str]] = {}
@@ -285,7 +286,9 @@ class Reach(ServoEnv):
     The observation adds the targets, rad. The reward is minus the mean distance from them, rad.
     """
 
-    def __init__(self, rig: str | Rig, backend: BackendName = "sim", *, span: float = 1.2, **options: Any) -> None:
+    def __init__(
+        self, rig: str | Rig, backend: BackendName | None = None, *, span: float = 1.2, **options: Any
+    ) -> None:
         self._span = span
         super().__init__(rig, backend, **options)
         self.targets = self.start.copy()
