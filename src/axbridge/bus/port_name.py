@@ -143,8 +143,8 @@ def unanswered_by_server(port: str, since: float) -> int:
         since: S of `time.monotonic`; 0 is returned where the latest of these packets came before that.
     """
     path = Path(os.path.realpath(port))
-    if path.parent != Path("/dev/pts"):
-        return 0
+    if path.parent != Path("/dev/pts") or not any(Path(tempfile.gettempdir()).glob(busy_file(0).name[:-1] + "*")):
+        return 0  # to look for the process takes tens of milliseconds
     for holder in _holders_of(path.name):
         process = holder.split()[1]
         with contextlib.suppress(OSError, ValueError):
