@@ -10,6 +10,7 @@ from axbridge.cli.app import run
 from axbridge.config.registers import Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError
+from axbridge.robot.calibration import rig_of_scan
 from axbridge.robot.open import open_robot
 from tests.support.pty_line import PtyLine
 
@@ -97,6 +98,38 @@ def test_a_servo_that_counts_otherwise_than_its_rig_says_is_named_and_not_driven
     open_robot(rig, "real", port=line.port).close()
     open_robot(told, "real", port=line.port).close()  # what the rig says is written
     assert line[1].table[register] == held
+
+
+@pytest.mark.parametrize(("mode", "counted"), [(4, 4), (5, 5), (1, 4), (16, 4)])
+def test_a_large_offset_is_taken_over_with_a_mode_that_adds_it(line, mode, counted):
+    line.set(1, homing_offset=1500, operating_mode=mode)
+    servos = [{"name": "x", "joint": "x", "id": 1, "profile": "xl330-m288", "zero": 2048}]
+    rig = Rig.model_validate({"name": "one", "servo": servos})
+    lacks = f"registers = {{ homing_offset = 1500, operating_mode = {counted} }}"
+    with pytest.raises(BusError, match=f"its rig lacks {lacks}"):
+        open_robot(rig, "real", port=line.port)
+    found = next(one for one in rig_of_scan("new", line.port).servos if one.id == 1)
+    assert found.registers == {"homing_offset": 1500, "drive_mode": 0, "operating_mode": counted}
+    with open_robot(
+        rig.overridden({"servo": [{**servos[0], "registers": found.registers}]}), "real", port=line.port
+    ) as one:
+        one.step(20)
+        before = one["x"].position
+        one["x"].torque_on()
+        one.step(20)
+        assert one["x"].position == pytest.approx(before, abs=0.01)
+
+
+def test_a_large_offset_that_position_mode_ignores_is_refused_with_the_command_that_ends_it(line, on_line):
+    line.set(1, homing_offset=1500, operating_mode=3)
+    rig = Rig.model_validate(
+        {"name": "one", "servo": [{"name": "x", "joint": "x", "id": 1, "profile": "xl330-m288", "zero": 2048}]}
+    )
+    for use in (lambda: open_robot(rig, "real", port=line.port), lambda: rig_of_scan("new", line.port)):
+        with pytest.raises(BusError, match="ignores, and each other mode adds") as refused:
+            use()
+        assert "axbridge servo write 1 homing_offset 0 --port" in refused.value.hint
+    assert "has homing_offset 1500, which" in on_line("servo", "goto", 1, 0, code=3)
 
 
 def test_the_doctor_says_who_is_read_one_by_one_and_whose_id_is_there_twice(line, capsys, on_line):

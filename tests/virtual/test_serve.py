@@ -11,7 +11,7 @@ import pytest
 import serial
 
 from axbridge.bus.serial import SerialBus
-from axbridge.cli import app
+from axbridge.cli import app, doctor, scan  # noqa: F401 - registers them
 from axbridge.cli import serve as serve_verb  # noqa: F401 - registers it
 from axbridge.config.registers import Address
 from axbridge.errors import BusTimeout, PortError
@@ -274,12 +274,44 @@ def test_a_bus_whose_motors_fall_behind_is_silent_until_they_have_caught_up_and_
             time.sleep(seconds)
             if process == motors:  # dropped: nobody carries it out later
                 bus.sync_write(Address.GOAL_POSITION, {1: bytes((44, 1, 0, 0))})
-            with pytest.raises(BusTimeout):
+            with pytest.raises(BusTimeout) as silence:
                 bus.read(1, Address.PRESENT_POSITION, 2)
+            if process == motors:  # the server itself could count
+                assert "the computer was too busy: `axbridge serve` behind this port has left" in silence.value.hint
             os.kill(process, signal.SIGCONT)
             until(lambda: answers(bus), 3.0)
         assert bus.read(1, Address.TORQUE_ENABLE, 1).data == b"\0"
     assert "this machine was too busy" in capfd.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the motors' process by /proc")
+def test_without_timing_a_busy_bus_answers_late_and_its_motors_wait_for_it(capfd):
+    with serving("bench_arm", "--timing", "none") as port, serial.Serial(port, 1_000_000, timeout=5.0) as line:
+        motors = served_by(server := served_by(os.getpid()))
+        for process, seconds in ((motors, 0.4), (server, 0.4), (server, 1.5)):
+            os.kill(process, signal.SIGSTOP)
+            line.write(PING * 3)
+            time.sleep(seconds)
+            os.kill(process, signal.SIGCONT)
+            assert line.read(3 * len(PONG)) == PONG * 3
+    assert "too busy" not in capfd.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the motors' process by /proc")
+def test_scan_and_doctor_name_a_server_that_was_too_busy_and_blame_no_cable(capsys):
+    with serving("bench_arm") as port:
+        motors = served_by(served_by(os.getpid()))
+        os.kill(motors, signal.SIGSTOP)
+        try:
+            time.sleep(0.2)
+            assert app.run(["scan", "--port", port, "--ids", "1-3"]) == app.HARDWARE
+            seen = capsys.readouterr().out
+            assert app.run(["doctor", "--port", port]) == app.FAILED_CHECK
+        finally:
+            os.kill(motors, signal.SIGCONT)
+        for said in (seen, capsys.readouterr().out):
+            assert re.search(r"the computer was too busy: `axbridge serve` behind this port has left \d+ packets", said)
+            assert "--timing none" in said
 
 
 def answers(bus):

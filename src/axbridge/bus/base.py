@@ -305,12 +305,16 @@ class Bus(ABC):
                     self._patience = self.more_patience**attempt
                     try:
                         return ask()
-                    except (BusTimeout, CorruptPacket):
+                    except (BusTimeout, CorruptPacket) as error:
                         if attempt == self.retries:
-                            raise
+                            raise self._explained(error) from error.__cause__
             finally:
                 self._patience = 1
         raise AssertionError
+
+    def _explained(self, error: BusTimeout | CorruptPacket) -> BusTimeout | CorruptPacket:
+        """The error with what is known of its cause."""
+        return error
 
     def _same_room(self, _: Protocol, __: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
         """From where on, and how many bytes, to ask these servos for, so that no older answer fits; None: not now."""

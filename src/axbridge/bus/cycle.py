@@ -369,6 +369,10 @@ class Cycle:
         track = self._tracks[name]
         track.restart, track.written_torque, track.revived_at = True, None, self.bus.clock.now()
 
+    def place(self, name: str, position: int) -> None:
+        """Take over where a servo is now that torque is on, counts: one of the X series may have changed its count."""
+        self._correct(self._tracks[name], "position", position)
+
     def withhold(self, name: str) -> None:
         """Give a servo no goals until `recover`."""
         self._tracks[name].withheld = True

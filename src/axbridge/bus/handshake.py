@@ -15,7 +15,7 @@ from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
-from axbridge.config.registers import ADDRESSES, FeetechAddress
+from axbridge.config.registers import ADDRESSES, MOST_OFFSET, POSITION_MODES, FeetechAddress, OperatingMode
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError
 
 _NOT_BESIDE_2 = v2.HEADER[2]
@@ -144,9 +144,13 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
         ("drive_mode", held.get("drive_mode", 0) & ~REVERSE, "counts the other way round"),
     ):
         if held.get(name, usual) != usual and name not in (set_up or {}):
-            problem = f"{what}, by its {name} {held[name]}; its rig lacks registers = {{ {name} = {held[name]} }}"
-            fix = f"axbridge servo write {id_} {name} {usual}{where}"
-            yield Finding(label, f"{problem}, as `axbridge calibrate` would", fix, True, name, id_)
+            mode = held.get("operating_mode") if name == "homing_offset" else None
+            lacks = {name: held[name], **({} if mode is None else {"operating_mode": mode})}
+            problem = f"its rig lacks registers = {toml_tables.written(lacks)}, as `axbridge calibrate` would"
+            if mode == OperatingMode.POSITION:
+                problem = "which Position Control Mode ignores, and each other mode adds"
+            problem = f"{what}, by its {name} {held[name]}; {problem}"
+            yield Finding(label, problem, f"axbridge servo write {id_} {name} {usual}{where}", True, name, id_)
     if delay:
         waits = delay * servo.profile.timing.return_delay_us_per_unit  # as measured: longer than the register says
         problem = f"waits {waits:.0f} µs before each answer, by its return_delay_time {delay}"
@@ -157,9 +161,26 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
 
 
 def counting(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str, int]:
-    """What says from where and which way a servo counts its position, of one that has such registers."""
+    """What says from where and which way a servo counts its position, of one that has such registers.
+
+    With its Operating Mode where that matters: Position Control Mode ignores a large offset. A mode that follows no
+    position counts as extended position does.
+    """
     names = ("homing_offset", "drive_mode")
-    return {name: read_register(bus, id, profile.registers[name]) for name in names if name in profile.registers}
+    held = {name: read_register(bus, id, profile.registers[name]) for name in names if name in profile.registers}
+    if profile.protocol == 2 and abs(held["homing_offset"]) > MOST_OFFSET:
+        mode = read_register(bus, id, profile.registers["operating_mode"])
+        held["operating_mode"] = mode if mode in POSITION_MODES else int(OperatingMode.EXTENDED_POSITION)
+    return held
+
+
+def counting_alike(bus: Bus, id: int, profile: FirmwareProfile, where: str) -> dict[str, int]:
+    """As `counting`, for a rig that is made now; refuses a servo whose position jumps with its mode."""
+    held = counting(bus, id, profile)
+    if held.get("operating_mode") == OperatingMode.POSITION:
+        why = f"servo {id} has homing_offset {held['homing_offset']}, which Position Control Mode (3), its own, ignores"
+        raise BusError(f"{why}, and each other mode adds", f"run `axbridge servo write {id} homing_offset 0{where}`")
+    return held
 
 
 def is_shared(bus: Bus, id: int) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from axbridge.errors import PortError
+from axbridge.errors import PortError, plural
 
 Kind = Literal["ftdi", "cdc", "pty", "uart", "remote", "unknown"]
 
@@ -110,6 +111,58 @@ def line_behind(name: str) -> frozenset[str]:
     if path.parent == Path("/dev/pts"):
         return frozenset(_holders_of(path.name))
     return frozenset(_usb_marks(path))
+
+
+def is_served(port: str) -> bool:
+    """Whether `axbridge serve` is known to be behind a port: virtual servos. False for all network ports."""
+    for mark in line_behind(port):
+        kind, _, rest = mark.partition(" ")
+        if kind == "link":
+            return True
+        if kind == "process":
+            with contextlib.suppress(OSError):
+                words = Path("/proc", rest.split()[0], "cmdline").read_bytes().split(b"\0")
+                if b"serve" in words and any(Path(os.fsdecode(word)).name == "axbridge" for word in words):
+                    return True
+    return False
+
+
+def busy_file(process: int) -> Path:
+    """Where `axbridge serve` in this process writes how many packets its busy computer has left unanswered, and when.
+
+    The content is a number of packets and the moment of the latest one, s of `time.monotonic`.
+    """
+    return Path(tempfile.gettempdir(), f"axbridge-busy-{process}")
+
+
+def unanswered_by_server(port: str, since: float) -> int:
+    """Packets that a busy `axbridge serve` behind a port has left unanswered, all in all.
+
+    Args:
+        port: Its name. Only Linux tells which process is behind a pseudo-terminal.
+        since: S of `time.monotonic`; 0 is returned where the latest of these packets came before that.
+    """
+    path = Path(os.path.realpath(port))
+    if path.parent != Path("/dev/pts"):
+        return 0
+    for holder in _holders_of(path.name):
+        process = holder.split()[1]
+        with contextlib.suppress(OSError, ValueError):
+            file = busy_file(int(process))
+            if file.lstat().st_uid == Path("/proc", process).stat().st_uid:
+                count, latest = file.read_text(encoding="ascii").split()
+                return int(count) if float(latest) >= since else 0
+    return 0
+
+
+def too_busy(packets: int) -> str:
+    """What is said of a server that has left so many packets unanswered."""
+    return (
+        f"the computer was too busy: `axbridge serve` behind this port has left {plural(packets, 'packet')} unanswered"
+    )
+
+
+SERVE_PATIENTLY = "close other programs, or serve with --timing none, which answers late instead"
 
 
 def _is_kept(link: Path) -> bool | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from axbridge.bus.base import SHORTEST_BLOCK, Bus, Reply
 from axbridge.bus.port import REPLY_DELAY, Port
-from axbridge.bus.port_name import find_port
+from axbridge.bus.port_name import SERVE_PATIENTLY, find_port, too_busy, unanswered_by_server
 from axbridge.bus.protocols.packet import BROADCAST, Packet, byte_seconds
 from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.protocols.v1 import SUM_OK, encode
@@ -29,6 +29,7 @@ from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 _BUSY = 6  # `more_patience` with a virtual bus, whose computer may not get round to answer for a tenth of a second
 LATE_WINDOW = 0.25  # s: so long may a reply come after its question was given up and a later one answered
 _REMOTE_LATE_WINDOW = 2.0
+_RECENT = 2.0  # s: packets that a busy server left unanswered no longer ago may be the cause of a silence
 TWIN_WINDOW = 0.005  # s: so long may a reply be delivered once more after it came
 _QUIET = 0.001  # s: a pause that ends a damaged reply
 _CLOSING = 2.0  # s to wait for the end of another thread's transaction
@@ -129,6 +130,13 @@ class SerialBus(Bus):
         except BaseException:
             self.port.close()
             raise
+
+    def _explained(self, error: BusTimeout | CorruptPacket) -> BusTimeout | CorruptPacket:
+        if self.port.adapter.kind == "pty":
+            packets = unanswered_by_server(self.port_name, time.monotonic() - _RECENT)
+            if packets and isinstance(error, BusTimeout):
+                return BusTimeout(error.id, f"{too_busy(packets)}; {SERVE_PATIENTLY}")
+        return error
 
     @property
     def remote(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
+import time
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ import typer
 from axbridge.bus.commission import read_register
 from axbridge.bus.diagnose import Diagnosis, diagnose, grouped, ranges
 from axbridge.bus.handshake import UNREADABLE, Expected, ExpectedBus, Finding, name_of
+from axbridge.bus.port_name import SERVE_PATIENTLY, too_busy, unanswered_by_server
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
@@ -45,12 +47,15 @@ def doctor(
         print((shipped("udev") / "70-axbridge.rules").read_text(encoding="utf-8"), end="")
         return DONE
     loaded = None if rig is None else Rig.load(rig)
-    reports = []
+    reports, began = [], time.monotonic()
     for expected in buses_of(port, rig, baud):
         with expected.open() as bus, progress("opening the port", quiet=json) as show:
             reports.append(diagnose(bus, expected.servos, PACKETS, show))
             if loaded is not None:
                 examined(bus, expected, loaded, reports[-1])
+            if packets := unanswered_by_server(bus.port_name, began):  # a busy computer explains all that was lost
+                server = Finding(bus.port_name, too_busy(packets), SERVE_PATIENTLY, fatal=False, kind="busy")
+                reports[-1].findings.insert(0, server)
     wrong = any(report.findings for report in reports)
     if json:
         lines = [{**one.facts, "findings": [vars(finding) for finding in one.findings]} for one in reports]

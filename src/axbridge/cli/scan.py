@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
 
 from axbridge.bus.commission import unmute
 from axbridge.bus.handshake import profile_for
+from axbridge.bus.port_name import SERVE_PATIENTLY, too_busy, unanswered_by_server
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import RATES, all_bauds, scan_bauds
 from axbridge.bus.serial import SerialBus
@@ -36,7 +38,7 @@ def scan(
     last = last or first
     if not (first.isdecimal() and last.isdecimal() and 0 <= int(first) <= int(last) <= 253):
         raise UsageError(f"--ids {ids} is no range of ids", "write --ids 1-20; ids are 0..253")
-    wanted = range(int(first), int(last) + 1)
+    wanted, began = range(int(first), int(last) + 1), time.monotonic()
     with SerialBus(port or "auto", bauds[0]) as bus, progress("opening the port", quiet=json) as show:
         found = scan_bauds(bus, bauds, wanted, lambda rate: show(f"asking at {rate} baud"))
         name = bus.port_name
@@ -58,6 +60,9 @@ def scan(
         tried = "any baud rate" if baud == "all" else f"{baud} baud"
         more = f"axbridge doctor --port {name}" if baud == "all" else f"axbridge scan --port {name} --baud all"
         lines = [f"{name}: no servo answered at {tried}", f"run `{more}`"]
+    packets = unanswered_by_server(name, began)
+    if packets:
+        lines += [f"{too_busy(packets)}: the list may lack servos", SERVE_PATIENTLY]
     document = {rate: [vars(servo) for servo in servos] for rate, servos in found.items()}
-    report("scan-1", {"port": name, "bauds": document}, lines, json=json)
+    report("scan-1", {"port": name, "bauds": document, "unanswered_by_server": packets}, lines, json=json)
     return DONE if any(found.values()) else HARDWARE

@@ -15,7 +15,7 @@ import typer
 from axbridge import minimum_jerk
 from axbridge.bus import commission
 from axbridge.bus.commission import read_register, write_blindly, write_register
-from axbridge.bus.handshake import counting, is_shared, is_unknown, profile_for, unknown_model, who
+from axbridge.bus.handshake import counting_alike, is_shared, is_unknown, profile_for, unknown_model, who
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.scan import ping_all
 from axbridge.bus.serial import SerialBus
@@ -294,13 +294,21 @@ def torque(
         endless = bus.protocol(number).endless_goal(bus.read(number, *bus.protocol(number).mode).data)
         at = {register.address: name for name, register in profile.registers.items()}
         goal = at[endless[0]] if endless else "goal_position"  # a wheel would turn as it did last
-        present = 0 if endless else read_register(bus, number, profile.register("present_position"))
+        present = 0 if endless else _position_with_torque(found)
         write_register(bus, number, profile, goal, present)
     (write_blindly if mute else write_register)(bus, number, profile, "torque_enable", int(state == "on"))
     text = f"torque of servo {number} is {state}" + (f"; it follows no position: its {goal} is 0" if endless else "")
     if mute:
         text = f"sent torque off to servo {number}; nothing is confirmed\n{found.silence}"
     return text, {"id": number, "torque": state, "confirmed": not mute}
+
+
+def _position_with_torque(found: _Found) -> int:
+    """The position of a servo as it will be when its torque is on; see `FirmwareProfile.turn`."""
+    names = "present_position", "torque_enable", "operating_mode", "homing_offset"
+    registers = found.profile.registers
+    held = {name: read_register(found.bus, found.id, registers[name]) for name in names if name in registers}
+    return held["present_position"] if held["torque_enable"] else found.profile.put_back(held["present_position"], held)
 
 
 @servo.command(context_settings={"ignore_unknown_options": True})  # an angle may be negative
@@ -385,7 +393,7 @@ def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
     """A rig of the servo with this bus id, whose angles count from the middle of its range."""
     with _line_of(servo, None, port, baud) as found:
         profile, line = found.profile, {"port": found.bus.port_name, "baud": baud}
-        held = counting(found.bus, found.id, profile)
+        held = counting_alike(found.bus, found.id, profile, found.where)
     name = f"servo {found.id}"
     one = {"name": name, "joint": name, "id": found.id, "profile": profile.name}
     one |= {"zero": profile.units.middle, "registers": held}

@@ -18,6 +18,7 @@ from axbridge.config.registers import (
     CURRENT_MODES,
     EEPROM_END,
     INSTRUCTIONS,
+    MOST_OFFSET,
     NAMES,
     Address,
     Names,
@@ -178,7 +179,7 @@ class FirmwareProfile(toml_tables.TomlTable):
     # motor constants; the rig's servo model takes what it does not set from here (`axbridge.config.model`)
     motor: dict[str, float] = {}
     friction: dict[str, Any] = {}  # friction constants, likewise
-    model: str = "lima2009"  # servo model of the simulation that fits it best: `axbridge rig new` writes it
+    model: str = "lima2009"  # servo model of the simulation that fits it best: rigs that name none have it
     path: Path = Path()  # file it came from
 
     @classmethod
@@ -225,6 +226,35 @@ class FirmwareProfile(toml_tables.TomlTable):
         return tuple(
             int(mode) for mode in OperatingMode if mode not in CURRENT_MODES or "goal_current" in self.registers
         )
+
+    def turn(self, registers: Mapping[str, int]) -> tuple[int, int] | None:
+        """Lowest and highest position that a servo with these `registers` may have when its torque has come on.
+
+        In Position Control Mode an X servo puts its count back into one turn then, and adds its Homing Offset
+        (e-manual, Present Position). None: it keeps the count that it had.
+        """
+        if self.protocol != 2 or registers.get("operating_mode", OperatingMode.POSITION) != OperatingMode.POSITION:
+            return None
+        offset = registers.get("homing_offset", 0)
+        if abs(offset) > MOST_OFFSET:
+            offset = 0
+        return offset, offset + self.units.counts
+
+    def counts_turns(self, registers: Mapping[str, int]) -> bool:
+        """Whether a servo with these `registers` counts whole turns: an X servo in another mode than position."""
+        return self.protocol == 2 and self.turn(registers) is None
+
+    def reach(self, registers: Mapping[str, int]) -> tuple[int, int]:
+        """Lowest and highest goal that an X servo with these `registers` takes and reaches, counts; see `turn`."""
+        if (turn := self.turn(registers)) is not None:
+            return max(turn[0], 0), min(turn[1], self.units.counts)
+        goals = self.register("goal_position")
+        return goals.minimum, goals.maximum
+
+    def put_back(self, position: int, registers: Mapping[str, int]) -> int:
+        """The position that a servo has when torque comes on while it reads `position`; see `turn`."""
+        turn = self.turn(registers)
+        return position if turn is None else turn[0] + (position - turn[0]) % (self.units.counts + 1)
 
     @property
     def p_gain(self) -> int:

@@ -127,6 +127,7 @@ class OperatingMode(IntEnum):
     PWM = 16
 
 
+MOST_OFFSET = 1024  # counts: Position Control Mode ignores a Homing Offset beyond it (e-manual, Homing Offset)
 POSITION_MODES = {OperatingMode.POSITION, OperatingMode.EXTENDED_POSITION, OperatingMode.CURRENT_BASED_POSITION}
 CURRENT_MODES = {OperatingMode.CURRENT, OperatingMode.CURRENT_BASED_POSITION}  # of servos that have a Goal Current
 GOAL_CURRENT = 102  # there

@@ -9,7 +9,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 
 from axbridge.config import toml_tables
-from axbridge.config.model import ServoModel
+from axbridge.config.model import ServoModel, profile_of_model
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import MOST_OFFSET
 from axbridge.config.rig_tables import (
     BusConfig,
     Parameter,
@@ -32,13 +33,14 @@ from axbridge.config.rig_tables import (
 )
 from axbridge.errors import ProfileError, RigError, nearest, plural
 from axbridge.file_reading import FORMAT, printable, reading, refuse_other_kind, regular
-from axbridge.units import baud_register
+from axbridge.units import Calibration, baud_register
 
 if TYPE_CHECKING:
     from axbridge.config.urdf import Shape, Tree  # numpy takes a while
 
 
 FOLDER = "hil_rigs"
+_NEAR_SEAM = math.radians(1)  # limits that were rounded may end so far beyond the end of the turn
 _OPTIONS = re.compile(r"(.+?):(\w+=[^,=:/\\]*(?:,\w+=[^,=:/\\]*)*)")  # and no drive letter of a path
 _LONGEST = 60  # characters of what stands in the braces that are shown
 _PLACE = re.compile(r"\$\{([^{}]*)\}")
@@ -137,10 +139,10 @@ class Rig(toml_tables.TomlTable):
             return self
         path = Path(name)
         change = {"model": str(path.resolve()) if path.is_file() else name, "params": {}}
-        fits = [servo for servo in self.dynamixels if self.has_law(servo, self.model_of(servo, name).controller.law)]
+        fits = [servo for servo in self.dynamixels if self._misfit(servo, self.model_of(servo, name)) is None]
         if not fits:
             why = f"the servo model {name!r} fits no servo of this rig"
-            raise RigError(self.path, "servo.model", why, "choose one with the law of their firmware, or another rig")
+            raise RigError(self.path, "servo.model", why, "choose one of their family, or another rig")
         return self.with_servos(lambda servo: change if servo in fits else {})
 
     @property
@@ -165,6 +167,44 @@ class Rig(toml_tables.TomlTable):
         """Whether a servo's firmware has the registers that a position law needs."""
         needed = {"compliance": {"cw_compliance_slope"}, "pid": {"p_gain", "position_p_gain"}}.get(law)
         return needed is None or not needed.isdisjoint(self.profile_of(servo).registers)
+
+    def _misfit(self, servo: ServoConfig, model: ServoModel) -> str | None:
+        """Why a servo cannot have a model: its firmware lacks the law's registers, or is of another family."""
+        law, profile = model.controller.law, self.profile_of(servo)
+        if not self.has_law(servo, law):
+            return f"{model.name!r} has the law {law}, for which a {profile.name} has no registers"
+        own = FirmwareProfile.load(self._beside(model.profile) or model.profile) if model.profile else profile
+        if own.units_name != profile.units_name:
+            return f"{model.name!r} is a model of the {own.name}, and this servo is a {profile.name}"
+        return None
+
+    @model_validator(mode="after")
+    def _fill_in(self) -> Rig:
+        """Give servos that name a model alone its profile, and others their profile's model; both stay unset."""
+        found: dict[tuple[str, str], dict[str, str]] = {}
+
+        def chosen(servo: ServoConfig) -> dict[str, str]:
+            given = servo.model_fields_set & {"profile", "model"}
+            if servo.drive == "ideal" or len(given) == 2:
+                return {}
+            key = servo.profile if "profile" in given else "", servo.model
+            if key not in found:
+                profile = servo.profile
+                with suppress(ProfileError, RigError):  # `profile_of` and `model_of` name the mistake
+                    if "model" in given:
+                        profile = profile_of_model(self._beside(servo.model) or servo.model) or profile
+                        found[key] = {"profile": profile}
+                    else:
+                        found[key] = {"model": self._profile(servo).model}
+            return found.get(key, {})
+
+        servos = []
+        for servo in self.servos:
+            values = chosen(servo)
+            servos.append(servo.model_copy(update=values) if values else servo)
+            servos[-1].model_fields_set.difference_update(values)
+        self.__dict__["servos"] = tuple(servos)  # frozen
+        return self
 
     @model_validator(mode="after")
     def _check_names(self) -> Rig:
@@ -309,12 +349,15 @@ class Rig(toml_tables.TomlTable):
             ProfileError: a mistake in the profile.
         """
         profile = self._profile(servo)
-        top = profile.units.counts
-        if not 0 <= servo.zero <= top:
+        top, offset = profile.units.counts, 0
+        if profile.counts_turns(servo.registers):
+            offset = servo.registers.get("homing_offset", 0)
+        if not min(offset, 0) <= servo.zero <= top + max(offset, 0):
             why = f"{servo.zero} is no position of an {profile.name}"
             hint = f"give the register count at 0 rad, 0..{top}; {(top + 1) // 2} is the middle"
             raise RigError(self.path, f"servo.{servo.name}.zero", why, hint)
         self._check_registers(servo, profile)
+        self._check_turn(servo, profile)
         first = next((one for one in self.servos if one.drive == servo.drive and one.bus == servo.bus), servo)
         other = profile if first.profile == servo.profile else self._profile(first)
         if other.maker != profile.maker:
@@ -345,6 +388,29 @@ class Rig(toml_tables.TomlTable):
                 continue
             raise RigError(self.path, f"servo.{servo.name}.registers.{name}", why, hint)
 
+    def _check_turn(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
+        """Refuse an offset that the servo ignores, and a range across the end of its turn: torque would turn it round.
+
+        Both hold in Position Control Mode alone; see `FirmwareProfile.turn`.
+        """
+        turn, offset = profile.turn(servo.registers), servo.registers.get("homing_offset", 0)
+        if turn is None:
+            return
+        key, registers = f"servo.{servo.name}", toml_tables.written({**servo.registers, "operating_mode": 4})
+        line = f"write registers = {registers}: in mode 4 it counts its turns"
+        if abs(offset) > MOST_OFFSET:
+            why = f"Position Control Mode (3) ignores a homing offset beyond ±{MOST_OFFSET}, and the other modes add it"
+            again = f"or `axbridge servo write {servo.id} homing_offset 0`, leave it out, and calibrate again"
+            raise RigError(self.path, f"{key}.registers.homing_offset", why, f"{line}, {again}")
+        mounted = Calibration(profile.units, servo.zero, servo.direction)
+        low, high = sorted(map(mounted.angle, profile.reach(servo.registers)))
+        bottom, top = servo.soft_limits
+        if math.isfinite(bottom) and (bottom < low - _NEAR_SEAM or top > high + _NEAR_SEAM):
+            key, seam = ("min_position", low) if bottom < low - _NEAR_SEAM else ("max_position", high)
+            why = f"{bottom:g} to {top:g} rad lead across the end of its turn at {seam:.3f} rad, where its count jumps"
+            hint = f"mount its horn so that they do not, or {line}"
+            raise RigError(self.path, f"servo.{servo.name}.{key}", why, hint)
+
     def _profile(self, servo: ServoConfig) -> FirmwareProfile:
         beside = self._beside(servo.profile) if servo.profile.endswith(".toml") else None
         with self._naming(servo, "profile"):
@@ -357,9 +423,9 @@ class Rig(toml_tables.TomlTable):
         with self._naming(servo, "model") if name is None else nullcontext():
             chosen = name or servo.model
             model = ServoModel.load(self._beside(chosen) or chosen, profile, overrides)
-        if name is None and not self.has_law(servo, law := model.controller.law):
-            why = f"{chosen!r} has the law {law}, for which a {servo.profile} has no registers"
-            hint = "take a model of that servo: `axbridge list models`"
+        if name is None and (why := self._misfit(servo, model)):
+            own = f'write model = "{profile.model}", or take' if chosen != profile.model else "take"
+            hint = f"{own} another of that servo: `axbridge list models`"
             raise RigError(self.path, f"servo.{servo.name}.model", why, hint)
         return model
 

@@ -11,6 +11,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
+from axbridge.config.toml_tables import written
 from axbridge.config.urdf import FIXED, SLIDES, TURNS, JointFacts, Tree, with_checked_meshes
 from axbridge.errors import RigError, listed
 
@@ -189,16 +190,12 @@ def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
 
 def _servo_defaults(rig: Rig) -> Iterable[str]:
     """Servos that leave the same out share a sentence."""
-    silent: dict[tuple[str, ...], list[str]] = {}
+    silent: dict[str, list[str]] = {}
     for servo in rig.dynamixels:
         odd = {"zero"} if servo.zero != rig.profile_of(servo).units.middle else set()  # that is said by itself
-        left_out = tuple(key for key in _TELLING if key not in servo.model_fields_set | odd)
-        silent.setdefault(left_out, []).append(servo.name)
-    for keys, names in silent.items():
-        if keys:
-            values = (ServoConfig.model_fields[key].default for key in keys)
-            text = ", ".join(
-                f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"
-                for key, value in zip(keys, values, strict=True)
-            )
+        left_out = (key for key in _TELLING if key not in servo.model_fields_set | odd)
+        text = ", ".join(f"{key} = {written(getattr(servo, key))}" for key in left_out)
+        silent.setdefault(text, []).append(servo.name)
+    for text, names in silent.items():
+        if text:
             yield f"{listed(names, 4)}: {text}"

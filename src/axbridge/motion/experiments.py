@@ -50,6 +50,7 @@ class Conducted:
     late: int  # those that came late
     slipped: float  # by how much all together, s
     unanswered: int  # those recorded in which a servo did not answer
+    origin: Mapping[str, str]  # see `Robot.origin`
 
 
 def check_reach(servo: Servo, name: str, angles: Sequence[float]) -> None:
@@ -282,7 +283,7 @@ def _run(
                 driven.servo.restore()
     for driven in run.servos.values() if whole else ():
         driven.servo.torque_off()
-    return Conducted(whole, log.steps, log.late, log.slipped, log.unanswered)
+    return Conducted(whole, log.steps, log.late, log.slipped, log.unanswered, robot.origin)
 
 
 def _step(run: ExperimentRun, arm: Driven, options: Options) -> None:
@@ -606,7 +607,7 @@ def recorded(
     with open_robot(rig, backend, port=port, seed=seed) as robot:
         check(experiment, robot, servo, options)
         _check_tick(robot, period)
-        facts = describe(rig, backend=robot.backend, seed=seed, experiment=experiment, tick_ms=period)
+        facts = describe(rig, seed=seed, experiment=experiment, tick_ms=period) | robot.origin
         with Recorder(path, facts) as recorder, robot:  # the robot ends first: no motor waits for the disk
             done = conduct(experiment, robot, servo, recorder, options, tick_ms=period, progress=progress)
             recorder.event(robot.time + done.slipped, "bus statistics", **robot.bus_statistics)

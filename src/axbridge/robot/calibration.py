@@ -13,7 +13,7 @@ from typing import Literal
 
 from axbridge import minimum_jerk
 from axbridge.bus.commission import read_register
-from axbridge.bus.handshake import Finding, counting, profile_for
+from axbridge.bus.handshake import Finding, counting_alike, profile_for
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import FoundServo, scan
 from axbridge.bus.serial import SerialBus
@@ -114,7 +114,7 @@ def _entry(rig: Rig, bus: BusConfig, found: FoundServo, line: SerialBus) -> dict
         "id": found.id,
         "profile": profile.name if own is None else own.profile,
         "zero": 0,
-        "registers": counting(line, found.id, profile),
+        "registers": counting_alike(line, found.id, profile, where),
     }
 
 

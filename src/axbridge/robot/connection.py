@@ -195,6 +195,7 @@ class Connection:
         if isinstance(drive, BusDrive):
             here = drive.wake(on=on)
             self._cycle_of(name).recover(name)
+            self._place(drive, here)
         return here
 
     def cap(self, name: str, share: float | None) -> None:
@@ -219,7 +220,13 @@ class Connection:
                 return here
             here = drive.power(on=True)
         cycle.revived(name)
+        self._place(drive, here)
         return here
+
+    def _place(self, drive: BusDrive, here: float) -> None:
+        """Let the next goals of a servo start from `here`, rad; NaN: from its latest sample."""
+        if not math.isnan(here):
+            self._cycle_of(drive.config.name).place(drive.config.name, drive.calibration.goal(here))
 
     def _cycle_of(self, name: str) -> Cycle:
         return self.cycles[self.drives[name].config.bus]

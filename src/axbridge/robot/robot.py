@@ -642,6 +642,11 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         return self._connection.backend.name
 
     @property
+    def origin(self) -> dict[str, str]:
+        """Where samples come from, as a recording says it: ``backend``; ``engine``; ``servos`` that are ``virtual``."""
+        return self._connection.backend.origin
+
+    @property
     def mode(self) -> int:
         """0 simulation, 1 real, 2 remote (a networked port)."""
         return self._connection.backend.mode

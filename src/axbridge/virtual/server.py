@@ -11,10 +11,11 @@ import sys
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
 
+from axbridge.bus.port_name import busy_file
 from axbridge.errors import PortError, plural
 from axbridge.virtual.channel import Channel
 from axbridge.virtual.line import Line
@@ -25,7 +26,10 @@ _SPIN = 60e-6  # s before a reply is due: from then on the loop does not sleep
 _SUSPENDED = 1.0  # s: the servos' time leaves out longer pauses of the whole process
 _LATE = 100  # µs after which a reply counts as late
 _SILENT = 0.05  # s: whatever comes, leaves or is known later than that gets no answer
-_AHEAD = 0.03  # s of bytes that wait for the wire: with more than that a client waits, as for a real adapter
+# s of bytes that wait for the wire: with more than that a client waits, as for a real adapter; with timing ``none``,
+# the most by which simulated time is ahead of the motors, and goes on at once
+_AHEAD = 0.03
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
 _PATIENCE = 10.0  # s to wait for a server to end before it is killed
 _QUIET = 0.2  # s without a packet after which the machine may sleep between two of them
 
@@ -61,6 +65,19 @@ class Lateness:
         self.worst = 0.0  # s
         self.unanswered = 0  # what was dropped because the machine was too busy
 
+    def drop(self) -> None:
+        """Count a packet that stays unanswered, where tools of clients look for that."""
+        self.unanswered += 1
+        with suppress(OSError):
+            file = os.open(busy_file(os.getpid()), _WRITE, 0o644)
+            os.write(file, f"{self.unanswered} {time.monotonic()}".encode())
+            os.close(file)
+
+    def close(self) -> None:
+        """Take away what `drop` has written."""
+        with suppress(OSError):
+            busy_file(os.getpid()).unlink(missing_ok=True)
+
     def add(self, late: float) -> None:
         """Count one reply that left `late` seconds after its due time."""
         self.worst = max(self.worst, late)
@@ -86,7 +103,11 @@ def serve(
     ready: Callable[[], None],
     console: Console | None = None,
 ) -> Lateness:
-    """Serve in wall time until `stopping()`, asked every 20 ms; `ready` is called once clients may connect."""
+    """Serve in wall time until `stopping()`, asked every 20 ms; `ready` is called once clients may connect.
+
+    With timing ``none`` no packet stays unanswered on a busy computer. Its answer comes late, and simulated time waits
+    for this process and for the motors.
+    """
     wake_on_time()
     gc.collect()
     gc.freeze()  # what exists now stays: a collection of all of it takes tens of milliseconds
@@ -95,6 +116,7 @@ def serve(
     offset = time.monotonic() - world.now()
     world.sleep_until(time.monotonic() - offset)
     awake, asked = Awake(), 0.0
+    patient = all(line.timing == "none" for line, _ in pairs)
     ready()
     while not stopping():
         now = time.monotonic() - offset
@@ -103,6 +125,9 @@ def serve(
             now = world.now()
             for line, _ in pairs:
                 line.drop_replies()
+        if patient and now > (most := world.now() + max(_AHEAD - world.bank.behind, 0.0)):
+            offset += now - most
+            now = most
         world.sleep_until(now)
         due = math.inf
         for line, channel in pairs:
@@ -122,6 +147,7 @@ def serve(
             for line, channel in pairs:
                 _deliver(line, channel, now, offset, lateness)
     awake.release()
+    lateness.close()
     return lateness
 
 
@@ -129,8 +155,8 @@ def _deliver(line: Line, channel: Channel, now: float, offset: float, lateness: 
     """Write what is due; return when the line wants attention next."""
     for delivery in line.collect(now + channel.transit):
         late = time.monotonic() - offset + channel.transit - delivery.due
-        if late > _SILENT:
-            lateness.unanswered += 1
+        if late > _SILENT and line.timing == "wire":
+            lateness.drop()
             continue
         lateness.add(late)
         channel.write(delivery.data)
@@ -165,8 +191,8 @@ def _listen(
         line, channel = open_[descriptor]
         for arrival in channel.receive():
             begun = max(arrival.time, line.host_free + offset - _AHEAD)  # before, the line was not listened to
-            if max(time.monotonic() - begun, world.bank.behind) > _SILENT:
-                lateness.unanswered += 1  # its bytes take their time, too: else there is no end of them to throw away
+            if max(time.monotonic() - begun, world.bank.behind) > _SILENT and line.timing == "wire":
+                lateness.drop()  # its bytes take their time, too: else there is no end of them to throw away
                 line.host_free = max(line.host_free, arrival.time - offset) + line.seconds(len(arrival.data))
                 continue
             line.baud = arrival.baud or line.baud

@@ -11,7 +11,7 @@ from enum import IntFlag
 from typing import ClassVar, NamedTuple
 
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import POSITION_MODES, OperatingMode
+from axbridge.config.registers import MOST_OFFSET, POSITION_MODES, OperatingMode
 from axbridge.errors import StatusError
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.units import RPM
@@ -19,7 +19,6 @@ from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.firmware import Firmware, Seen, Written
 
 _TURN = 4096  # counts
-_SMALL_OFFSET = 1024  # Position Control Mode ignores a homing offset beyond it
 _ACCELERATION = 214.577 * RPM / 60  # rad/s² per count of Profile Acceleration
 _FEW = 12  # counts from the goal that count as arrived, about 1 degree: no manual gives a figure
 _FAR = 200  # counts behind the trajectory that count as not following it: likewise
@@ -109,7 +108,7 @@ class XFirmware(Firmware):
         table = self.table
         self.mode = OperatingMode(table["operating_mode"])
         offset = table["homing_offset"]
-        if self.mode is OperatingMode.POSITION and abs(offset) > _SMALL_OFFSET:
+        if self.mode is OperatingMode.POSITION and abs(offset) > MOST_OFFSET:
             offset = 0
         reverse = table["drive_mode"] & DriveMode.REVERSE
         self._side, self._shift = (-1, offset + _TURN - 1) if reverse else (1, offset)

@@ -18,7 +18,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, OperatingMode, XAddress
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import BusTimeout
+from axbridge.errors import BusTimeout, warn
 from axbridge.robot.drives.bus_drive import AX_CAPABILITIES, BusDrive
 from axbridge.robot.drives.drive import Capability, LatestSample
 from axbridge.servo.setpoints import Limits, Setpoints
@@ -31,6 +31,7 @@ _STANDS = {  # what lets a servo stand that gets its torque, by mode; in the oth
 _TIMED = 4  # bit of Drive Mode: the profile counts milliseconds
 _ACCELERATION = 214.577 * 2 * math.pi / 3600  # rad/s² a count of Profile Acceleration
 _MOST_ACCELERATION = 32767
+_HALF_TURN = 2048  # counts
 _AMPERE = 1e-3  # A a count of Goal Current
 
 
@@ -50,11 +51,10 @@ class XDrive(BusDrive):
         self._top_current = 0
         self._current = -1  # Goal Current as written last, counts, where that caps the torque
         self._acceleration = -1.0  # as written last, rad/s²
-        if self._home != OperatingMode.POSITION:  # its turns count
-            goals = profile.register("goal_position")
-            ends = self.calibration.angle(goals.minimum), self.calibration.angle(goals.maximum)
-            self.limits = Limits(min(ends), max(ends), self.limits.velocity)
-            self._low, self._high = self.limits.low, self.limits.high
+        ends = map(self.calibration.angle, profile.reach({**config.registers, "operating_mode": int(self._home)}))
+        low, high = sorted(ends)
+        self.limits = Limits(low, high, self.limits.velocity)
+        self._low, self._high = self.limits.low, self.limits.high
 
     _torque_cap = "goal_pwm"
 
@@ -85,8 +85,9 @@ class XDrive(BusDrive):
         if self.read("bus_watchdog") < 0:  # expired: it takes no goals
             self.write("bus_watchdog", 0)
         self._set_mode(mode)
-        present = self.read("present_position")
-        asked = self.config.registers
+        asked, read = self.config.registers, self.read("present_position")
+        own = {**asked, "operating_mode": int(mode)}
+        present = read if self.read("torque_enable") else self.profile.put_back(read, own)
         self._top_speed = self.read("velocity_limit")
         self._top_duty = min(self.read("pwm_limit"), asked.get("goal_pwm", self.profile.units.full_scale))
         if "goal_current" in self.profile.registers:
@@ -97,16 +98,28 @@ class XDrive(BusDrive):
         if not self.shut_down:  # else it takes no torque until it is woken
             if mode in _STANDS:
                 self.write(_STANDS[mode], 0)
-            elif mode == OperatingMode.POSITION:
-                low, high = self.read("min_position_limit"), self.read("max_position_limit")
-                if low <= present <= high:  # else it takes no such goal, and makes its own: where it is
-                    self.write("goal_position", present)
             else:
-                self.write("goal_position", present)
+                self._hold_at(present, mode)
             self.write("torque_enable", 1)
+            if mode == OperatingMode.POSITION and abs(self.read("present_position") - present) > _HALF_TURN:
+                present = self.read("present_position")
+                self._hold_at(present, mode)
+            if present != read:
+                warn(
+                    f"servo {self.config.name!r} was beyond the end of its turn when torque came on: it has put its "
+                    f"count back, from {read} to {present}, and stays where it is"
+                )
         self._speed = self._correction = 0.0
         self._mode, self.is_wheel = mode, mode in _STANDS
         return self.calibration.angle(present)
+
+    def _hold_at(self, present: int, mode: OperatingMode) -> None:
+        """Let the present position be the goal."""
+        if mode == OperatingMode.POSITION:
+            low, high = self.read("min_position_limit"), self.read("max_position_limit")
+            if not low <= present <= high:
+                return  # it takes no such goal, and makes its own: where it is
+        self.write("goal_position", present)
 
     def wake(self, *, on: bool) -> float:
         """Start it again if it shut itself down, and give it its torque back if it should have it."""

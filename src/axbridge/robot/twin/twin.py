@@ -197,7 +197,7 @@ def open_twin(rig: Rig, port: str | None = None, *, seed: int = 0) -> Backend:
         real = open_real(rig, port, lambda name, **line: ShadowedBus(sim.buses[name], shadow, **line))
         opened.callback(real.close)
         closing = opened.pop_all()
-    return Backend("twin", real.mode, real.clock, real.buses, closing.close, sim.world)
+    return Backend("twin", real.mode, real.clock, real.buses, closing.close, sim.world, served=real.served)
 
 
 class _Commands(NamedTuple):
