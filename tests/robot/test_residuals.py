@@ -241,7 +241,7 @@ def test_a_twin_takes_the_place_to_which_a_hand_has_led_its_servo_and_raises_no_
         assert steps(60) == []
         assert twin() == pytest.approx(-0.8, abs=0.03)
         shoulder.set_position(0.3)
-        steps(60)
+        steps(100)  # a first goal is approached slowly
         assert twin() == pytest.approx(0.3, abs=0.03)  # and it goes on from there
 
 

@@ -268,6 +268,75 @@ def test_registers_do_what_the_manuals_say(profile, script):
     play(host_of(profile), script)
 
 
+TURNS = {  # by profile: registers with which positions go beyond a turn, and its counts
+    "mx-28 cw_angle_limit=4095 ccw_angle_limit=4095 multi_turn_offset=-2000": 4096,
+    "xl330-m288 operating_mode=4": 4096,
+    "xl430-w250 operating_mode=4 homing_offset=900": 4096,
+    "mx-28-2.0 operating_mode=4 drive_mode=1": 4096,
+    "sts3215 phase=16": 4096,
+}
+RESTARTS = "power", "REBOOT", "fault brownout:50ms"
+
+
+def restart(host, event):
+    """Take the power, or let it start again by a packet."""
+    if event == "REBOOT":
+        host.ask(Instruction.REBOOT)
+    else:
+        play(host, event)
+    host.wait(1.0)
+
+
+@pytest.mark.parametrize("event", RESTARTS)
+@pytest.mark.parametrize("profile", TURNS)
+def test_turns_are_forgotten_without_power(profile, event):
+    host, turn = host_of(profile), TURNS[profile]
+    at_first = host.read("present_position")
+    play(host, f"turn {2 * turn + 100}")
+    travelled = host.read("present_position") - at_first
+    assert abs(travelled) == 2 * turn + 100
+    restart(host, event)
+    position = host.read("present_position")
+    assert position - at_first == travelled - math.copysign(2 * turn, travelled)
+    assert host.read("goal_position") == position
+    assert host.command[Command.GOAL] == pytest.approx((2 * turn + 100) * host.servo.profile.units.position)
+
+
+@pytest.mark.parametrize("event", RESTARTS)
+@pytest.mark.parametrize("profile", ["ax-12", "ax-12a cw_angle_limit=0 ccw_angle_limit=0", "scs0009", *TURNS])
+def test_without_power_all_but_the_eeprom_is_as_from_the_factory(profile, event):
+    host, clean = host_of(profile), host_of(profile)
+    registers = host.servo.profile.registers
+    if event == "REBOOT" and event not in host.servo.profile.instructions:
+        event = "power"
+    written = [one for name, one in registers.items() if one.writable and one.area is Area.RAM]
+    for value in ("minimum", "maximum"):
+        for name, one in registers.items():
+            if one in written and name not in OTHERS:
+                host.write(name, 1 if name == "torque_enable" else getattr(one, value))
+    registered = "led" if "led" in registers else "acceleration"
+    host.write(registered, 1, code=Instruction.REG_WRITE)
+    if "bus_watchdog" in registers:
+        play(host, "bus_watchdog=0, torque_enable=1, bus_watchdog=1, wait 0.1, bus_watchdog?-1")
+    host.servo._shut_down(int(FeetechError.OVERLOAD), host.world.now())  # the same bit in all
+    host.write("torque_enable", 0)
+    for one in host, clean:
+        play(one, "turn 9000")
+        restart(one, event)
+    for one in host, clean:
+        one.servo.peek(0, host.servo.table.size, one.world.now())
+    tick = registers.get("realtime_tick")
+    differing = [
+        name for name in registers if registers[name] is not tick and host.servo.table[name] != clean.servo.table[name]
+    ]
+    assert differing == []
+    assert host.command.tolist() == clean.command.tolist()
+    assert host.servo.alarms.tripped == 0
+    assert tick is None or host.read("realtime_tick") < 2000
+    host.ask(Instruction.ACTION)
+    assert host.read(registered) == clean.read(registered) == 0
+
+
 @pytest.mark.parametrize("profile", FEETECH)
 def test_what_is_written_to_a_locked_eeprom_acts_at_once_and_is_forgotten(profile):
     play(host_of(profile), FORGOTTEN)

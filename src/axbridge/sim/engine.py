@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
@@ -21,6 +21,7 @@ from axbridge.sim.engines.ideal_joints import IdealJoint
 from axbridge.sim.substep import Drives
 
 _SUBSTEP = 1e-3  # s
+BULLET_LINKS = 128  # with the base and links on fixed joints: of a body with more, PyBullet 3.2.7 answers no question
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,12 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release the engine; may be called twice."""
+
+
+def refuse_size(urdf: Path, links: int) -> NoReturn:
+    """Raise the error of a robot that has too many links for PyBullet."""
+    why = f"it has {links} links, and PyBullet takes {BULLET_LINKS} at most"
+    raise RigError(urdf, "", why, 'write engine = "mujoco" below [world], or give --engine mujoco')
 
 
 def arrange(scene: Scene) -> Arrangement:

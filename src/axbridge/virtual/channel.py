@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import ipaddress
 import os
 import signal
@@ -25,7 +26,7 @@ except ImportError as failure:  # as on Windows
 else:
     _MISSING = ""
 
-from axbridge.bus.port_name import lock_of
+from axbridge.bus.port_name import lock_of, open_files
 from axbridge.errors import PortError, UsageError
 from axbridge.virtual.wake_latency import Awake, wake_on_time
 
@@ -36,6 +37,8 @@ _CHUNK = 4096  # bytes of one read, and of all that wait to be fetched: the kern
 _FULL = 1e-3  # s to wait while nobody takes them
 _TCSETS2 = 0x402C542B
 _CBAUD, _BOTHER = 0o010017, 0o010000
+_TIOCGEXCL = 0x80045440  # Linux
+_CLOSED = 0x08 | 0x10  # inotify: IN_CLOSE_WRITE and IN_CLOSE_NOWRITE
 _MOST_UNREAD = 2048  # bytes
 _TRIALS = 200
 _CLAIMS, _CLAIM_PAUSE = 5, 0.02  # attempts to lock a link, and the pause between them, s
@@ -84,8 +87,7 @@ class Listener:
 
     def _listen(self) -> None:
         wake_on_time()
-        if hasattr(signal, "pthread_sigmask"):  # signals are for the main thread
-            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        _block_signals()
         while True:
             while sum(len(one.data) for one in list(self._found)) >= _CHUNK and not self._over:
                 time.sleep(_FULL)
@@ -95,6 +97,61 @@ class Listener:
                 return
             self._found.append(Arrival(data, now, baud(self._end) or None))
             os.write(self._waker, b"!")
+
+
+class Unlocker:
+    """A thread that ends a client's exclusive use of the terminal (TIOCEXCL) when that client has gone.
+
+    The kernel keeps it until nobody has the slave open, and the server always has. So after a client that was killed
+    no other one could open it, but root's. Only Linux tells when a file is closed; elsewhere there is no thread.
+    """
+
+    def __init__(self, slave: int) -> None:
+        self._slave = slave
+        self._events = -1
+        if sys.platform != "linux":
+            return
+        self._libc = ctypes.CDLL(None)
+        self._events = self._libc.inotify_init1(os.O_CLOEXEC)
+        self._watched = self._libc.inotify_add_watch(self._events, os.ttyname(slave).encode(), _CLOSED)
+        self._over = False
+        self._thread = threading.Thread(target=self._watch, name="pty unlocker", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop watching, before the slave is closed."""
+        if self._events >= 0:
+            self._over = True
+            self._libc.inotify_rm_watch(self._events, self._watched)  # which is an event
+            self._thread.join()
+            os.close(self._events)
+
+    def _watch(self) -> None:
+        _block_signals()
+        while True:
+            with contextlib.suppress(OSError):  # this system gives none
+                os.read(self._events, _CHUNK)
+            if self._over or self._watched < 0:
+                return
+            with contextlib.suppress(OSError):
+                if any(fcntl.ioctl(self._slave, _TIOCGEXCL, bytes(4))):
+                    fcntl.ioctl(self._slave, termios.TIOCNXCL)  # at once: the search takes some 10 ms
+                    if self._has_client():  # what was closed was another one's
+                        fcntl.ioctl(self._slave, termios.TIOCEXCL)
+
+    def _has_client(self) -> bool:
+        name, own = os.ttyname(self._slave), str(os.getpid())
+        for link in open_files():
+            with contextlib.suppress(OSError):
+                if link.parts[2] != own and str(link.readlink()) == name:
+                    return True
+        return False
+
+
+def _block_signals() -> None:
+    """In a thread: signals are for the main one."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 
 
 def _settings(descriptor: int) -> tuple[Any, ...] | None:
@@ -117,6 +174,7 @@ class _Ends(NamedTuple):
     master: int
     slave: int
     listener: Listener
+    unlocker: Unlocker
 
 
 class PtyChannel:
@@ -156,7 +214,7 @@ class PtyChannel:
         client.close(master)
         listener = Listener(master)
         self._delay = _transit(slave, listener)
-        self._ends = _Ends(master, slave, listener)
+        self._ends = _Ends(master, slave, listener, Unlocker(slave))
         self.address = os.ttyname(slave)
         if self._link is not None:
             temporary = self._link.with_name(f".{self._link.name}.{os.getpid()}")
@@ -169,6 +227,7 @@ class PtyChannel:
         if ends is not None:
             if self._link is not None:
                 self._link.unlink(missing_ok=True)  # the number may be another's next
+            ends.unlocker.close()
             ends.listener.close(ends.slave)
             os.close(ends.master)
             os.close(ends.slave)

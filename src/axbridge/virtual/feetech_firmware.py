@@ -83,6 +83,7 @@ class FeetechFirmware(Firmware):
     alarms: _Alarms
     _pace = 0.0  # rad/s by Goal Time; 0: Goal Time says nothing
     _step = 0.0  # goal of the step mode, rad
+    _forgotten = 0  # counts: whole turns before its power came
 
     def __init__(
         self, table: ControlTable, profile: FirmwareProfile, zero: int, state_at: Callable[[float], list[float]]
@@ -97,7 +98,10 @@ class FeetechFirmware(Firmware):
 
     def begin(self, time: float) -> None:
         self.table.data[: len(self._kept)] = self._kept  # what was written while it was locked is forgotten
-        self.configure()
+        super().begin(time)
+
+    def forget_turns(self, time: float) -> None:
+        self._forgotten = self._turns_at(self.state_at(time)[State.READING])
         self.copy_present(time)
 
     def configure(self) -> None:
@@ -120,7 +124,7 @@ class FeetechFirmware(Firmware):
 
     def copy_present(self, time: float) -> None:
         super().copy_present(time)
-        self._step = self.state_at(time)[State.READING]
+        self._step, self._pace = self.state_at(time)[State.READING], 0.0
 
     def _new_mode(self, _: str, written: Written) -> None:
         if written.before["operating_mode"] != self.mode:
@@ -177,8 +181,10 @@ class FeetechFirmware(Firmware):
 
     def _turns(self, reading: float) -> int:
         """Counts of whole turns that the position of a shaft at `reading` (rad) does not tell."""
-        if self.table.get("phase") & _MANY_TURNS:
-            return 0
+        return self._forgotten if self.table.get("phase") & _MANY_TURNS else self._turns_at(reading)
+
+    def _turns_at(self, reading: float) -> int:
+        """Counts of whole turns of a shaft at `reading` (rad)."""
         count = self._encoder_zero + reading / self.units.position - self.table.get("homing_offset")
         return math.floor((count + 0.5) / self._turn) * self._turn
 
