@@ -145,7 +145,7 @@ class BusDrive:
     @property
     def shut_down(self) -> bool:
         """Whether it has switched itself off: then its Torque Limit is 0, and not because the rig wants it so."""
-        return self.read("torque_limit") == 0 and "torque_limit" not in self.config.registers
+        return self.read("torque_limit") == 0 and self.config.registers.get("torque_limit") != 0
 
     def wake(self, *, on: bool) -> float:
         """Do what a cycle cannot do to let a servo move again that has shut itself down; where it is if switched on."""
