@@ -110,6 +110,10 @@ def test_a_name_that_leads_nowhere_is_the_rigs_mistake(load, tmp_path):
             'id = 1\nprofile = "xl430-w250"\nzero = 2048\nregisters = { operating_mode = 5 }',
             r"registers\.operating_mode: 5 is no mode of an xl430-w250\nchoose from 1, 3, 4, 16",
         ),
+        (
+            'id = 1\nprofile = "mx-28"\nzero = 2048\nregisters = { cw_angle_limit = 4095 }',
+            r"registers\.cw_angle_limit: .* of 4095 select the multi-turn mode, which cannot be driven\nset cw_angle_limit",
+        ),
         ("id = 1\n[[bus]]\nbaud = 3_000_000", r"bus\.main\.baud: an ax-12a cannot talk at 3000000 baud\nchoose"),
     ],
 )

@@ -138,11 +138,45 @@ def test_the_servos_own_limits_are_said_and_kept(family):
         assert again.drives["horn"].limits.high == pytest.approx(0.4, abs=0.01)
 
 
+MOST_TORQUE = {"ax-12a": "max_torque", "mx-28": "max_torque", "xl430": "pwm_limit", "sts3215": "max_torque"}
+
+
+@pytest.mark.parametrize("family", [*MOST_TORQUE, "scs0009"])
+def test_no_command_exceeds_the_highest_torque_in_eeprom(family):
+    with axbridge.open(rig_of(family, {MOST_TORQUE.get(family, "max_torque"): 300})) as robot:
+        servo = robot["horn"]
+        limit = servo.dynamixel.protocol.names.torque
+        capabilities, loads = servo.capabilities, []
+        for command, capability in (
+            (lambda: servo.set_position(0.1), "position"),
+            (lambda: servo.set_available_torque(servo.max_torque), "position"),
+            (lambda: servo.set_torque(servo.max_torque), "torque"),
+            (lambda: servo.set_duty(1.0), "duty"),
+        ):
+            if capabilities[capability] == "unsupported":
+                continue
+            command()
+            run(robot, 0.4, lambda: loads.append(abs(servo.load)))
+            if capability == "position":
+                assert servo.read(limit) <= 300
+        assert max(loads) <= 300 / servo.dynamixel.profile.units.full_scale + 0.01
+
+
+def test_factory_limits_narrower_than_the_position_register_clip_goals_with_a_warning():
+    rig = rig_of("scs0009", min_position=-2.62, max_position=2.62)
+    with axbridge.open(rig) as robot:
+        servo = robot["horn"]
+        assert servo.max_position == pytest.approx((1003 - 512) * servo.dynamixel.profile.units.position)
+        with pytest.warns(ControlWarning, match="too big requested position: 2.6 > 2.51"):
+            servo.set_position(2.6)
+
+
 LIMITS = {
     "ax-12a": "torque_limit",
     "xl430": "goal_pwm",
     "xl330 current-based": "goal_current",
     "sts3215": "torque_limit",
+    "scs0009": "max_torque",
 }
 
 
