@@ -10,6 +10,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning
 from axbridge.robot.connection import Connection
+from axbridge.robot.robot import Robot
 from tests.support.waiting import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")]
@@ -84,25 +85,51 @@ def switch(robot, servo, place):
     robot.switch("sim")
 
 
-EVENTS = (torque_on, stop_and_resume, recover, power_cycle, switch)
+def reopen(robot, servo, place):
+    """The next program, which finds the servo as this one has left it."""
+    servo.torque_off()
+    lead(robot, place)
+    again = Robot(robot.rig, robot._connection.backend)
+    again["horn"].torque_on()
+    return again
+
+
+def goto(robot, servo, place):
+    """A way that begins where the limp joint is."""
+    servo.torque_off()
+    lead(robot, place)
+    goal, seen = min(place, LIMIT), []
+    leave = robot.observe(lambda *_: seen.append(shaft(robot)))
+    servo.goto(goal, 0.5)
+    leave()
+    assert goal - 2 * MOST < min(seen)  # it falls before torque comes on, or overshoots
+    assert max(seen) < place + MOST
+
+
+EVENTS = (torque_on, stop_and_resume, recover, power_cycle, switch, reopen, goto)
 PLACES = {"at rest": 0.1, "beyond a limit": LIMIT + 0.3}  # rad
 
 
-@pytest.mark.parametrize(("family", "event", "where"), [*product(FAMILIES, EVENTS, PLACES)])
-def test_no_event_moves_a_joint(family, event, where):
-    place = PLACES[where]
-    with axbridge.open(rig_of(family)) as robot:
-        servo = robot["horn"]
+def motion(family, event, where):
+    """How far the shaft goes, rad, in the second after an event; then it must follow a goal again."""
+    with axbridge.open(rig_of(family)) as first:
+        servo = first["horn"]
         servo.set_position(OLD_GOAL)
-        run(robot, 1.0)
+        run(first, 1.0)
         assert servo.truth.position == pytest.approx(OLD_GOAL, abs=0.1)
-        event(robot, servo, place)
-        begun = shaft(robot)
+        robot = event(first, servo, PLACES[where]) or first
+        servo, begun = robot["horn"], shaft(robot)
         moved = max(run(robot, 1.0, lambda: abs(shaft(robot) - begun)))
         assert servo.torque_enabled
         servo.set_position(OLD_GOAL)  # it is no more held than it should be
         run(robot, 4.0)
         assert servo.position == pytest.approx(OLD_GOAL, abs=0.1)
+    return moved
+
+
+@pytest.mark.parametrize(("family", "event", "where"), [*product(FAMILIES, EVENTS, PLACES)])
+def test_no_event_moves_a_joint(family, event, where):
+    moved = motion(family, event, where)
     assert moved < MOST, f"{math.degrees(moved):.1f}°"
 
 
