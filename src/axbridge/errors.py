@@ -181,7 +181,8 @@ class _FileError(AxBridgeError):
     def __init__(self, path: Path | str, key: str, message: str, hint: str = "") -> None:
         self.path: Path = Path(path)
         self.key = key
-        super().__init__(f"{path}: {key}: {message}" if key else f"{path}: {message}", hint)
+        named = [] if self.path == Path() else [str(path)]  # what was made in a program has no file
+        super().__init__(": ".join([*named, *([key] if key else []), message]), hint)
 
 
 class ProfileError(_FileError):

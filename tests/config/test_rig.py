@@ -125,6 +125,10 @@ def test_a_name_that_leads_nowhere_is_the_rigs_mistake(load, tmp_path):
             'id = 1\nprofile = "mx-28-2.0"\nzero = 100\ndirection = -1\nmin_position = -0.5\nmax_position = 0.5',
             r"servo\.a\.max_position: -0\.5 to 0\.5 rad lead across the end of its turn at 0\.153 rad",
         ),
+        (
+            'id = 1\nprofile = "mx-28"\nzero = 2048\nregisters = { cw_angle_limit = 4095 }',
+            r"registers\.cw_angle_limit: .* of 4095 select the multi-turn mode, which cannot be driven\nset cw_angle_limit",
+        ),
         ("id = 1\n[[bus]]\nbaud = 3_000_000", r"bus\.main\.baud: an ax-12a cannot talk at 3000000 baud\nchoose"),
     ],
 )

@@ -134,10 +134,17 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
         problem = f"has firmware {firmware}, older than the profile's {servo.profile.firmware_version}"
         fix = "update it with ROBOTIS' tools, or give the rig a profile of that firmware"
         yield Finding(label, problem, fix, False, "firmware", id_)
+    set_up = servo.registers  # one that counts otherwise than its rig takes for granted would go elsewhere
+    names, counts = servo.protocol.names, servo.profile.units.counts
+    if servo.profile.behaviour.multi_turn and model == servo.profile.model_number:
+        ends = [servo.profile.register(name) for name in (names.low, names.high)]
+        limits = [end.decode(said[end.address : end.end]) for end in ends]
+        if limits == [counts, counts] and not {names.low, names.high} & (set_up or {}).keys():
+            problem = f"is in its multi-turn mode ({names.low} and {names.high} are {counts}), which cannot be driven"
+            yield Finding(label, problem, f"axbridge servo write {id_} {names.low} 0{where}", True, "multi_turn", id_)
     if hurt:
         problem = f"has shut itself down, or will: {HardwareError(hurt).describe()}"
         yield Finding(label, problem, f"axbridge servo reboot {id_}{where}", False, "alarm", id_)
-    set_up = servo.registers  # one that counts otherwise than its rig takes for granted would go elsewhere
     held = counting(bus, id_, servo.profile) if set_up is not None and model == servo.profile.model_number else {}
     for name, usual, what in (
         ("homing_offset", 0, "counts from elsewhere"),

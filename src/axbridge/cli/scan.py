@@ -17,7 +17,7 @@ from axbridge.cli.app import DONE, HARDWARE, app, report
 from axbridge.cli.options import JsonOption, PortOption, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
-from axbridge.units import nearest_baud
+from axbridge.units import bauds_of, nearest_baud
 
 
 @app.command()
@@ -53,7 +53,8 @@ def scan(
                 model = "damaged answers: two servos with this id?"
             version = "" if servo.firmware is None else f", firmware {servo.firmware}"
             spoken = "" if servo.protocol == 1 else f", {PROTOCOLS[servo.protocol].title}"
-            lines.append(f"{rate:>8} baud  id {servo.id:>3}  {model}{version}{spoken}")
+            own = rate if profile is None else round(nearest_baud(rate, bauds_of(profile.units_name)))
+            lines.append(f"{own:>8} baud  id {servo.id:>3}  {model}{version}{spoken}")
             if servo.mute:
                 lines.append(f"run `{unmute(servo.id, f' --port {name} --baud {rate}')}`")
     if not any(found.values()):

@@ -387,6 +387,12 @@ class Rig(toml_tables.TomlTable):
             else:
                 continue
             raise RigError(self.path, f"servo.{servo.name}.registers.{name}", why, hint)
+        names, counts = profile.names, profile.units.counts
+        limits = [servo.registers.get(name, profile.registers[name].initial) for name in (names.low, names.high)]
+        if profile.behaviour.multi_turn and limits == [counts, counts]:
+            why = f"{names.low} and {names.high} of {counts} select the multi-turn mode, which cannot be driven"
+            hint = f"set {names.low} = 0, and positions go from 0 to {counts}"
+            raise RigError(self.path, f"servo.{servo.name}.registers.{names.low}", why, hint)
 
     def _check_turn(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
         """Refuse an offset that the servo ignores, and a range across the end of its turn: torque would turn it round.

@@ -346,18 +346,18 @@ class Connection:
             require(findings[name], getattr(bus, "port_name", "") or name)
         failures: list[BusError] = []
         for drive in drives:
-            errors = apply_registers(drive.bus, drive.id, drive.profile, drive.config.registers)
-            failures += errors.values()
+            servo, wanted = drive.config, drive.config.registers
             if drive.shut_down:  # by an overload, which sets its Torque Limit to 0: it stays so until `recover`
-                servo = drive.config
+                wanted = {name: value for name, value in wanted.items() if name != drive.protocol.names.torque}
                 self.cycles[servo.bus].withhold(servo.name)
                 warn(f"servo {servo.name!r} had shut itself down and stays limp: call recover() when the cause is gone")
+            failures += apply_registers(drive.bus, drive.id, drive.profile, wanted).values()
         if failures:
             raise failures[0]
         for drive in drives:
             low, high = drive.limits.low, drive.limits.high
-            wanted = drive.config.soft_limits
-            low, high = max(low, wanted[0]), min(high, wanted[1])
+            soft = drive.config.soft_limits
+            low, high = max(low, soft[0]), min(high, soft[1])
             own = drive.narrow()
             names = drive.protocol.names
             by_rig = {names.low, names.high} & drive.config.registers.keys()

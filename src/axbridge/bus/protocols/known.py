@@ -207,7 +207,7 @@ class _Scs(_Sts):
     usual_profile = "scs0009"
     lock: int | None = 48
     torque_limit = int(FeetechAddress.MAX_TORQUE)  # while the lock is 1 it is no more than a word in RAM
-    with_limit = torque_limit, _END - torque_limit
+    with_limit = with_torque = torque_limit, _END - torque_limit
     sample = tuple((name, form.replace("<", ">"), place) for name, form, place in FIRST.sample)
     mode = int(FeetechAddress.MIN_POSITION_LIMIT), 4
     park_speed, park_near = 225, 7

@@ -79,7 +79,7 @@ class Protocol:
     with_limit: Span = (int(Address.TORQUE_LIMIT), PRESENT.size + 2)
     with_torque: Span = (int(Address.TORQUE_ENABLE), PRESENT.size + 12)
     sample: tuple[tuple[str, str, int], ...] = (  # of the usual read: column, numpy format and offset
-        ("position", "<u2", 0), ("speed", "<u2", 2), ("load", "<u2", 4), ("voltage", "u1", 6), ("temperature", "u1", 7),
+        ("position", "<i2", 0), ("speed", "<u2", 2), ("load", "<u2", 4), ("voltage", "u1", 6), ("temperature", "u1", 7),
     )  # fmt: skip
     sign_bits: Mapping[str, int] = {"speed": 10, "load": 10}  # by column: the sign of a magnitude; else plain numbers
     alarm: Span | None = None  # what is wrong, once the error byte has the bit `alert`; None: the error byte says it
@@ -95,7 +95,7 @@ class Protocol:
     unlike: Span = (CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION)  # surely
     park_speed, park_near = 100, 6  # counts: 11 rpm, about 2 degrees
     room = TABLE_SIZE  # bytes from the first register on that one READ may ask for
-    _goal = struct.Struct("<HH")
+    _goal = struct.Struct("<hH")
     _search = staticmethod(v1.find_answer)
 
     def __init__(self) -> None:

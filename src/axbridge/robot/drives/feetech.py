@@ -48,8 +48,6 @@ class FeetechDrive(BusDrive):
             self._borrow({"operating_mode": 0} if self._modal else {**_WHEEL, "max_position_limit": 1023})
             self.restore()  # left in another mode by a program that was killed
         self.write("lock", 1)
-        if self._modal:
-            self._top_duty = self.read("max_torque")  # a gripper's is lower
         present = self.read("present_position")
         if self.is_wheel:
             self._endless()
