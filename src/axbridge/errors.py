@@ -192,6 +192,20 @@ class ProfileError(_FileError):
 class RigError(_FileError):
     """A rig file, or the URDF it names, that cannot be used; carries `path` and `key`."""
 
+    mistakes: tuple[_FileError, ...] = ()  # those that it lists, where it stands for several
+
+    @classmethod
+    def of(cls, path: Path | str, found: Iterable[_FileError]) -> _FileError:
+        """One error for all mistakes that were found: the only one, or a list of them, a line each."""
+        parts = [part for one in found for part in (getattr(one, "mistakes", ()) or (one,))]
+        mistakes = tuple({str(part): part for part in parts}.values())
+        if len(mistakes) == 1:
+            return mistakes[0]
+        lines = "".join(f"\n  {one.message}; {one.hint}" for one in mistakes)
+        error = cls(path, "", f"{len(mistakes)} mistakes:{lines}", "correct them; `axbridge rig check` checks again")
+        error.mistakes = mistakes
+        return error
+
 
 class MoveError(_FileError):
     """A move file (JSON, ``.mtn``) that cannot be used or written; carries `path` and `key`."""

@@ -236,6 +236,9 @@ class ServoConfig(toml_tables.TomlTable):
             if getattr(self, low) > getattr(self, high):
                 why = f"{low} {getattr(self, low)} is above {high} {getattr(self, high)}"
                 raise toml_tables.Misfit(low, why, "exchange them, or give both")
+        if self.min_position == self.max_position != 0:
+            why = f"both limits are at {self.max_position:g} rad"
+            raise toml_tables.Misfit("max_position", why, "leave the joint room to move, or leave both out")
         bottom, top = self.soft_limits
         object.__setattr__(self, "position", min(max(self.position, bottom), top))  # as Webots starts a joint
         if self.min_stop != 0 and self.min_stop == self.max_stop:

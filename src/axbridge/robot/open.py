@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from axbridge.config.rig import Rig
+from axbridge.config.rig_check import refuse_unsound
 from axbridge.errors import RigError, UsageError
 from axbridge.robot.backend import Backend, open_real, open_sim
 from axbridge.robot.robot import Robot
@@ -101,6 +102,8 @@ def with_usual_engine(rig: Rig, engine: str | None = None) -> Rig:
 
 
 def _backend(rig: Rig, name: str, port: str | None, seed: int, realtime: bool | None) -> Backend:
+    if name in {"sim", "twin"}:
+        refuse_unsound(rig)
     if name == "sim":
         watched = (rig.world is not None and rig.world.gui) or bool(os.environ.get("AXBRIDGE_REALTIME"))
         return open_sim(rig, seed=seed, realtime=watched if realtime is None else realtime)

@@ -14,7 +14,7 @@ from typing import NamedTuple, NoReturn, Protocol
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import JointFacts, Tree, read_tree
+from axbridge.config.urdf import JointFacts, Tree, check_start, read_tree
 from axbridge.errors import RigError
 from axbridge.rotations import LinkPose, Quaternion, Vector
 from axbridge.sim.engines.ideal_joints import IdealJoint
@@ -174,9 +174,8 @@ def arrange(scene: Scene) -> Arrangement:
     start = []
     for name, (low, high) in zip(names, limits, strict=True):
         position = scene.start.get(name, min(max(0.0, low), high))
-        if name not in last and not low - 1e-9 <= position <= high + 1e-9:
-            why = f"it starts at {position:g}, outside its stops {low:g}..{high:g}"
-            raise RigError(scene.urdf, name, why, "write position = … in the rig, in radians")
+        if name not in last:
+            check_start(scene.urdf, name, position, (low, high))
         start.append(position)
     return Arrangement(tree, tuple(known[name] for name in names), limits, tuple(start))
 
