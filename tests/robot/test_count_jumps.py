@@ -1,6 +1,7 @@
 """A servo whose count jumps, by a turn or by its Homing Offset, does not move for that."""
 
 import math
+from contextlib import contextmanager
 from itertools import product
 
 import pytest
@@ -8,7 +9,10 @@ import pytest
 import axbridge
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
+from axbridge.errors import RigError, UsageError
+from axbridge.view.actions import Actions
 from tests.robot.test_unasked_motion import lead, power_cycle, recover, shaft, stop_and_resume, torque_on
+from tests.support.pty_line import PtyLine
 from tests.support.waiting import run
 
 EVENTS = torque_on, stop_and_resume, recover, power_cycle
@@ -63,3 +67,89 @@ def test_a_joint_stays_where_its_count_jumps(family, offset, event):
             assert math.remainder(servo.position - shaft(robot), math.tau) == pytest.approx(0.0, abs=0.01)
             moved[place] = max(ways)
     assert max(moved.values()) < MOST, {f"{place:.2f}": f"{math.degrees(way):.1f}°" for place, way in moved.items()}
+
+
+COMMANDS = {
+    "a speed": lambda servo: (servo.set_position(math.inf), servo.set_velocity(0.3)),
+    "a duty": lambda servo: servo.set_duty(0.0),
+    "a torque": lambda servo: servo.set_torque(0.0),
+    "a position": lambda servo: servo.set_position(0.2),
+}
+
+
+@pytest.mark.parametrize(("family", "offset"), [("sts3215", 1500), ("sts3215", -1500), ("xl330-m288", 1500)])
+def test_a_change_of_mode_leaves_the_position_where_it_is(family, offset):
+    with axbridge.open(rig_of(family, offset, zero=2048)) as robot:
+        servo, seen = robot["horn"], []
+        for command in (*COMMANDS.values(), *reversed(COMMANDS.values())):
+            command(servo)
+            seen += run(robot, 0.2, lambda: abs(servo.position - shaft(robot)))
+            assert abs(servo.state.position - shaft(robot)) < MOST
+    assert max(seen) < MOST
+
+
+def test_a_feetech_servo_that_was_left_in_an_endless_mode_is_where_it_is():
+    rig = rig_of("sts3215", 1500, min_position=-0.5, max_position=0.5)
+    with PtyLine({1: "sts3215"}) as line:
+        line.set(1, homing_offset=1500, operating_mode=1, present_position=2048 + 1500)
+        with axbridge.open(rig, backend="real", port=line.port) as robot:
+            servo = robot["horn"]
+            seen = [servo.position]
+            servo.set_position(servo.position)
+            for _ in range(3):
+                robot.step(20)
+                seen.append(servo.position)
+            assert line[1].table["operating_mode"] == 0
+            assert seen == pytest.approx([seen[-1]] * 4, abs=0.002)
+            assert line[1].table["goal_position"] == line[1].table["present_position"]
+
+
+@contextmanager
+def found_at(turns, mode=4, **more):
+    """A real robot whose servo has counted `turns` under other programs."""
+    rig = rig_of("xl330-m288", registers={"operating_mode": mode}, **more)
+    with PtyLine({1: "xl330-m288"}) as line:
+        line.set(1, operating_mode=mode, present_position=2048 + round(4096 * turns))
+        with axbridge.open(rig, backend="real", port=line.port) as robot:
+            yield robot, line[1].table
+
+
+WAYS = {
+    "set_position": lambda robot: robot["horn"].set_position(0.0),
+    "set_positions": lambda robot: robot.set_positions([0.0]),
+    "goto": lambda robot: robot.goto({"horn": 0.0}, 0.1),
+    "the page": lambda robot: next(Actions(robot).way({"horn": 0.0}, 0.1)),
+}
+
+
+@pytest.mark.parametrize("mode", [4, 5])
+def test_a_first_goal_that_may_be_a_turn_away_is_refused_until_the_position_is_confirmed(mode):
+    with found_at(1.5, mode) as (robot, table):
+        servo = robot["horn"]
+        for way in WAYS.values():
+            with pytest.raises(UsageError, match="found at 9.425 rad, and 0.000 is more .*no limits") as refused:
+                way(robot)
+            assert "set_position(servo.position)" in refused.value.hint
+        assert table["torque_enable"] == 0
+        servo.set_position(servo.position)
+        robot.step(20)
+        servo.set_position(0.0)
+        robot.step(20)
+        assert table["goal_position"] == 2048
+
+
+@pytest.mark.parametrize(("turns", "more"), [(0.4, {}), (0.4, {"min_position": -2.6, "max_position": 2.6})])
+def test_a_first_goal_within_half_a_turn_is_taken(turns, more):
+    with found_at(turns, **more) as (robot, table):
+        robot["horn"].set_position(-0.4 if not more else -2.5)
+        robot.step(20)
+        assert table["torque_enable"] == 1
+
+
+def test_a_position_a_turn_beyond_its_limits_is_called_a_lost_turn():
+    with found_at(0.98, min_position=-1.0, max_position=1.0) as (robot, table):
+        robot["horn"].set_position(0.0)
+        with pytest.raises(RigError, match="stands at 353°, .*limit of 57°, it has lost a turn: -7° is") as refused:
+            robot.step(20)
+        assert "axbridge servo reboot 1" in refused.value.hint
+        assert table["torque_enable"] == 0

@@ -213,6 +213,10 @@ SCRIPTS = {
         "a factory reset lasts": "lock=0, p_gain=8, FACTORY_RESET, wait 1, power, p_gain?32",
         "the homing offset is taken from the encoder and given back to goals": "homing_offset=100, present_position?1948,"
         " goal_position=1948, GOAL~0",
+        "an endless mode does not take it off": "homing_offset=85, present_position?1963, operating_mode=1,"
+        " present_position?2048, operating_mode=2, present_position?2048, operating_mode=0, present_position?1963",
+        "bit 10 of a duty is its direction, and more than 1000 is all": "operating_mode=2, torque_enable=1, goal_time=300,"
+        " DUTY~0.3, goal_time=300|0x400, DUTY~-0.3, goal_time=300|0x800, DUTY~1, goal_time=300|0xC00, DUTY~-1",
         "positions stay within a turn": "turn 2100, present_position?2100-2048, goal_position=60, GOAL~2108*count",
         "unless Phase says otherwise": "phase=0x10, turn 2100, present_position?2048+2100",
         "128 in Torque Enable makes the present place the middle for good": "turn -700, torque_enable=128,"

@@ -118,6 +118,7 @@ class _Player:
         free = limp and robot.simulation is not None and robot.simulation.base_start is not None
         here = {name: self._within(name, start_of_way(robot[name])) for name in self._names}
         path = self._plan(self._start, here, ease=_RISE if free else 0.0)
+        robot.refuse_unsure_turns(path.first)
         for servo in self._servos.values():
             if not servo.torque_enabled:
                 servo.torque_on()

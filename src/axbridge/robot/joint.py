@@ -48,6 +48,7 @@ class Joint:
         self.requested = {"position": start, "velocity": speed}  # last, before clipping: Webots' getters return it
         self.factors = {"position": 1.0, "velocity": 1.0}  # set-points over what was asked of this motor
         self.top_speed = math.inf  # rad/s, on the way to the first goal since torque came on
+        self.unsure_from = math.nan  # position, rad, as long as whole turns may be missing from it
         self.turned = math.nan  # position with whole turns while it is a wheel, rad
         self.stopped = False  # by hand, see `Robot.stop`
         self.limp = False  # although it should have torque
@@ -103,6 +104,29 @@ class Joint:
         """Whether a joint that counts whole turns, which it forgets without power, has its goal in another one."""
         counts = self.drive.capabilities["extended_position"] == "native"
         return counts and abs(self.goals.position - position) > math.pi
+
+    def doubt_turns(self) -> None:
+        """Take its position for one that whole turns may be missing from, where nothing says how many.
+
+        A servo that counts turns forgets them without power. Limits of less than a turn say in which one it is, and a
+        simulation starts in the one that its rig says.
+        """
+        counts = isinstance(self.drive, BusDrive) and self.drive.capabilities["extended_position"] == "native"
+        bounded = self.max_position - self.min_position < math.tau
+        unsure = counts and not bounded and self.connection.backend.mode != SIMULATION
+        self.unsure_from = self.sample("position") if unsure else math.nan
+
+    def refuse_unsure_turns(self, position: float) -> None:
+        """Refuse a goal more than half a turn away while whole turns may be missing from the position."""
+        goal, here = scaled(position, self.multiplier), self.unsure_from
+        if math.isnan(here) or math.isinf(goal) or abs(goal - here) <= math.pi:
+            return
+        raise UsageError(
+            f"servo {self.config.name!r} was found at {here:.3f} rad, and {goal:.3f} is more than half a turn away: "
+            "it forgets whole turns without power, and its rig has no limits that say in which turn it is",
+            "if the position is right, confirm it by set_position(servo.position), and give the goal again; "
+            "or write min_position and max_position less than a turn apart into the rig",
+        )
 
     def sample(self, quantity: str) -> float:
         """The latest sample's value in a column of `SERVO_ROW`."""

@@ -13,6 +13,7 @@ from axbridge.robot.joint import Joint
 from axbridge.sim.body.kinematics import Sole, posed, soles_of
 
 _BEYOND = math.radians(10)  # a limp joint may hang a little beyond its soft limit; so far it cannot
+_LOST_TURN = ", it has lost a turn"
 _INSIDE, _THICK = 0.008, 0.012  # m: so far within the edges of another foot's sole, and so near to it, is in that foot
 
 
@@ -27,7 +28,15 @@ def impossible(rig: Rig, positions: Mapping[str, float], limits: Mapping[str, tu
             found[name] = (
                 f"stands at {math.degrees(here):.0f}°, {math.degrees(beyond):.0f}° beyond its limit of {limit:.0f}°"
             )
+            if (turned := _within_by_turns(here, low, high)) is not None:
+                found[name] += f"{_LOST_TURN}: {math.degrees(turned):.0f}° is within its limits"
     return found or _feet_in_each_other(rig, positions)
+
+
+def _within_by_turns(here: float, low: float, high: float) -> float | None:
+    """The position within the limits that is whole turns away, rad, of a servo that has miscounted them."""
+    turned = here - math.floor((here - low) / math.tau) * math.tau
+    return turned if turned <= high else None
 
 
 def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Collection[str]]) -> None:
@@ -40,12 +49,18 @@ def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Coll
         joint.note_off()
     left = limp()
     off = f"{', '.join(left)} may be on: cut the servo supply" if left else "nothing has moved, and all motors are off"
+    hint = (
+        "if a joint is really there, lead it back by hand; else the rig has its id, zero or direction wrong: "
+        "`axbridge verify` finds which, and `axbridge calibrate` repairs it"
+    )
+    if all(_LOST_TURN in why for why in wrong.values()):
+        reboots = " && ".join(f"axbridge servo reboot {one.config.id}" for one in joints if one.config.name in wrong)
+        hint = f"lead it by hand across the end of its turn, within its range, then let it count anew: `{reboots}`"
     raise RigError(
         rig.path,
         "",
         f"this cannot be: {'; '.join(f'{name} {why}' for name, why in wrong.items())}; {off}",
-        "if a joint is really there, lead it back by hand; else the rig has its id, zero or direction wrong: "
-        "`axbridge verify` finds which, and `axbridge calibrate` repairs it",
+        hint,
     )
 
 

@@ -95,6 +95,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         except BaseException:
             self.close()
             raise
+        for joint in self._joints.values():
+            joint.doubt_turns()
 
     def _read_all(self, backend: Backend) -> None:
         """Read every servo: who plans a way must know where it begins, so one whose answer is lost is asked again."""
@@ -325,6 +327,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         if not 0 < duration <= _LONGEST_WAY:
             raise UsageError(f"a way of {duration:g} s: 0 to {_LONGEST_WAY:g} s can be had", "give seconds")
         goals = {self[name].name: checks.number(goal, f"a goal of {name!r}") for name, goal in pose.items()}
+        self.refuse_unsure_turns(goals)
         servos = self.driven()
         ways = {name: self._way(servos[name], goal) for name, goal in goals.items()}
         times = {
@@ -404,8 +407,18 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         goals = [checks.number(value, f"a goal of {name!r}") for name, value in zip(self, values, strict=True)]
         for joint, goal in zip(self._joints.values(), goals, strict=True):
             joint.refuse_degrees(goal)
+        self.refuse_unsure_turns(dict(zip(self, goals, strict=True)))
         for servo, goal in zip(self._servos.values(), goals, strict=True):
             servo.set_position(goal, clip=True)  # asked about already
+
+    def refuse_unsure_turns(self, pose: Mapping[str, float]) -> None:
+        """Refuse a pose, rad by servo name, as `Servo.set_position` refuses a goal that may be whole turns away.
+
+        Raises:
+            UsageError: it may be; nothing has moved.
+        """
+        for name, goal in pose.items():
+            self._joints[name].refuse_unsure_turns(goal)
 
     def _way(self, servo: Servo, goal: float) -> tuple[float, float]:
         """Where a servo starts and ends; it is on afterwards."""
@@ -554,6 +567,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
                 self._joints[name].keep_off()
             self._start = new.backend.clock.now() - self.time
             faults = self._receive()
+            for joint in self._joints.values():
+                joint.doubt_turns()
             self._report(0.0, 0.0, new.backend.clock.now(), faults)
 
     def _reach(self, name: str) -> tuple[float, float]:

@@ -56,9 +56,17 @@ class Scales:
         """Whose motors are on now, of the servos on buses."""
         return [drive.powered for drive in self.on_bus]
 
+    def counted(self, raw: Rows) -> Rows:
+        """Samples with positions as position mode counts them; see `BusDrive.counted`."""
+        held = raw["position"].tolist()
+        counted = [drive.counted(position) for drive, position in zip(self.on_bus, held, strict=True)]
+        if counted == held:
+            return raw
+        return Rows({**{name: raw[name] for name in RawState._fields}, "position": np.array(counted)})
+
     def table(self, raw: Rows, start: float) -> Samples:
         """Samples of servos that all are on buses; `start` is time 0 of the table on the clock of `raw`, s."""
-        return Samples(self, raw, raw["time"] - start, self.powered())
+        return Samples(self, self.counted(raw), raw["time"] - start, self.powered())
 
 
 class Samples(StepTable):
@@ -174,6 +182,7 @@ class Sampling:
             (row, joint) for row, joint in enumerate(self._on_bus) if joint.config.noise or joint.config.resolution
         ]
         self._ideal = [(joint, joint.drive) for joint in self._joints if isinstance(joint.drive, IdealDrive)]
+        self._may_count_otherwise = any(drive.config.registers.get("homing_offset") for drive in self._scales.on_bus)
 
     def measure(self, start: float, *, unread: bool = False) -> None:
         """Measure the joints without a bus, or those alone that never were; `start`: the robot's time 0, s."""
@@ -188,6 +197,7 @@ class Sampling:
         """Publish a step: samples of the servos on buses, and which of these rows are new."""
         if self.frozen:
             return
+        raw = self._scales.counted(raw) if self._may_count_otherwise else raw
         powered, time = self._scales.powered(), raw["time"] - start
         if not fresh.all():
             raw = Rows({name: np.where(fresh, raw[name], self._raw[name]) for name in RawState._fields})
@@ -235,7 +245,7 @@ class Sampling:
             others = np.full(1, math.nan, SERVO_ROW)
             for quantity, value in joint.drive.measure(start).items():
                 others[quantity] = value
-        raw = Rows.of([sample] if sample else [])
+        raw = scales.counted(Rows.of([sample] if sample else []))
         table = Samples(scales, raw, raw["time"] - start, scales.powered(), others=others)
         return table[name], table.column("power").item(0)
 

@@ -63,17 +63,23 @@ class Servo(CommandedByMethods):
             clip: Clip degrees, too, as Webots does, instead of raising.
 
         Raises:
-            UsageError: an angle out of the limits that is more than a turn: it is in degrees, most likely.
+            UsageError: an angle out of the limits that is more than a turn: it is in degrees, most likely. Or the first
+                goal of a real servo that counts turns, more than half a turn away, and no limits say in which turn it
+                is: `set_position(servo.position)` confirms that its position is right.
             UnsupportedOperation: endless turning on a drive that cannot.
             BusError: the servo does not answer.
         """
         position = self._number(position, "a position")
         if not clip:
             self._joint.refuse_degrees(position)
+        for joint in (self._joint, *self._joint.siblings):
+            joint.refuse_unsure_turns(position)
         for joint, target in self._taken("position", lambda one: one.check(scaled(position, one.multiplier))):
             joint.setpoints.target = target
             joint.setpoints.torque = joint.setpoints.duty = None
             joint.setpoints.holding = False
+            if self._lapses is None:  # else a goal on the way to another one
+                joint.unsure_from = math.nan
             joint.remember_request(self._joint, "position", position)
 
     def set_velocity(self, velocity: float) -> None:

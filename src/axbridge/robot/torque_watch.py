@@ -46,6 +46,7 @@ class TorqueWatch:
         wanted = {name for name, joint in joints.items() if joint.setpoints.enabled and not joint.dead}
         back = {event.name for event in connection.events if event.kind == "without power"} & wanted
         for name in back:
+            joints[name].doubt_turns()
             if joints[name].has_goal_turns_away(joints[name].sample("position")):
                 connection.cycles[joints[name].config.bus].withhold(name)
                 self._why[name] = "it was without power, and may have forgotten its turns"

@@ -174,6 +174,7 @@ class Actions:
             raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
         if wrong := [name for name, goal in pose.items() if not math.isfinite(goal)]:
             raise UsageError(f"the pose says no number for {', '.join(wrong)}", "save it again")
+        robot.refuse_unsure_turns({name: goal for name, goal in pose.items() if name in robot})
         self._by_hand.clear()
         ways: dict[str, tuple[float, float]] = {}
         for name, goal in pose.items():

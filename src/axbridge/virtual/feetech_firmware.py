@@ -16,6 +16,7 @@ from axbridge.virtual.firmware import Firmware, Seen, Written
 _OVERLOAD, _OVERCURRENT = int(FeetechError.OVERLOAD), int(FeetechError.OVERCURRENT)
 _SET_MIDDLE = 128  # in Torque Enable
 _MANY_TURNS = 0x10  # bit of Phase
+_BACKWARDS = 0x400  # bit of Goal Time where that is a duty
 _MOST_DUTY = 0.97  # measured by BAM (feetech/actuator.py)
 _AMPERE = 0.0065  # A a count of Present Current
 _TICK = 0.01  # s a count of the protection times
@@ -172,9 +173,18 @@ class FeetechFirmware(Firmware):
     def _duty(self) -> float:
         """The duty that Goal Time is in the PWM mode, -1 to 1."""
         duty = self.table["goal_time"]
-        return (-1.0 if duty & 0x400 else 1.0) * (duty & 0x3FF) / self.units.full_scale
+        share = min(duty & ~_BACKWARDS, self.units.full_scale) / self.units.full_scale  # higher: all of it, measured
+        return -share if duty & _BACKWARDS else share
 
     # -- readings ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _offset(self) -> int:
+        """Counts that are taken off the encoder's: Homing Offset, but in the velocity and PWM modes nothing.
+
+        Two users have measured that independently; of the step mode nobody has.
+        """
+        return 0 if self.mode in {_VELOCITY, _PWM} else self.table.get("homing_offset")
 
     def _encoder(self, reading: float) -> int:
         return round(self._encoder_zero + reading / self.units.position)
@@ -185,17 +195,17 @@ class FeetechFirmware(Firmware):
 
     def _turns_at(self, reading: float) -> int:
         """Counts of whole turns of a shaft at `reading` (rad)."""
-        count = self._encoder_zero + reading / self.units.position - self.table.get("homing_offset")
+        count = self._encoder_zero + reading / self.units.position - self._offset
         return math.floor((count + 0.5) / self._turn) * self._turn
 
     def count(self, reading: float) -> int:
-        return self._encoder(reading) - self.table.get("homing_offset") - self._turns(reading)
+        return self._encoder(reading) - self._offset - self._turns(reading)
 
     def _goal(self, reading: float) -> float:
         """The shaft's angle, rad, that the goal means while the sensor sees it at `reading` (rad)."""
         if self.mode == _STEP:
             return self._step
-        count = self.table["goal_position"] + self.table.get("homing_offset") + self._turns(reading)
+        count = self.table["goal_position"] + self._offset + self._turns(reading)
         return (count - self._encoder_zero) * self.units.position
 
     def refresh_rest(self, seen: Seen, state: list[float], time: float) -> None:  # noqa: ARG002

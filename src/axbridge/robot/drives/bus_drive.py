@@ -248,6 +248,10 @@ class BusDrive:
             self._turns = TurnCounter(self.steady, self.calibration.range, sample("position"))
         return self._turns.update(sample, self._duty if self.powered else 0.0)
 
+    def counted(self, position: int) -> int:
+        """A Present Position, counts, as its position mode would report it."""
+        return position
+
     @property
     def blind(self) -> tuple[float, float] | None:
         """Speed, rad/s, and duty of a wheel by the motor model, while those that it reports say nothing."""

@@ -24,10 +24,27 @@ class FeetechDrive(BusDrive):
     """One servo on a bus; arguments and errors as of `BusDrive`."""
 
     slow_start = True
+    _endless_left = False  # it is in an endless mode that another program has left it in
 
     def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
         self._modal = "operating_mode" in profile.registers
         return {**AX_CAPABILITIES, "wheel": "native" if self._modal else "emulated"}
+
+    def narrow(self) -> tuple[float, float]:
+        """See `BusDrive.narrow`; finds out, too, whether a program that was killed has left it in an endless mode."""
+        self._endless_left = self._endless_now()
+        return super().narrow()
+
+    def counted(self, position: int) -> int:
+        """See `BusDrive.counted`: its endless modes do not take the Homing Offset off."""
+        offset = self.config.registers.get("homing_offset", 0)
+        if not (offset and (self.is_wheel or self._endless_left)):
+            return position
+        turn = self.profile.units.counts + 1
+        return (position - offset) % turn if 0 <= position < turn else position - offset
+
+    def _endless_now(self) -> bool:
+        return self.protocol.endless_goal(self.bus.read(self.id, *self.protocol.mode).data) is not None
 
     @property
     def shut_down(self) -> bool:
@@ -43,20 +60,20 @@ class FeetechDrive(BusDrive):
         """Switch the motor; on: at rest, and the present position becomes the goal first."""
         if not on:
             return super().power(on=False)
-        mode = self.bus.read(self.id, *self.protocol.mode).data
-        if not self._own and self.protocol.endless_goal(mode) is not None:
+        if not self._own and self._endless_now():
             self._borrow({"operating_mode": 0} if self._modal else {**_WHEEL, "max_position_limit": 1023})
             self.restore()  # left in another mode by a program that was killed
+        self._endless_left = False
         self.write("lock", 1)
-        present = self.read("present_position")
         if self.is_wheel:
             self._endless()
-        else:
+        present = self.read("present_position")
+        if not self.is_wheel:
             self.write("goal_position", present)
         self.write("torque_enable", 1)
         self.powered = True
         self._speed = self._correction = 0.0
-        return self.calibration.angle(present)
+        return self.calibration.angle(self.counted(present))
 
     def _begin_motion_here(self) -> None:
         self.write("torque_enable", 0)  # a new goal alone is approached from the old one, however fast it may go
