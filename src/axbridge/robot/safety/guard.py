@@ -238,7 +238,7 @@ def watch(silence: float, servos: list[Guarded]) -> int:
 
 def _image(process: int) -> bytes:
     """What changes when a process executes another program: its addresses. Empty where the system does not say."""
-    with contextlib.suppress(OSError), open(f"/proc/{process}/auxv", "rb") as file:
+    with contextlib.suppress(OSError), open(f"/proc/{process}/auxv", "rb") as file:  # noqa: PTH123 - no import
         return file.read()
     return b""
 

@@ -568,6 +568,7 @@ class _Channel:
     """
 
     def __init__(self) -> None:
+        self._end = -1  # of the pipe
         self._socket: socket.socket | None = None
         if sys.platform == "win32":
             self.other_end, self._end = os.pipe()
