@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import axbridge
+from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
 from axbridge.errors import BusTimeout, ControlWarning, PortError, RobotStopped, UsageError
 from axbridge.robot import connection
@@ -54,6 +55,14 @@ def test_park_goes_to_the_pose_of_the_rig(line):
         line.tables[1][36:38] = (502).to_bytes(2, "little")
     assert int.from_bytes(line.tables[1][30:32], "little") == 502
     assert line.powered == []
+
+
+def test_an_open_that_fails_leaves_the_port_free_while_its_exception_lives(line, monkeypatch):
+    monkeypatch.setattr(robot_module, "couple", lambda joints: 1 / 0)
+    with pytest.raises(ZeroDivisionError) as kept:
+        opened(line)
+    assert kept.value
+    SerialBus(line.port).close()
 
 
 class Interruption(BaseException):
