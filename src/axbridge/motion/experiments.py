@@ -14,7 +14,7 @@ import numpy as np
 
 from axbridge import minimum_jerk
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError
+from axbridge.errors import BusError, UsageError, warn
 from axbridge.files import check_new
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
@@ -279,8 +279,11 @@ def _run(
             whole = True
     finally:
         for driven in run.servos.values():
-            if driven.turning and not robot.closed:  # back to joint mode, limp
-                driven.servo.restore()
+            if driven.turning and not robot.closed:
+                try:  # back to joint mode, limp
+                    driven.servo.restore()
+                except BusError as failure:  # the first error is the one that is raised, and the next servo comes, too
+                    warn(f"servo {driven.name!r} is not in joint mode again: {failure.message}")
     for driven in run.servos.values() if whole else ():
         driven.servo.torque_off()
     return Conducted(whole, log.steps, log.late, log.slipped, log.unanswered, robot.origin)

@@ -98,7 +98,7 @@ class Connection:
                     restore=self._end,
                     tripped=tripped,
                 )
-                self._exit.enter_context(self._safety)  # left first: motors go off while the ports are open
+                self._safety.arm()
             self._set_up_servos()
         except BaseException:
             self.close()
@@ -281,12 +281,22 @@ class Connection:
 
         No other thread commands a servo from now on. A forked child does nothing: robot and ports are its parent's.
         """
-        if os.getpid() == self._owner:
-            self.closed = True
-            with NETS.ending:
-                for cycle in self.cycles.values():
-                    cycle.bus.turn.reserve(threading.get_ident())
-            self._exit.close()
+        if os.getpid() != self._owner:
+            return
+        try:
+            self._close()
+        except BaseException:  # as of a signal that came on the way: the motors go off before it is raised
+            self._close()
+            raise
+
+    def _close(self) -> None:
+        self.closed = True
+        with NETS.ending:
+            for cycle in self.cycles.values():
+                cycle.bus.turn.reserve(threading.get_ident())
+        if self._safety is not None:  # first: motors go off while the ports are open
+            self._safety.__exit__()
+        self._exit.close()
 
     def _end(self) -> None:
         """The program ends, and nobody closes this."""
