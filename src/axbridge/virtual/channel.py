@@ -35,6 +35,8 @@ _TERMIOS2 = struct.Struct("=4IB19s2I")
 _TCGETS2 = 0x802C542A
 _CHUNK = 4096  # bytes of one read, and of all that wait to be fetched: the kernel keeps as many for a real adapter
 _FULL = 1e-3  # s to wait while nobody takes them
+_MOST_HELD = 65536  # bytes of a TCP client that wait for the line, 0.7 s at 1 Mbit/s; more is lost
+_MOST_READS = 16  # of them in one go
 _TCSETS2 = 0x402C542B
 _CBAUD, _BOTHER = 0o010017, 0o010000
 _TIOCGEXCL = 0x80045440  # Linux
@@ -238,6 +240,12 @@ class PtyChannel:
             return []
         return [each._replace(time=each.time - self._delay) for each in self._ends.listener.arrivals()]
 
+    waits = False  # bytes that wait are in the kernel, and their client with them
+    left = False  # a terminal that the server itself has open does not say
+
+    def hold(self) -> None:
+        """Do nothing: the kernel keeps what comes, and lets its client wait."""
+
     def write(self, data: bytes) -> None:
         """Hand bytes to the client; what does not fit because it never reads is lost, as in a real adapter."""
         if self._ends is not None and _unread(self._ends.slave) < _MOST_UNREAD:
@@ -329,13 +337,15 @@ def is_loopback(host: str) -> bool:
 class TcpChannel:
     """Listens on a TCP port, 0: any free one; the line keeps its baud rate, because a socket has none.
 
-    One client at a time: what another one said meanwhile must not move the robot when the first one leaves.
+    One client at a time: what another one said meanwhile must not move the robot when the first one leaves. What a
+    client that has left said faster than the line carries it is discarded.
     """
 
     def __init__(self, host: str, port: int) -> None:
         self._wanted = (host, port)
         self._listener: socket.socket | None = None
         self._client: socket.socket | None = None
+        self._held = bytearray()  # from the client, until the line is free
         self.address = ""
         self.transit = 0.0  # who is at the other end, and how far, is not known
         self.plug()
@@ -373,28 +383,40 @@ class TcpChannel:
 
     close = unplug
 
-    def receive(self) -> list[Arrival]:
-        """What has come from the client; takes one in, or sends it away."""
-        found = list(iter(self._read, None))
+    def hold(self) -> None:
+        """Keep what comes while the line is busy, and see whether the client has left and whether another one asks."""
+        for _ in range(_MOST_READS):
+            if not self._read():
+                break
         self._accept()  # after that, so that one that has left is not in the way of the next
-        return found
 
-    def _read(self) -> Arrival | None:
+    def receive(self) -> list[Arrival]:
+        """What has come from the client, oldest first, at most 4096 bytes; takes a client in, or sends it away."""
+        if not self._held:
+            self._read()
+        data = bytes(self._held[:_CHUNK])
+        del self._held[:_CHUNK]
+        self.hold()
+        return [Arrival(data, time.monotonic(), None)] if data else []
+
+    def _read(self) -> bool:
+        """Read from the client once; whether anything came. What is beyond `_MOST_HELD` is lost."""
         if self._client is None:
-            return None
+            return False
         try:
-            data = self._client.recv(_CHUNK)
+            data = self._client.recv(_MOST_HELD)
         except BlockingIOError:
-            return None
+            return False
         except OSError:
             data = b""
-        if data:
-            return Arrival(data, time.monotonic(), None)
-        self._hang_up()
-        return None
+        self._held += data[: _MOST_HELD - len(self._held)]
+        if not data:
+            self._hang_up()
+        return bool(data)
 
     def _accept(self) -> None:
-        assert self._listener is not None  # else nobody waits on it
+        if self._listener is None:
+            return
         try:
             client, _ = self._listener.accept()
         except OSError:  # nobody is there, or no longer
@@ -408,6 +430,13 @@ class TcpChannel:
             client.send(_TAKEN)
             client.recv(_CHUNK)  # else closing takes the words back
 
+    left = False  # since the server looked last, a client has
+
+    @property
+    def waits(self) -> bool:
+        """Whether bytes wait for the line."""
+        return bool(self._held)
+
     def write(self, data: bytes) -> None:
         """Hand bytes to the client; without one, or when it never reads, they are lost."""
         if self._client is not None:
@@ -418,6 +447,8 @@ class TcpChannel:
         if self._client is not None:
             self._client.close()
             self._client = None
+            self._held.clear()  # it must not move the robot when nobody is there
+            self.left = True
 
 
 Channel = PtyChannel | TcpChannel
