@@ -17,7 +17,7 @@ from axbridge.cli.progress import progress
 from axbridge.comparison.comparison import following
 from axbridge.comparison.png import write_png
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError, nearest
+from axbridge.errors import UsageError, nearest, plural
 from axbridge.files import check_new
 from axbridge.motion.experiments import NAMES, PROTOCOL, Options, recorded
 from axbridge.recording.provenance import origin_in_words
@@ -115,8 +115,13 @@ def record(
             lost = f"no answer in {done.unanswered} of {done.steps} steps: the recording has gaps"
             note(f"{lost}; look at plugs and supply, and for two servos with one id: axbridge doctor")
         if not json:
-            print(
-                f"wrote {path}: {origin_in_words(done.origin)}"
-                + ("" if done.whole else " (the robot stopped before the end)")
-            )
+            print(f"wrote {path}: {origin_in_words(done.origin)}, {_in_words(path, done.steps)}", end="")
+            print("" if done.whole else "; the robot stopped before the end, and the recording is whole up to there")
+            print(f"next: axbridge compare {path} --rig {rig}")
     report("record-1", {"recordings": written}, (), json=json)
+
+
+def _in_words(path: Path, steps: int) -> str:
+    """How much was recorded."""
+    found = open_recording(path)
+    return f"{found.end - found.start:.1f} s, {plural(steps, 'sample')} of each servo"
