@@ -233,7 +233,7 @@ def test_a_servo_has_its_profiles_own_model_and_its_models_own_profile(given, pr
     ],
 )
 def test_a_model_of_another_family_is_refused_by_check_and_open_alike(profile, model, words, load, tmp_path):
-    horn = f'base = "bare_horn"\nname = "x"\n[[servo]]\nname = "horn"\nprofile = "{profile}"\nmodel = "{model}"\n'
+    horn = f'base = "bare_horn"\nname = "x"\n[[servo]]\nname = "horn"\nprofile = "{profile}"\nmodel = "{model}"\nsupply_voltage = 7.0\n'
     rig = load(horn)
     for use in (check_rig, axbridge.open):
         with pytest.raises(RigError) as caught:
@@ -435,8 +435,9 @@ def test_a_model_whose_law_the_servo_has_no_registers_for_is_refused(load):
 
 
 def test_a_supply_and_a_zero_that_are_another_servos_are_said(load):
-    assumed = check_rig(load(HORN + 'model = "xl330"')).assumed
-    assert "horn: supply_voltage = 12, though a xl330-m288 takes 7 V at most" in assumed
+    with pytest.raises(RigError, match="12 V is more voltage than horn .xl330-m288. takes: 7 V at most"):
+        check_rig(load(HORN + 'model = "xl330"'))
+    assumed = check_rig(load(HORN + 'model = "xl330"\nsupply_voltage = 5.0')).assumed
     assert sum("zero" in line for line in assumed) == 1
 
 

@@ -33,7 +33,7 @@ _ROUNDED = 0.01  # by so much figures of inertia may be off for being rounded
 _KINDS = {"fixed": FIXED, "revolute": TURNS, "continuous": TURNS, "prismatic": SLIDES}
 _FRICTION = 0.5  # of a link whose <contact> says nothing
 _CORRECT = "correct the URDF"
-_LONGEST_LINK = 2.0  # m: no servo of a profile moves a longer link
+_LONGEST_LINK = 5.0  # m: no servo of a profile moves a longer link
 
 
 @dataclass(frozen=True)
