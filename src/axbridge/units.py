@@ -18,6 +18,7 @@ _MX_BAUDS = {250: 2_250_000.0, 251: 2_500_000.0, 252: 3_000_000.0}
 _FEETECH_BAUDS = 1e6, 500_000.0, 250_000.0, 128_000.0, 115_200.0, 57_600.0, 38_400.0, 19_200.0
 _X_BAUDS = (9_600.0, 57_600.0, 115_200.0, 1e6, 2e6, 3e6, 4e6, 4.5e6)  # the XL330 ends at 4 M
 _BAUD_TOLERANCE = 0.03  # what a UART still understands
+_ALMOST_A_TURN = 0.95 * math.tau  # rad; the widest joint of a common arm turns 330°
 _DIRECTION_BIT = 0x400  # bit 10 set means clockwise
 
 
@@ -128,3 +129,10 @@ class Calibration:
         """Lowest and highest joint angle the position register can say, rad."""
         ends = self.angle(0), self.angle(self.units.counts)
         return min(ends), max(ends)
+
+
+def almost_a_turn(way: float) -> str:
+    """What is odd about a calibrated range of `way` rad; "" where it is clearly less than a turn."""
+    if way <= _ALMOST_A_TURN:
+        return ""
+    return f"has a range of {math.degrees(way):.0f}°, almost a turn: it may have been led across the end of its count"

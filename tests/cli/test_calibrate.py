@@ -10,7 +10,7 @@ from axbridge.cli.app import DONE, HARDWARE, MISUSE
 from axbridge.config.rig import Rig
 from axbridge.config.rig_edit import copy_rig
 from tests.support.hand import Typist, led
-from tests.support.robot_files import write_built
+from tests.support.robot_files import write_built, write_feetech_comb
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -230,3 +230,16 @@ def test_what_cannot_be_calibrated_is_refused_in_two_lines(mine, options, code, 
     refused = said("calibrate", "--rig", mine, *options, "--port", "/dev/unheard_of", code=code)
     assert why in refused
     assert refused.count("\n") == 2
+
+
+def test_a_servo_without_an_led_is_not_said_to_blink_and_a_jump_of_its_count_is_named(tmp_path):
+    mine = write_feetech_comb(tmp_path, 2)
+    before = Rig.load(mine).servos[0]
+    with led(mine) as (port, tell), wizard_of(mine, port, "--joints", "s1") as wizard:
+        wizard.until("joint 1 of 1: s1, servo 1 by the rig\n")
+        lead(wizard, tell, 0, ends=(1.5, 3.0, 3.4))
+        wizard.until("this already: nothing is written")
+        code, _, err = wizard.end()
+    assert code == DONE, err
+    assert "s1 jumped by more than half a turn" in err
+    assert Rig.load(mine).servos[0] == before

@@ -61,7 +61,7 @@ def test_the_episode_that_is_named_becomes_a_recording(desk, version, capsys):
     assert [segment.name for segment in recording.segments] == ["episode 1"]
 
 
-def test_values_become_angles_by_the_calibration_or_as_axbridge_recorded_them(desk):
+def test_values_become_angles_by_the_calibration_or_as_axbridge_recorded_them(desk, capsys):
     write_dataset(desk / "ours", [episode()], robot="axbridge")
     assert run(["import", "ours", "ours.mcap"]) == 0
     recording = axbridge.open_recording("ours.mcap")
@@ -73,6 +73,9 @@ def test_values_become_angles_by_the_calibration_or_as_axbridge_recorded_them(de
         words = ("--unit", unit, "--calibration", "arm.json", "--force")
         assert run(["import", "set", "out.mcap", *words]) == 0
         recording = axbridge.open_recording("out.mcap")
+        said = capsys.readouterr().err
+        assert "shoulder_pan has a range of 360°, almost a turn: it may have been led across the end" in said
+        assert said.count("almost a turn") == 1
         counts[unit] = {name: recording[name].position / (math.tau / 4096) + 2048 for name in recording}
     # LeRobot, `_normalize`: (counts - min) / (max - min) * 200 - 100, negative where drive_mode is set; a gripper to 100
     found = counts["normalised"]

@@ -118,17 +118,20 @@ def _zero_and_limits(hand: Hand[Mounting], name: str, turned: float) -> Mounting
 
     if (struck := hand.ask("  2 bring it to 0 rad, as the URDF draws it; press a key", before, name)) in {SKIP, BACK}:
         return struck
-    zero = lowest = highest = count()
+    zero = lowest = highest = latest = count()
+    jumped = False
 
     def follow() -> None:
-        nonlocal lowest, highest
-        lowest, highest = min(lowest, count()), max(highest, count())
+        nonlocal lowest, highest, latest, jumped
+        jumped = jumped or abs(count() - latest) > profile.units.middle
+        latest = count()
+        lowest, highest = min(lowest, latest), max(highest, latest)
 
     what = "  3 lead it to both its ends, as far as it may go; press a key"
     if (struck := hand.ask(what, before, name, follow)) in {SKIP, BACK}:
         return struck
     reach = (lowest, highest) if (highest - lowest) * profile.units.position >= ENOUGH else None
-    return Mounting(config.bus, config.id or 0, profile, zero, 1 if turned > 0 else -1, reach, config.registers)
+    return Mounting(config.bus, config.id or 0, profile, zero, 1 if turned > 0 else -1, reach, config.registers, jumped)
 
 
 def _at(robot: Robot, bus: str, id: int | None) -> str:

@@ -30,6 +30,7 @@ from axbridge.recording.imported import Columns, Warned, recording_of
 from axbridge.recording.provenance import validated
 from axbridge.recording.recording import Event, Recording
 from axbridge.recording.sample_quality import Oddity
+from axbridge.units import almost_a_turn
 
 UNITS = "deg", "rad", "normalised"
 _INFO = Path("meta") / "info.json"
@@ -190,6 +191,8 @@ def _scales(
             raise UsageError(f"the calibration has no joint {printable(joint)}", f"it has {', '.join(measured)}")
         else:
             scales[name] = _by_calibration(measured[joint], str(unit), gripper=joint.endswith(_GRIPPER))
+            if odd := almost_a_turn((measured[joint].range_max - measured[joint].range_min) * _COUNT):
+                notes.append(f"{printable(joint)} {odd}; LeRobot also writes this for a joint that turns without end")
     if not scales:
         raise UsageError(f"nothing of {folder} is a position", "; ".join(notes) or "give a dataset of a robot")
     return scales, notes

@@ -25,7 +25,7 @@ from axbridge.errors import BusError, ProfileError, RigError, UsageError
 from axbridge.robot.backend import ports_of
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
-from axbridge.units import Calibration
+from axbridge.units import Calibration, almost_a_turn
 
 ENOUGH = math.radians(10)  # less than this is no movement
 STRAIGHT = math.radians(5)  # so near a hand brings a joint to where it should be
@@ -53,6 +53,7 @@ class Mounting:
     reach: tuple[int, int] | None  # lowest and highest count the hand went to; None when it did not go
     # What in the servo says from where and which way it counts; empty in Protocol 1.0
     registers: Mapping[str, int] = field(default_factory=dict)
+    jumped: bool = False  # whether the count jumped by more than half a turn on the way to the ends
 
 
 def rig_of_bus(rig: Rig, port: str | None = None) -> Rig:
@@ -147,7 +148,12 @@ def changes(rig: Rig, servo: ServoConfig, found: Mounting) -> tuple[dict[str, Va
         wanted["profile"] = found.profile.name
         notes.append(f"{servo.name} is an {found.profile.name}; its model may have to change, too")
     wanted |= {"zero": found.zero, "direction": found.direction}
-    if found.reach is not None:
+    if found.jumped:
+        notes.append(
+            f"{servo.name} jumped by more than half a turn: it was led across the end of its count, and its limits "
+            "stay as they are; mount its horn so that the joint stays off that end"
+        )
+    elif found.reach is not None:
         low, high = _limits(servo, found, notes)
         wanted |= {"min_position": low, "max_position": high}
         if not low <= servo.position <= high:
@@ -174,6 +180,8 @@ def _limits(servo: ServoConfig, found: Mounting, notes: list[str]) -> tuple[floa
             low, high = max(low, servo.min_stop), min(high, servo.max_stop)
     if found.reach[0] < _EDGE or found.reach[1] > units.counts - _EDGE:
         notes.append(f"{servo.name} reached the end of its count: its horn may be mounted too near that end")
+    elif odd := almost_a_turn((found.reach[1] - found.reach[0]) * units.position):
+        notes.append(f"{servo.name} {odd}")
     scale = 10**_DIGITS
     return math.ceil(low * scale) / scale, math.floor(high * scale) / scale
 
