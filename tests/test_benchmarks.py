@@ -45,6 +45,7 @@ SMALLEST = {
     "recording_memory.py": ("--minutes", "0.05", "--servos", "2"),
     "safety_signals.py": ("--ends", "1"),
     "twin_causes.py": ("--runs", "1", "--minutes", "0", "--only", "blocked", "--json"),
+    "unasked_motion.py": ("--families", "ax-12a", "--events", "torque_on"),
     "walking.py": ("--steps", "2"),
     "clients.py": ("--calls", "5"),
     "x_logs.py": (str(LOGS), "--turns", "1"),

@@ -33,6 +33,12 @@ def test_a_file_of_another_program_is_named_with_what_to_do_with_it(tmp_path, na
         read(tmp_path / name)
 
 
+def test_a_pointer_that_is_named_as_a_recording_is_no_recording(tmp_path, said):
+    (tmp_path / "a.mcap").write_text(LFS)
+    told = said("import", tmp_path / "a.mcap", tmp_path / "b.mcap", code=2)
+    assert "a.mcap: is a pointer of Git LFS" in told
+
+
 @pytest.mark.parametrize("name", ["arm.xacro", "arm.xml", "log.csv", "arm.wbt"])
 def test_a_robot_in_another_format_is_no_urdf_of_a_rig(tmp_path, name):
     text, what, _ = FILES[name]

@@ -32,12 +32,14 @@ from pathlib import Path
 
 
 class _Bits(IntFlag):
+    @property
+    def words(self) -> list[str]:
+        """The set bits in words, lowest first."""
+        return [flag.name.lower().replace("_", " ") for flag in type(self) if flag in self and flag.name]
+
     def describe(self) -> str:
         """The set bits in words, lowest first; "none" when no bit is set."""
-        return (
-            ", ".join(flag.name.lower().replace("_", " ") for flag in type(self) if flag in self and flag.name)
-            or "none"
-        )
+        return ", ".join(self.words) or "none"
 
 
 class ErrorFlag(_Bits):
@@ -179,8 +181,8 @@ class _FileError(AxBridgeError):
     def __init__(self, path: Path | str, key: str, message: str, hint: str = "") -> None:
         self.path: Path = Path(path)
         self.key = key
-        places = [str(part) for part in (path, key) if str(part) not in {"", "."}]  # a rig of one id has no file
-        super().__init__(": ".join((*places, message)), hint)
+        named = [] if self.path == Path() else [str(path)]  # what was made in a program has no file
+        super().__init__(": ".join([*named, *([key] if key else []), message]), hint)
 
 
 class ProfileError(_FileError):
@@ -189,6 +191,20 @@ class ProfileError(_FileError):
 
 class RigError(_FileError):
     """A rig file, or the URDF it names, that cannot be used; carries `path` and `key`."""
+
+    mistakes: tuple[_FileError, ...] = ()  # those that it lists, where it stands for several
+
+    @classmethod
+    def of(cls, path: Path | str, found: Iterable[_FileError]) -> _FileError:
+        """One error for all mistakes that were found: the only one, or a list of them, a line each."""
+        parts = [part for one in found for part in (getattr(one, "mistakes", ()) or (one,))]
+        mistakes = tuple({str(part): part for part in parts}.values())
+        if len(mistakes) == 1:
+            return mistakes[0]
+        lines = "".join(f"\n  {one.message}; {one.hint}" for one in mistakes)
+        error = cls(path, "", f"{len(mistakes)} mistakes:{lines}", "correct them; `axbridge rig check` checks again")
+        error.mistakes = mistakes
+        return error
 
 
 class MoveError(_FileError):

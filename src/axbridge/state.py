@@ -143,7 +143,7 @@ class StepTable(Mapping[str, ServoState]):
 
 Cause = Literal[
     "without power", "torque off", "blocked", "slipping", "extra load", "missing load", "weak supply", "overheating",
-    "stale model",
+    "stale model", "overload", "overcurrent", "electrical shock", "encoder", "input voltage",
 ]  # fmt: skip
 
 
@@ -151,7 +151,7 @@ class BusEvent(NamedTuple):
     """What changed: a servo went missing, came back, reports a fault, left its limits; the port likewise (name "").
 
     Also a `Cause` why it does not follow its command: it was without power, somebody has switched its torque off, or it
-    is blocked; beside a simulated twin, why it does not do as its model says.
+    is blocked; beside a simulated twin, why it does not do as its model says. Of an alarm, the event is `fault`.
     """
 
     kind: Literal["missing", "returned", "fault", "limit", "port lost", "port back", Cause]

@@ -3,10 +3,13 @@ import time
 import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
-from axbridge.bus.protocols.known import SECOND
+from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.protocols.protocol import FIRST
+from axbridge.bus.rows import decoded
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import wire_time
+from axbridge.config import toml_tables
+from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import BusTimeout, ErrorFlag, HardwareError
 from tests.support.pty_line import PtyLine
 
@@ -27,6 +30,17 @@ def mixed():
             line.set(id_, torque_enable=1)
         bus.latency = 0.1
         yield line, Cycle(bus, [CycleServo("wrist", 1, **X), CycleServo("elbow", 2, **X), CycleServo("head", 3)])
+
+
+@pytest.mark.parametrize("name", toml_tables.shipped_names("firmware_profiles"))
+def test_a_sampled_position_has_the_sign_of_its_register(name):
+    profile = FirmwareProfile.load(name)
+    protocol, register = PROTOCOLS[profile.protocol], profile.register("present_position")
+    place, length = protocol.usual
+    for value in {register.minimum, -1, 0, 1, register.maximum}:
+        if register.minimum <= value <= register.maximum:
+            sample = bytes(register.address - place) + register.encode(value)
+            assert decoded(protocol, sample.ljust(length, b"\0"), "position").tolist() == [value]
 
 
 def test_each_servo_gets_goals_and_gives_samples_in_its_own_registers(mixed):

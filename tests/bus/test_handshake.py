@@ -41,6 +41,17 @@ def test_all_that_is_wrong_is_listed_at_once_with_the_command_that_mends_it(line
     assert "\n" not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("registers", "kinds"), [({}, ["multi_turn"]), ({"cw_angle_limit": 0}, []), (None, ["multi_turn"])]
+)
+def test_an_mx_in_multi_turn_mode_is_refused_unless_the_rig_ends_it(line, bus, registers, kinds):
+    mx = FirmwareProfile.load("mx-28")
+    line.tables[1][:10] = bytes((29, 0, mx.firmware_version, 1, 1, 0, 0xFF, 0x0F, 0xFF, 0x0F))
+    findings = handshake(bus, [Expected("s1", 1, mx, registers)])
+    assert [one.kind for one in findings] == kinds
+    assert all("servo write 1 cw_angle_limit 0" in one.fix and one.fatal for one in findings)
+
+
 def test_two_servos_with_one_id_are_told_from_noise_and_from_one_lost_packet(line, bus):
     fates = iter(["ok", "drop"])
     line.mishap = lambda _: next(fates, "ok")  # the second look is at the whole table

@@ -3,8 +3,11 @@ import math
 import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
-from axbridge.bus.protocols.known import SECOND
+from axbridge.bus.protocols.known import SECOND, STS
 from axbridge.bus.protocols.protocol import FIRST
+from axbridge.config.registers import FeetechAddress
+from axbridge.errors import FeetechError
+from axbridge.servo.columns import State
 from axbridge.virtual.bus import VirtualBus
 from tests.support.virtual_rig import make_world
 
@@ -87,6 +90,34 @@ def test_nothing_but_recover_wakes_a_servo_that_has_shut_itself_down(profile, mi
     loop.run(100)
     assert loop.hip(loop.torque_limit) == loop.limit
     assert loop.hip("present_position") == pytest.approx(loop.goals["hip"], abs=3)
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2])  # position, velocity, duty
+def test_a_servo_that_shut_down_for_too_much_current_gets_no_goal_until_recover(mode):
+    world = make_world(profile="sts3215", operating_mode=mode, overcurrent_time=20)
+    servo, bank = world.servos["s1"], world.bank
+    cycle = Cycle(VirtualBus(world), [CycleServo("grip", 1, protocol=STS, goal_range=(0, 4095), top_torque=1000)])
+    goal = Goal(3000, 500, register=(0, FeetechAddress.GOAL_VELOCITY, FeetechAddress.GOAL_TIME)[mode])
+    events = []
+
+    def run(steps):
+        for _ in range(steps):
+            events.extend(cycle.exchange({"grip": goal}).events)
+            world.sleep_until(world.now() + 0.02)
+
+    cycle.bus.write(1, STS.torque_enable, b"\1")
+    run(10)
+    bank.state[0, State.CURRENT] = 2.5
+    run(30)
+    bank.state[0, State.CURRENT] = 0.0
+    run(100)
+    assert [(event.kind, event.flags) for event in events] == [("fault", FeetechError.OVERCURRENT)]
+    assert (cycle.withheld, servo.table["torque_enable"], servo.table["status"]) == ({"grip"}, 0, 8)
+    for value in b"\0", b"\1":
+        cycle.bus.write(1, STS.torque_enable, value)
+    cycle.recover("grip")
+    run(10)
+    assert (cycle.withheld, servo.table["torque_enable"], servo.table["status"]) == (set(), 1, 0)
 
 
 @pytest.mark.parametrize("profile", ["ax-12a", "xl330-m288"])

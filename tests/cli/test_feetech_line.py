@@ -31,11 +31,6 @@ def test_a_scan_says_who_they_are(line, on_line):
     assert [servo["protocol"] for servo in found] == [PROTOCOLS[line.profile[:3]].name]
 
 
-def test_a_scan_names_the_rate_that_the_servo_was_set_to(line, on_line):
-    on_line("servo", "set-baud", 1, 115200)
-    assert on_line("scan", "--ids", "1", "--baud", "117647").startswith("  115200 baud  id   1")
-
-
 @pytest.mark.parametrize(
     ("profile", "model", "volts"), [("sts3215", "sts3215", 7.4), ("sts3215-12v", "sts3215_12v", 12)]
 )

@@ -116,7 +116,8 @@ def test_a_script_that_opens_its_robot_by_name_gets_it_and_a_file_is_found_from_
     (tmp_path / "mine.toml").write_text(to_toml(mine))
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "it.py").write_text(SCRIPT)
-    assert said("run", "scripts/it.py", "--model", "mine.toml", "--", "koch") == "mine koch\n"  # koch is the script's
+    written = said("run", "scripts/it.py", "--model", "mine.toml", "--", "koch")  # koch is the script's
+    assert written == "mine koch\nnote: bench_arm: simulated (bullet)\n"
 
 
 @pytest.mark.slow

@@ -5,6 +5,9 @@ import time
 import jsonschema  # comes with nbclient
 import pytest
 
+import axbridge
+from axbridge.config.profile import FOLDER as PROFILES
+from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import FOLDER, Rig, rig_schema
 from axbridge.config.rig_check import check_rig
 from axbridge.config.toml_tables import find_toml, read_toml, shipped_names
@@ -123,8 +126,8 @@ def test_a_name_that_leads_nowhere_is_the_rigs_mistake(load, tmp_path):
             r"servo\.a\.max_position: -0\.5 to 0\.5 rad lead across the end of its turn at 0\.153 rad",
         ),
         (
-            'id = 1\nprofile = "mx-28"\nregisters = { cw_angle_limit = 4095, ccw_angle_limit = 4095 }',
-            r"registers\.cw_angle_limit: both angle limits 4095 are multi-turn mode, which axbridge does not drive",
+            'id = 1\nprofile = "mx-28"\nzero = 2048\nregisters = { cw_angle_limit = 4095 }',
+            r"registers\.cw_angle_limit: .* of 4095 select the multi-turn mode, which cannot be driven\nset cw_angle_limit",
         ),
         ("id = 1\n[[bus]]\nbaud = 3_000_000", r"bus\.main\.baud: an ax-12a cannot talk at 3000000 baud\nchoose"),
     ],
@@ -175,7 +178,7 @@ def test_a_model_with_a_mistake_is_named_with_its_own_file(load, tmp_path):
 def test_another_servo_model_is_pure_and_in_every_servo_whose_firmware_has_its_law(load):
     mixed = GOOD + 'params = { motor = { armature = 0.004 } }\n[[servo]]\nname = "c"\njoint = "c"\ndrive = "ideal"\n'
     changed = load(mixed).with_model("ax12")
-    assert [(servo.model, servo.params) for servo in changed.servos] == [("ax12", {}), ("ax12", {}), ("lima2009", {})]
+    assert [(servo.model, servo.params) for servo in changed.servos] == [("ax12", {}), ("ax12", {}), ("", {})]
     mx = load(GOOD.replace('name = "b"', 'name = "b"\nprofile = "mx-28"\nmodel = "mx28"'))
     assert [servo.model for servo in mx.with_model("ax12").servos] == ["ax12", "mx28"]
     assert mx.with_model(None) is mx
@@ -195,6 +198,49 @@ def test_a_servo_models_file_is_meant_as_seen_from_here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     changed = Rig.load("bench_arm").with_model("ax12.toml")
     assert changed.model_of(changed.servos[0]).path == tmp_path / "ax12.toml"
+
+
+@pytest.mark.parametrize(
+    ("given", "profile", "model"),
+    [
+        ("", "ax-12a", "ax12"),
+        *((f'profile = "{name}"', name, FirmwareProfile.load(name).model) for name in shipped_names(PROFILES)),
+        ('model = "ax18"', "ax-18a", "ax18"),
+        ('model = "lima2009"', "ax-12a", "lima2009"),
+        ('model = "mx28-2.0"', "mx-28-2.0", "mx28-2.0"),
+        ('model = "sts3215_12v"', "sts3215-12v", "sts3215_12v"),
+        ('model = "mine.toml"', "ax-18a", "mine.toml"),
+        ('profile = "ax-12a"\nmodel = "ax18"', "ax-12a", "ax18"),
+    ],
+)
+def test_a_servo_has_its_profiles_own_model_and_its_models_own_profile(given, profile, model, load, tmp_path):
+    (tmp_path / "mine.toml").write_text('base = "ax18"\nname = "mine"\n')
+    rig = load(f'name = "one"\n[world]\nurdf = "x"\n[[servo]]\nname = "a"\njoint = "a"\nid = 1\n{given}\n')
+    for one in (rig, rig.overridden({"world": {"gui": True}})):
+        servo = one.servos[0]
+        assert (servo.profile, servo.model) == (profile, model)
+        assert one.model_of(servo).name == model.removesuffix(".toml")
+
+
+@pytest.mark.parametrize(
+    ("profile", "model", "words"),
+    [
+        ("sts3215", "xl330", "'xl330' is a model of the xl330-m288, and this servo is a sts3215"),
+        ("xl430-w250", "lima2009", "'lima2009' is a model of the ax-12a, and this servo is a xl430-w250"),
+        ("mx-28-2.0", "mx28", "'mx28' is a model of the mx-28, and this servo is a mx-28-2.0"),
+        ("scs0009", "sts3215", "'sts3215' is a model of the sts3215"),
+        ("ax-18a", "xl430", "'xl430' has the law pid, for which a ax-18a has no registers"),
+    ],
+)
+def test_a_model_of_another_family_is_refused_by_check_and_open_alike(profile, model, words, load, tmp_path):
+    horn = f'base = "bare_horn"\nname = "x"\n[[servo]]\nname = "horn"\nprofile = "{profile}"\nmodel = "{model}"\nsupply_voltage = 7.0\n'
+    rig = load(horn)
+    for use in (check_rig, axbridge.open):
+        with pytest.raises(RigError) as caught:
+            use(rig)
+        assert caught.value.key == "servo.horn.model"
+        assert words in caught.value.message
+        assert f'write model = "{FirmwareProfile.load(profile).model}"' in caught.value.hint
 
 
 def test_a_regulator_feeds_its_servo_and_the_bus_the_others():
@@ -389,8 +435,9 @@ def test_a_model_whose_law_the_servo_has_no_registers_for_is_refused(load):
 
 
 def test_a_supply_and_a_zero_that_are_another_servos_are_said(load):
-    assumed = check_rig(load(HORN + 'model = "xl330"')).assumed
-    assert "horn: supply_voltage = 12, though a xl330-m288 takes 7 V at most" in assumed
+    with pytest.raises(RigError, match="12 V is more voltage than horn .xl330-m288. takes: 7 V at most"):
+        check_rig(load(HORN + 'model = "xl330"'))
+    assumed = check_rig(load(HORN + 'model = "xl330"\nsupply_voltage = 5.0')).assumed
     assert sum("zero" in line for line in assumed) == 1
 
 

@@ -10,9 +10,10 @@ gymnasium = pytest.importorskip("gymnasium")
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
+from axbridge.config.rig import Rig  # noqa: E402
 from axbridge.errors import UsageError  # noqa: E402
 from axbridge.learn.randomise import LineQuality, Randomisation  # noqa: E402
-from axbridge.learn.servo_env import ServoEnv  # noqa: E402
+from axbridge.learn.servo_env import Reach, ServoEnv  # noqa: E402
 from tests.support.warm import serving  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -51,8 +52,48 @@ def test_actions_and_observations_are_radians_within_the_rigs_limits():
         for _ in range(60):
             observation, *_ = environment.step(environment.action_space.high)
         assert observation[:3] == pytest.approx(environment.action_space.high, abs=math.radians(3))
-        with pytest.raises(UsageError, match="no goals for 3 servos"):
-            environment.unwrapped.step([math.nan, 0.0, 0.0])
+        for action, said in (
+            ([math.nan, 0.0, 0.0], "not all finite"),
+            ([0.1, 0.2], "expected 3 goals, got 2"),
+            ([0.0, -1.3, 0.0], r"goal -1.3 rad of .* is outside of -1.200 to"),
+            ([90.0, 0.0, 0.0], "radians\\? 90° is 1.571"),
+        ):
+            with pytest.raises(UsageError, match=said):
+                environment.unwrapped.step(action)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"randomise": True}, "randomise is a Randomisation, not bool"),
+        ({"randomise": {"friction": (0, 1)}}, "randomise is a Randomisation, not dict"),
+        ({"randomize": None}, "did you mean 'randomise'"),
+    ],
+)
+def test_a_wrong_option_is_named(options, said):
+    with pytest.raises(UsageError, match=said):
+        gymnasium.make("axbridge/Reach-v0", **options)
+
+
+def test_a_render_mode_that_there_is_not_is_named():
+    with pytest.raises(UsageError, match="no render_mode 'ansi'"):
+        Reach("bench_arm", render_mode="ansi")
+
+
+@pytest.mark.bullet
+@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
+def test_a_picture_shows_the_robot_where_it_is(engine):
+    rig = Rig.load("bench_arm").with_engine(engine)
+    with gymnasium.make("axbridge/Reach-v0", rig=rig, render_mode="rgb_array") as environment:
+        environment.reset(seed=1)
+        before = environment.render()
+        assert before.shape == (360, 480, 3)
+        assert before.dtype == np.uint8
+        assert len(np.unique(before.reshape(-1, 3), axis=0)) > 5
+        for _ in range(30):
+            environment.step(np.array([1.0], np.float32))
+        changed = (environment.render() != before).any(axis=2)
+        assert 0.005 < changed.mean() < 0.5
 
 
 @pytest.mark.parametrize("step_ms", [20, pytest.param(50, marks=pytest.mark.ci)])

@@ -9,6 +9,7 @@ from axbridge.bus.stats import CycleTimes, LineStats
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.learn.randomise import LineQuality, Parameters, Randomisation, Supply
+from axbridge.robot.open import open_robot
 
 FIT = {
     "parameters": {
@@ -66,6 +67,59 @@ def test_what_a_bus_lost_is_counted(fit):
     line = LineQuality.measured({"main": {"cycle": times.as_dict(), "line": stats.as_dict()}})
     assert (line.loss, line.late, line.jitter) == (0.02, 0.004, pytest.approx(0.003))
     assert LineQuality.measured({"sim": {"cycle": times.as_dict(), "line": None}}).loss == 0.0
+
+
+def test_ranges_draw_each_servo_and_each_link_by_itself_and_the_seed_decides():
+    randomisation = Randomisation(
+        ranges={"friction": (0.02, 0.06), "motor.dead_duty": (0.0, 0.1), "supply": (10.0, 12.0), "mass": (0.5, 2.0),
+                "floor": (0.3, 0.9)},
+    )  # fmt: skip
+    rig = Rig.load("bioloid")
+    first, again, other = (randomisation.drawn(rig, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert first == again != other
+    models = [first.model_of(servo) for servo in first.servos]
+    dry = [model.friction.coulomb + model.friction.output for model in models]
+    assert 0.02 <= min(dry) < max(dry) <= 0.06
+    assert len(set(dry)) == len(dry)
+    assert len({model.motor.dead_duty for model in models}) == len(models)
+    assert 10.0 <= first.buses[0].supply_voltage <= 12.0
+    drawn, plain = first.tree(), rig.tree()
+    factors = drawn.mass / plain.mass
+    assert 0.5 <= factors.min() < factors.max() <= 2.0
+    np.testing.assert_allclose(drawn.inertia, plain.inertia * factors[:, None, None], rtol=1e-12)
+    (floor,) = {shape.friction for shape in first.shapes("collision")}
+    assert 0.3 <= floor <= 0.9
+
+
+def test_a_link_of_twice_the_mass_needs_twice_the_torque():
+    rig = Rig.load("bench_arm").overridden(
+        {"servo": [Rig.load("bench_arm").servos[0].model_dump(exclude_unset=True) | {"position": 1.0}]}
+    )
+    loads = []
+    for factor in (1.0, 2.0):
+        drawn = Randomisation(ranges={"mass": (factor, factor)}).drawn(rig, np.random.default_rng(0))
+        with open_robot(drawn, "sim") as robot:
+            loads.append(float(robot.simulation.world.engine.load()[0]))
+    assert loads[1] == pytest.approx(2 * loads[0], rel=1e-3)  # it has sunk a little
+    assert abs(loads[0]) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"ranges": {"fricton": (0.0, 0.1)}}, "did you mean 'friction'"),
+        ({"ranges": {"friction": (0.1, 0.0)}}, "0.1 to 0 is no range"),
+        ({"ranges": {"friction": 0.1}}, "no lowest and highest value"),
+        ({"ranges": {"mass": (0.0, 1.0)}}, "mass: 0 is too little"),
+        ({"ranges": [0.1]}, "ranges is a dict"),
+        ({"supplies": Supply(11.1, 0.3)}, "supplies is a list of Supply"),
+        ({"parameters": [1]}, "parameters is a list of Parameters"),
+        ({"line": 0.1}, "line is a LineQuality"),
+    ],
+)
+def test_a_randomisation_refuses_what_is_none_when_it_is_made(options, said):
+    with pytest.raises(UsageError, match=said):
+        Randomisation(**options)
 
 
 def test_no_result_of_a_fit_is_refused(tmp_path):

@@ -213,3 +213,12 @@ def test_the_verb_takes_names_and_the_grippers_range_from_the_rig(desk, capsys):
     (folder / "control.csv").unlink()
     assert run(["import", "wave", "other.mcap", "--rig", "koch"]) == 2
     assert "neither meta/info.json nor control.csv" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_degrees_that_are_taken_for_radians_are_named_once_with_the_option_of_a_dataset(desk, capsys):
+    write_dataset(desk / "set", [episode()])
+    assert run(["import", "set", "out.mcap", "--unit", "rad"]) == 0
+    err = capsys.readouterr().err
+    assert (err.count("degrees read as radians"), err.count("import it with --unit deg")) == (1, 1)
+    assert "--column position" not in err

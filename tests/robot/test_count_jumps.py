@@ -9,7 +9,7 @@ import pytest
 import axbridge
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, RigError, UsageError
+from axbridge.errors import RigError, UsageError
 from axbridge.view.actions import Actions
 from tests.robot.test_unasked_motion import lead, power_cycle, recover, shaft, stop_and_resume, torque_on
 from tests.support.pty_line import PtyLine
@@ -153,16 +153,3 @@ def test_a_position_a_turn_beyond_its_limits_is_called_a_lost_turn():
             robot.step(20)
         assert "axbridge servo reboot 1" in refused.value.hint
         assert table["torque_enable"] == 0
-
-
-def test_the_multi_turn_mode_of_an_mx_is_refused_by_name():
-    servo = {"name": "horn", "joint": "horn", "id": 1, "profile": "mx-28", "model": "mx28", "zero": 2048}
-    rig = Rig.model_validate({"name": "bench", "servo": [servo]})
-    with PtyLine({1: "mx-28"}) as line:
-        line.set(1, cw_angle_limit=4095, ccw_angle_limit=4095, present_position=-6997)
-        with pytest.raises(BusError, match="horn .id 1. is in multi-turn mode") as refused:
-            axbridge.open(rig, backend="real", port=line.port)
-        assert "axbridge servo write 1 cw_angle_limit 0" in refused.value.hint
-        assert line[1].table["torque_enable"] == 0
-        line.set(1, cw_angle_limit=0)
-        axbridge.open(rig, backend="real", port=line.port).close()

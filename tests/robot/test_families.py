@@ -120,20 +120,21 @@ def test_an_overload_is_named_and_recover_ends_it(robot, servo, family):
         virtual.overload(robot.time)
         run(robot, 0.2)
         assert servo.errors == FeetechError.OVERLOAD
+        assert robot.causes == {servo.name: ["overload"]}
     else:
         robot.simulation.inject(f"overload:{servo.config.id}")
         said = f"{servo.name!r} has no torque, and stays limp until recover.*overload"
         with pytest.warns(ControlWarning, match=said):
             run(robot, 0.2)
         assert servo.errors == (AxError if family == "ax-12a" else HardwareError).OVERLOAD
-        assert (robot.causes, robot.withheld) == ({servo.name: ["torque off"]}, {servo.name})
+        assert (robot.causes, robot.withheld) == ({servo.name: ["torque off", "overload"]}, {servo.name})
         assert not servo.torque_enabled
         servo.set_position(-0.3)
         servo.torque_on()  # nothing but `recover` wakes it
         run(robot, 0.5)
         assert servo.position == pytest.approx(0.3, abs=0.05)
-    servo.set_position(-0.3)
     servo.recover()
+    servo.set_position(-0.3)
     run(robot, 3.0)
     assert not servo.errors
     assert (robot.causes, robot.withheld) == ({}, frozenset())

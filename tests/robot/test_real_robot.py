@@ -64,12 +64,16 @@ def test_environment_variables_choose_backend_and_port(port, monkeypatch):
         assert math.isnan(robot["shoulder"].truth.position + robot["shoulder"].truth.torque)  # only a simulation knows
 
 
-def test_a_servo_found_shut_down_stays_limp_until_it_is_recovered():
+@pytest.mark.parametrize(("registers", "limit"), [({}, 1023), ({"torque_limit": 800, "led": 1}, 800)])
+def test_a_servo_found_shut_down_stays_limp_until_it_is_recovered(registers, limit):
+    rig = axbridge.Rig.load("bench_arm")
+    (servo,) = rig.servos
+    rig = rig.model_copy(update={"servos": (servo.model_copy(update={"registers": registers}),)})
     with serving("bench_arm") as port:
         with axbridge.open("bench_arm", backend="real", port=port) as robot:
             robot["shoulder"].write("torque_limit", 0)
         with pytest.warns(axbridge.ControlWarning, match="had shut itself down and stays limp"):
-            robot = axbridge.open("bench_arm", backend="real", port=port)
+            robot = axbridge.open(rig, backend="real", port=port)
         with robot:
             arm = robot["shoulder"]
             arm.set_position(0.6)
@@ -79,6 +83,18 @@ def test_a_servo_found_shut_down_stays_limp_until_it_is_recovered():
             arm.recover()
             run(robot, 1.5)
             assert arm.position == pytest.approx(0.6, abs=0.03)
+            assert arm.read("torque_limit") == limit
+
+
+@pytest.mark.parametrize(("rig", "id_"), [("bench_arm", 1), ("koch", 5), ("so101", 6)])
+def test_a_servo_that_is_overloaded_at_the_start_is_named_with_the_cause(rig, id_):
+    with serving(rig, "--faults", f"overload:{id_}") as port:
+        with pytest.warns(axbridge.ControlWarning, match="had shut itself down and stays limp"):
+            robot = axbridge.open(rig, backend="real", port=port)
+        with robot:
+            run(robot, 0.1)
+            (name,) = (servo.name for servo in robot.rig.servos if servo.id == id_)
+            assert robot.causes == {name: ["torque off", "overload"]}
 
 
 def test_x_servos_have_their_torque_again_softly_when_a_program_goes_on_after_ctrl_c():

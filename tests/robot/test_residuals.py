@@ -10,7 +10,7 @@ from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.model import PredictionParams
 from axbridge.config.rig import Rig
-from axbridge.errors import ErrorFlag
+from axbridge.errors import ErrorFlag, FeetechError, HardwareError
 from axbridge.robot.backend import open_sim
 from axbridge.robot.twin.residuals import REMEDIES, Residuals, Tolerance, tolerance
 from axbridge.robot.twin.twin import PassiveTwin
@@ -163,6 +163,24 @@ def test_a_hot_servo_is_named_before_it_switches_itself_off_and_one_that_has_not
     assert residuals.update(1.0, {"a": state(1.0, 0.0, temperature=66)}, {}, {"a": 0.0}) == [("overheating", "a")]
 
 
+@pytest.mark.parametrize(
+    ("rig", "hot", "alarm"),
+    [
+        ("bench_arm", 65, ErrorFlag.OVERLOAD),
+        ("koch", 67, HardwareError.ELECTRICAL_SHOCK),
+        ("so101", 65, FeetechError.OVERCURRENT),
+        ("bioloid", 65, ErrorFlag.OVERHEATING),
+    ],
+)
+def test_heat_and_shutdowns_are_judged_by_the_servo_of_the_rig(rig, hot, alarm):
+    rig = Rig.load(rig)
+    servo = rig.dynamixels[0]
+    allowed = tolerance(rig, servo, rig.model_of(servo))
+    assert (allowed.hot, allowed.shuts_down & alarm) == (hot, alarm)
+    changed = servo.model_copy(update={"registers": {**servo.registers, "temperature_limit": 55}})
+    assert tolerance(rig, changed, rig.model_of(servo)).hot == 50
+
+
 def test_no_cause_is_named_while_steps_are_late_and_a_cause_is_there_until_it_is_gone():
     def look(steps, late, load=0.4):
         nonlocal time
@@ -223,7 +241,7 @@ def test_a_twin_takes_the_place_to_which_a_hand_has_led_its_servo_and_raises_no_
         assert steps(60) == []
         assert twin() == pytest.approx(-0.8, abs=0.03)
         shoulder.set_position(0.3)
-        steps(60)
+        steps(100)  # a first goal is approached slowly
         assert twin() == pytest.approx(0.3, abs=0.03)  # and it goes on from there
 
 

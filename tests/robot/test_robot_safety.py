@@ -1,8 +1,10 @@
 """What a rig says about safety, through a whole robot on a line with behaviour."""
 
+import gc
 import math
 import os
 import signal
+import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +14,12 @@ import numpy as np
 import pytest
 
 import axbridge
+from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
 from axbridge.errors import BusTimeout, ControlWarning, PortError, RobotStopped, UsageError
+from axbridge.robot import connection
+from axbridge.robot import robot as robot_module
+from axbridge.robot.safety import net, policies
 from axbridge.robot.safety.net import NETS
 from tests.support.pty_line import PtyLine
 from tests.support.waiting import run, until
@@ -50,6 +56,67 @@ def test_park_goes_to_the_pose_of_the_rig(line):
         line.tables[1][36:38] = (502).to_bytes(2, "little")
     assert int.from_bytes(line.tables[1][30:32], "little") == 502
     assert line.powered == []
+
+
+def test_an_open_that_fails_leaves_the_port_free_while_its_exception_lives(line, monkeypatch):
+    monkeypatch.setattr(robot_module, "couple", lambda joints: 1 / 0)
+    with pytest.raises(ZeroDivisionError) as kept:
+        opened(line)
+    assert kept.value
+    SerialBus(line.port).close()
+
+
+class Interruption(BaseException):
+    """As KeyboardInterrupt, SystemExit and CancelledError are: no `except Exception` holds it up."""
+
+
+def close_until(robot, count):
+    """Close, and raise an `Interruption` before this many lines, 0: none; the first count of each line that was run."""
+    files = {module.__file__ for module in (net, policies, connection, robot_module)}
+    counts = {}
+    number = 0
+
+    def trace(frame, event, _):
+        nonlocal number
+        if event == "line":
+            number += 1
+            counts.setdefault((frame.f_code.co_filename, frame.f_lineno), number)
+            if number == count:
+                sys.settrace(None)
+                raise Interruption
+        return trace if frame.f_code.co_filename in files else None
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, event, argument: trace(frame, event, argument) if event == "call" else None)
+    try:
+        robot.close()
+    except Interruption:
+        pass
+    finally:
+        sys.settrace(before)
+    return list(counts.values())
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # an interrupted line loses its socket or process
+@pytest.mark.parametrize("policy", ["limp", "park", "hold"])
+@pytest.mark.parametrize("every", [16, pytest.param(1, marks=pytest.mark.ci)])
+def test_an_exception_at_any_line_of_close_leaves_no_motor_on(line, policy, every):
+    def interrupted(count):
+        with opened(line, on_exit=policy, park={"hip": 0.0, "knee": 0.0}) as robot:
+            for servo in robot.values():
+                servo.torque_on()
+            robot.step(20)
+            assert line.powered == [1, 2]
+            counts = close_until(robot, count)
+            if not robot.closed:  # it came before anything was done
+                robot.close()
+            held = policy == "hold" and all(table[30:32] == table[36:38] for table in line.tables.values())
+            assert held or not line.powered, count
+        return counts
+
+    for count in interrupted(0)[::every]:
+        interrupted(count)
+    gc.collect()  # what was lost, while its warnings are ignored
 
 
 def test_stop_ends_a_park_of_a_robot_that_is_being_closed_and_resume_lets_no_thread_command_it(line):

@@ -69,7 +69,8 @@ def test_time_is_counted_by_steps_and_samples_say_when_they_were_taken(robot):
 
 
 def test_torque_comes_on_where_the_arm_is_and_a_limp_one_falls_and_gets_no_goals():
-    with axbridge.open("bench_arm", servo=[{"name": "a", "joint": "shoulder", "id": 1, "position": 0.4}]) as robot:
+    servo = {"name": "a", "joint": "shoulder", "id": 1, "position": 0.4, "model": "lima2009"}
+    with axbridge.open("bench_arm", servo=[servo]) as robot:
         arm = robot["a"]
         assert arm.position == pytest.approx(0.4, abs=0.006)
         arm.torque_on()

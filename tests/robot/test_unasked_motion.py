@@ -10,11 +10,12 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning
 from axbridge.robot.connection import Connection
+from axbridge.robot.robot import Robot
 from tests.support.waiting import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")]
 MOST = math.radians(5)
-FEETECH = ("sts3215", "scs0009")
+OVERHEATS = ("mx-28", "sts3215", "scs0009")  # an overload leaves them a part of the torque, or needs a restart
 LIMIT = 0.2  # rad
 FAMILIES = {  # profile, model, and registers
     "ax-12a": ("ax-12a", "ax12", {}),
@@ -63,7 +64,7 @@ def stop_and_resume(robot, servo, place):
 
 
 def recover(robot, servo, place):
-    robot.simulation.inject("overload:1")
+    robot.simulation.inject("overheat:1" if servo.dynamixel.profile.name in OVERHEATS else "overload:1")
     run(robot, 0.2)
     assert robot.withheld == {"horn"}
     robot.simulation.inject("none")
@@ -84,29 +85,51 @@ def switch(robot, servo, place):
     robot.switch("sim")
 
 
-EVENTS = (torque_on, stop_and_resume, recover, power_cycle, switch)
+def reopen(robot, servo, place):
+    """The next program, which finds the servo as this one has left it."""
+    servo.torque_off()
+    lead(robot, place)
+    again = Robot(robot.rig, robot._connection.backend)
+    again["horn"].torque_on()
+    return again
+
+
+def goto(robot, servo, place):
+    """A way that begins where the limp joint is."""
+    servo.torque_off()
+    lead(robot, place)
+    goal, seen = min(place, LIMIT), []
+    leave = robot.observe(lambda *_: seen.append(shaft(robot)))
+    servo.goto(goal, 0.5)
+    leave()
+    assert goal - 2 * MOST < min(seen)  # it falls before torque comes on, or overshoots
+    assert max(seen) < place + MOST
+
+
+EVENTS = (torque_on, stop_and_resume, recover, power_cycle, switch, reopen, goto)
 PLACES = {"at rest": 0.1, "beyond a limit": LIMIT + 0.3}  # rad
 
 
-@pytest.mark.parametrize(("family", "event", "where"), [*product(FAMILIES, EVENTS, PLACES)])
-def test_no_event_moves_a_joint(family, event, where):
-    if event is recover and family in (*FEETECH, "mx-28"):
-        pytest.skip("it keeps a part of its torque, or needs a restart")
-    if event is power_cycle and family == "scs0009":
-        pytest.skip("a goal switches it on, and it is back at once")
-    place = PLACES[where]
-    with axbridge.open(rig_of(family)) as robot:
-        servo = robot["horn"]
+def motion(family, event, where):
+    """How far the shaft goes, rad, in the second after an event; then it must follow a goal again."""
+    with axbridge.open(rig_of(family)) as first:
+        servo = first["horn"]
         servo.set_position(OLD_GOAL)
-        run(robot, 1.0)
+        run(first, 1.0)
         assert servo.truth.position == pytest.approx(OLD_GOAL, abs=0.1)
-        event(robot, servo, place)
-        begun = shaft(robot)
+        robot = event(first, servo, PLACES[where]) or first
+        servo, begun = robot["horn"], shaft(robot)
         moved = max(run(robot, 1.0, lambda: abs(shaft(robot) - begun)))
         assert servo.torque_enabled
         servo.set_position(OLD_GOAL)  # it is no more held than it should be
         run(robot, 4.0)
         assert servo.position == pytest.approx(OLD_GOAL, abs=0.1)
+    return moved
+
+
+@pytest.mark.parametrize(("family", "event", "where"), [*product(FAMILIES, EVENTS, PLACES)])
+def test_no_event_moves_a_joint(family, event, where):
+    moved = motion(family, event, where)
     assert moved < MOST, f"{math.degrees(moved):.1f}°"
 
 
@@ -142,11 +165,45 @@ def test_the_servos_own_limits_are_said_and_kept(family):
         assert again.drives["horn"].limits.high == pytest.approx(0.4, abs=0.01)
 
 
+MOST_TORQUE = {"ax-12a": "max_torque", "mx-28": "max_torque", "xl430": "pwm_limit", "sts3215": "max_torque"}
+
+
+@pytest.mark.parametrize("family", [*MOST_TORQUE, "scs0009"])
+def test_no_command_exceeds_the_highest_torque_in_eeprom(family):
+    with axbridge.open(rig_of(family, {MOST_TORQUE.get(family, "max_torque"): 300})) as robot:
+        servo = robot["horn"]
+        limit = servo.dynamixel.protocol.names.torque
+        capabilities, loads = servo.capabilities, []
+        for command, capability in (
+            (lambda: servo.set_position(0.1), "position"),
+            (lambda: servo.set_available_torque(servo.max_torque), "position"),
+            (lambda: servo.set_torque(servo.max_torque), "torque"),
+            (lambda: servo.set_duty(1.0), "duty"),
+        ):
+            if capabilities[capability] == "unsupported":
+                continue
+            command()
+            run(robot, 0.4, lambda: loads.append(abs(servo.load)))
+            if capability == "position":
+                assert servo.read(limit) <= 300
+        assert max(loads) <= 300 / servo.dynamixel.profile.units.full_scale + 0.01
+
+
+def test_factory_limits_narrower_than_the_position_register_clip_goals_with_a_warning():
+    rig = rig_of("scs0009", min_position=-2.62, max_position=2.62)
+    with axbridge.open(rig) as robot:
+        servo = robot["horn"]
+        assert servo.max_position == pytest.approx((1003 - 512) * servo.dynamixel.profile.units.position)
+        with pytest.warns(ControlWarning, match="too big requested position: 2.6 > 2.51"):
+            servo.set_position(2.6)
+
+
 LIMITS = {
     "ax-12a": "torque_limit",
     "xl430": "goal_pwm",
     "xl330 current-based": "goal_current",
     "sts3215": "torque_limit",
+    "scs0009": "max_torque",
 }
 
 

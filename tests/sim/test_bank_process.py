@@ -16,10 +16,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 
 class Breaking(FakeBank):
+    def __init__(self, why="the arm flew away"):
+        super().__init__()
+        self.why = why
+
     def advance(self, until):
         super().advance(until)
         if self.time > 0.1:
-            raise ValueError("the arm flew away")
+            raise ValueError(self.why)
 
 
 def run(bank, seconds):
@@ -45,10 +49,12 @@ def test_it_moves_with_the_wall_clock_and_takes_commands():
     world.close()
 
 
-def test_a_simulation_that_breaks_down_says_why():
-    bank = RemoteBank(Breaking(1))
-    with pytest.raises(AxBridgeError, match="the arm flew away"):
+@pytest.mark.parametrize("length", [17, 500, 512, 4084, 4096, 100_000])  # of it, 4096 bytes are told
+def test_a_simulation_that_breaks_down_says_why(length):
+    bank = RemoteBank(Breaking("the arm flew away".ljust(length, "€")))
+    with pytest.raises(AxBridgeError, match="ValueError: the arm flew away") as caught:
         run(bank, 2.0)
+    assert len(caught.value.message) > min(length, 1300)
     bank.close()
 
 

@@ -5,13 +5,16 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
+from axbridge.cli.app import run
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.errors import UsageError
+from axbridge.config.rig import Rig
+from axbridge.errors import RigError, UsageError
 from axbridge.servo.columns import Mode
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
 from tests.support.one_joint import BV, K, R, command, order, servo_bank, watched, write_pendulum
+from tests.support.robot_files import write_comb
 
 pytestmark = pytest.mark.slow
 
@@ -19,6 +22,24 @@ PROFILE = FirmwareProfile.load("ax-12a")
 SUPPLY = 9.6
 LENGTHS, LEVERS = (0.06, 0.06), 0.03
 GRAVITY = 9.81
+
+
+@pytest.mark.parametrize("many", [127, 128, 200])  # servos, so one link more
+def test_a_robot_with_too_many_links_is_refused_by_check_and_open_alike(many, tmp_path, capsys):
+    rig = write_comb(tmp_path, many)
+    scene = Scene.of(Rig.load(rig), [])
+    if many < 128:
+        assert run(["rig", "check", str(rig)]) == 0
+        BulletEngine(scene).close()
+        return
+    words = f"it has {many + 1} links, and PyBullet takes 128 at most"
+    with pytest.raises(RigError, match=words):
+        BulletEngine(scene)
+    assert run(["rig", "check", str(rig)]) != 0
+    said = capsys.readouterr().err
+    assert (words in said, 'write engine = "mujoco" below [world]' in said) == (True, True)
+    rig.write_text(rig.read_text().replace("[world]", '[world]\nengine = "mujoco"'))
+    assert run(["rig", "check", str(rig)]) == 0
 
 
 def write_chain(path, masses, inertias):

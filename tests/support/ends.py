@@ -5,6 +5,7 @@ The tests run some rows, `make long` all, `benchmarks/safety_signals.py` hundred
 """
 
 import asyncio
+import atexit
 import ctypes
 import hashlib
 import itertools
@@ -34,11 +35,13 @@ from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
 from axbridge.robot import connection as robot_connection
+from axbridge.robot.safety.net import NETS
 from tests.support.hand import led
 from tests.support.waiting import until
 from tests.support.warm import Warm
 
 SWING = 0.03  # rad
+LIVES_ON = 4.0  # s that a program lives after its end has begun: its motors must be off before
 LONGEST = 30.0  # s that an end may take, on a busy machine
 NEAR = {1: 3.0}  # degrees between goal and position of a servo that holds a load; the loops of others have no integral
 FAR = 15.0
@@ -47,15 +50,37 @@ STILL_ON = "still powered"
 
 SENT = {name: signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL")}
 SENT |= {"caught": signal.SIGINT, "own handler": signal.SIGTERM}
+TWICE = {"own handler set after open, twice": signal.SIGTERM, "Ctrl-C twice, Python's handler": signal.SIGINT}
+SENT |= TWICE
+AGAIN = 0.3  # s between the two signals: a park is under way by then
 OWN = ("script", "exception", "sys.exit")
-SUDDEN = ("SIGKILL", "os._exit", "exec", "kernel killed")  # nothing of the program runs any more
+SUDDEN = (
+    "SIGKILL",
+    "os._exit",
+    "exec",
+    "exec with inherited descriptors",
+    "kernel killed",
+)  # nothing of the program runs any more
 HANGS = ("hang", "hang with the interpreter locked", "SIGSTOP")  # it lives, and its command is stale
-CODES = {"script": 0, "exception": 1, "sys.exit": 5, "os._exit": 6, "exec": 0, "caught": 0, "own handler": 7}
+CODES = {
+    "script": 0,
+    "exception": 1,
+    "sys.exit": 5,
+    "os._exit": 6,
+    "exec": 0,
+    "exec with inherited descriptors": 0,
+    "caught": 0,
+    "own handler": 7,
+}
 ORPHAN = "SIGKILL of its parent alone"
 ALL = (*OWN, *SENT, "os._exit", "exec")
 KERNEL = ("restart", "interrupt, restart", "shutdown", "kernel killed")
 WAYS = {
-    "main thread": (*ALL, "hang", "hang with the interpreter locked"),
+    "main thread": (*ALL, *TWICE, "exec with inherited descriptors", "hang", "hang with the interpreter locked"),
+    "main thread, and one that lives on": OWN,
+    "main thread, and a pool that works on": OWN,
+    "main thread, and an atexit handler that hangs": OWN,
+    "main thread, its guard killed, and a broken pipe ends it": (*OWN, "SIGTERM"),
     "wheel": ALL,
     "daemon thread": ALL,
     "thread": ALL,
@@ -81,8 +106,7 @@ def outcome(way, how, policy):
     """The policy whose mark the end leaves: the rig's, or limp where only the guard is left. None: either is right."""
     if how == ORPHAN or (way, how) == ("child by fork", "SIGINT"):  # it ends by itself, or its parent ends it
         return None
-    guarded = how in (*SUDDEN, *HANGS) or (way == "child by fork" and how not in {"SIGTERM", "sys.exit"})
-    return "limp" if guarded else policy
+    return "limp" if how in (*SUDDEN, *HANGS) else policy
 
 
 # ---- the runner
@@ -209,7 +233,7 @@ def is_wrong(way, how, code, said):
     alone = "child" not in way and "of a thread" not in way and how not in KERNEL
     silent = how in {"SIGTERM", "SIGHUP"} and alone
     told = "still be powered" in said or said.startswith("powered")  # a traceback may name `drive.powered`
-    return told or bool(silent and said) or (alone and code != expected)
+    return told or bool(silent and said) or (alone and how not in TWICE and code != expected)
 
 
 @contextmanager
@@ -221,6 +245,9 @@ def program(line, way, how, step_ms, given):
         def tell():
             if how in SENT:
                 os.killpg(process.pid, SENT[how])  # as Ctrl-C does: the processes that it has started get it, too
+                if how in TWICE:
+                    time.sleep(AGAIN)
+                    os.killpg(process.pid, SENT[how])
             elif how in {"SIGSTOP", ORPHAN}:
                 process.send_signal(signal.SIGSTOP if how == "SIGSTOP" else signal.SIGKILL)
             else:
@@ -355,14 +382,42 @@ def finish(how):
         os._exit(6)
     if how == "exec":
         os.execv("/bin/true", ["true"])
+    if how == "exec with inherited descriptors":
+        for descriptor in range(3, 64):
+            with suppress(OSError):
+                os.set_inheritable(descriptor, True)
+        os.execv("/bin/sleep", ["sleep", str(LIVES_ON)])
     if how == "hang":
         time.sleep(60)
     if how == "hang with the interpreter locked":
         ctypes.PyDLL(None).usleep(5_000_000)  # PyDLL keeps it locked
 
 
-def by_main_thread(given, step_ms, how, *, wheel=False):
+def live_on():
+    threading.Thread(target=time.sleep, args=(LIVES_ON,)).start()
+
+
+def work_on():
+    ThreadPoolExecutor(1).submit(time.sleep, LIVES_ON)
+
+
+def hang_at_exit():
+    atexit.register(time.sleep, LIVES_ON)
+
+
+def kill_guard():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    (net,) = NETS.armed
+    net._guard.kill()
+    net._guard.wait()
+
+
+def by_main_thread(given, step_ms, how, *, wheel=False, beside=lambda: None):
     robot = axbridge.open(**given)
+    if how in TWICE:
+        own = signal.default_int_handler if SENT[how] == signal.SIGINT else lambda *_: sys.exit(7)
+        signal.signal(SENT[how], own)
+    beside()
     drive_here(robot, step_ms, lambda: not is_told(), wheel=wheel)
     finish(how)
 
@@ -506,6 +561,10 @@ def in_child(given, step_ms, how, over):
 
 DRIVERS = {
     "main thread": by_main_thread,
+    "main thread, and one that lives on": partial(by_main_thread, beside=live_on),
+    "main thread, and a pool that works on": partial(by_main_thread, beside=work_on),
+    "main thread, and an atexit handler that hangs": partial(by_main_thread, beside=hang_at_exit),
+    "main thread, its guard killed, and a broken pipe ends it": partial(by_main_thread, beside=kill_guard),
     "wheel": partial(by_main_thread, wheel=True),
     "daemon thread": partial(by_thread, daemon=True),
     "thread": partial(by_thread, daemon=False),

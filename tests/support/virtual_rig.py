@@ -62,7 +62,8 @@ class FakeBank:
         top = np.where((command[:, Command.SPEED] > 0) & ~wheel, command[:, Command.SPEED], FULL_SPEED)
         speed = np.clip(duty * FULL_SPEED, -top, top) * ~self.stall
         controlled = np.isin(command[:, Command.MODE], (Mode.WHEEL_SPEED, Mode.SPEED))
-        speed = np.where(controlled & on, command[:, Command.SPEED], speed)
+        speed = np.where(controlled & on & ~self.stall, command[:, Command.SPEED], speed)
+        duty = np.where(controlled & on & self.stall, np.sign(command[:, Command.SPEED]) * limit, duty)
         state[:, State.SPEED] = speed
         state[:, State.DUTY] = duty
         state[:, State.ANGLE] += speed * h

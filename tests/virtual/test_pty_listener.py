@@ -1,4 +1,6 @@
 import os
+import signal
+import subprocess
 import sys
 import termios
 import time
@@ -43,6 +45,36 @@ def test_all_bytes_arrive_in_order_and_say_when_and_at_which_speed_they_were_sen
     for _ in range(150):  # the fixture ends a listener that nobody hears out
         os.write(slave, 7 * b"unheard")
         time.sleep(2e-3)
+
+
+LOCKING = """
+import fcntl, os, sys, termios, time
+os.setuid(int(sys.argv[2]))
+port = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)
+fcntl.ioctl(port, termios.TIOCEXCL)
+print("locked", flush=True)
+time.sleep(60)
+"""
+NOBODY = 65534
+
+
+def locking(address):
+    """A client of another user than root that wants the port for itself: rustypot and serialport-rs do so."""
+    command = [sys.executable, "-I", "-S", "-c", LOCKING, address, str(NOBODY)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.getuid() != 0, reason="root becomes another user")
+def test_a_client_that_was_killed_does_not_keep_the_port_for_itself():
+    with closing(PtyChannel(1_000_000)) as channel:
+        os.chown(channel.address, NOBODY, -1)
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP):
+            with locking(channel.address) as client:
+                assert client.stdout.readline() == "locked\n"
+                with locking(channel.address) as second:
+                    assert second.stdout.readline() == ""
+                    assert "busy" in second.stderr.read()
+                client.send_signal(number)
 
 
 def test_a_channel_takes_its_own_share_off_both_ways():

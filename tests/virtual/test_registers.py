@@ -22,7 +22,7 @@ from axbridge.bus.protocols.v1 import encode
 from axbridge.bus.protocols.v2 import ALERT
 from axbridge.config.profile import Area
 from axbridge.config.registers import Instruction
-from axbridge.errors import ErrorFlag, FeetechError, StatusError
+from axbridge.errors import ErrorFlag, FeetechError, HardwareError, StatusError
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.units import RPM
 from tests.support.virtual_rig import Host, Wire, make_world
@@ -136,6 +136,11 @@ SCRIPTS = {
         " fault overload:1, wait 0.05, PING OVERLOAD, torque_enable?0, goal_position=500 OVERLOAD, torque_limit=1000 OVERLOAD,"
         " torque_enable?0, torque_enable=1 OVERLOAD, wait 0.05, PING, TORQUE~1",
     },
+    "ax-12 cw_angle_limit=0 ccw_angle_limit=0 shutdown=36": {
+        "a speed starts no wheel after a shutdown of 2006, and it shuts down again": "moving_speed=512, TORQUE~1,"
+        " fault overload:1, wait 0.05, moving_speed=512 OVERLOAD, TORQUE~0, torque_enable=1 OVERLOAD, TORQUE~1,"
+        " moving_speed=1023, stall, wait 2, PING OVERLOAD, TORQUE~0, moving_speed=500 OVERLOAD, TORQUE~0",
+    },
     "mx-28": {
         "REBOOT": "d_gain=5, REBOOT, wait 0.2, d_gain?0",
         "Lock stays until the power goes": "lock=0, lock=1, lock=0 RANGE, id=2 RANGE, lock=1, power, lock=0, max_torque=9",
@@ -229,12 +234,29 @@ SCRIPTS = {
         "an overload leaves Protective Torque until the goal is on the other side": "stall, protection_time=20,"
         " goal_position=3000, wait 0.1, PING, wait 0.2, PING OVERLOAD, status?0x20, TORQUE_LIMIT~0.2, goal_position=2900"
         " OVERLOAD, TORQUE_LIMIT~0.2, torque_enable?1, goal_position=1000 OVERLOAD, TORQUE_LIMIT~0.97, wait 0.1, PING",
+        "an overload of a velocity ends with a velocity on the other side": "stall, protection_time=20,"
+        " goal_position=1000, operating_mode=1, goal_velocity=500, wait 0.3, PING OVERLOAD, TORQUE_LIMIT~0.2,"
+        " goal_velocity=600 OVERLOAD, goal_position=1000 OVERLOAD, goal_position=3000 OVERLOAD, goal_velocity=0 OVERLOAD,"
+        " TORQUE_LIMIT~0.2, goal_velocity=-1 OVERLOAD, TORQUE_LIMIT~0.97",
+        "an overload of a duty ends with a duty on the other side": "stall, protection_time=20, operating_mode=2,"
+        " goal_time=900|0x400, wait 0.3, PING OVERLOAD, TORQUE_LIMIT~0.2, goal_time=0x401 OVERLOAD, goal_position=3000 OVERLOAD,"
+        " goal_position=1000 OVERLOAD, TORQUE_LIMIT~0.2, goal_time=1 OVERLOAD, TORQUE_LIMIT~0.97",
+        "what turns is not overloaded": "operating_mode=2, goal_time=1000, wait 3, PING, present_velocity?>3000, stall,"
+        " wait 1.5, PING, wait 1, PING OVERLOAD",
+        "a fault's overload ends likewise": "torque_enable=1, stall, goal_position=3000, wait 0.1, fault overload:1, wait 0.1,"
+        " goal_position=2900 OVERLOAD, TORQUE_LIMIT~0.2, goal_position=1000 OVERLOAD, TORQUE_LIMIT~0.97",
         "switching the torque ends an overload": "torque_enable=1, fault overload:1, wait 0.05, PING OVERLOAD,"
         " torque_enable=0 OVERLOAD, torque_enable=1, TORQUE_LIMIT~0.97",
-        "too much current for too long takes the torque": "overcurrent_time=20, goal_position=3000, sense current=2.115,"
-        " wait 0.3, torque_enable?0, sense current=0, wait 0.1, torque_enable=1, torque_enable?1",
+        "too much current for too long takes the torque until that is switched": "overcurrent_time=20, goal_position=3000,"
+        " sense current=2.115, wait 0.3, torque_enable?0, status?8, sense current=0, wait 0.1, PING OVERCURRENT, status?8,"
+        " goal_position=1000 OVERCURRENT, torque_enable?0, torque_enable=1 OVERCURRENT, torque_enable?1, wait 0.1, PING",
         "what it measures": "goal_position=1048, sense current=-0.65, sense temperature=41, wait 0.05, present_load?-970,"
         " present_current?100, present_velocity?-3400, present_voltage?74, present_temperature?41, moving?1",
+    },
+    "scs0009 min_position_limit=0 max_position_limit=0": {
+        "an overload of a wheel ends with a duty on the other side": "stall, goal_time=900, wait 1, PING OVERLOAD,"
+        " TORQUE_LIMIT~0.4, goal_time=800 OVERLOAD, goal_position=100 OVERLOAD, goal_position=900 OVERLOAD, TORQUE_LIMIT~0.4,"
+        " goal_time=100|0x400 OVERLOAD, TORQUE_LIMIT~0.97, free, goal_time=1000, wait 3, PING",
     },
 }  # fmt: skip
 FORGOTTEN = (
@@ -250,9 +272,111 @@ def test_registers_do_what_the_manuals_say(profile, script):
     play(host_of(profile), script)
 
 
+TURNS = {  # by profile: registers with which positions go beyond a turn, and its counts
+    "mx-28 cw_angle_limit=4095 ccw_angle_limit=4095 multi_turn_offset=-2000": 4096,
+    "xl330-m288 operating_mode=4": 4096,
+    "xl430-w250 operating_mode=4 homing_offset=900": 4096,
+    "mx-28-2.0 operating_mode=4 drive_mode=1": 4096,
+    "sts3215 phase=16": 4096,
+}
+RESTARTS = "power", "REBOOT", "fault brownout:50ms"
+
+
+def restart(host, event):
+    """Take the power, or let it start again by a packet."""
+    if event == "REBOOT":
+        host.ask(Instruction.REBOOT)
+    else:
+        play(host, event)
+    host.wait(1.0)
+
+
+@pytest.mark.parametrize("event", RESTARTS)
+@pytest.mark.parametrize("profile", TURNS)
+def test_turns_are_forgotten_without_power(profile, event):
+    host, turn = host_of(profile), TURNS[profile]
+    at_first = host.read("present_position")
+    play(host, f"turn {2 * turn + 100}")
+    travelled = host.read("present_position") - at_first
+    assert abs(travelled) == 2 * turn + 100
+    restart(host, event)
+    position = host.read("present_position")
+    assert position - at_first == travelled - math.copysign(2 * turn, travelled)
+    assert host.read("goal_position") == position
+    assert host.command[Command.GOAL] == pytest.approx((2 * turn + 100) * host.servo.profile.units.position)
+
+
+@pytest.mark.parametrize("event", RESTARTS)
+@pytest.mark.parametrize("profile", ["ax-12", "ax-12a cw_angle_limit=0 ccw_angle_limit=0", "scs0009", *TURNS])
+def test_without_power_all_but_the_eeprom_is_as_from_the_factory(profile, event):
+    host, clean = host_of(profile), host_of(profile)
+    registers = host.servo.profile.registers
+    if event == "REBOOT" and event not in host.servo.profile.instructions:
+        event = "power"
+    written = [one for name, one in registers.items() if one.writable and one.area is Area.RAM]
+    for value in ("minimum", "maximum"):
+        for name, one in registers.items():
+            if one in written and name not in OTHERS:
+                host.write(name, 1 if name == "torque_enable" else getattr(one, value))
+    registered = "led" if "led" in registers else "acceleration"
+    host.write(registered, 1, code=Instruction.REG_WRITE)
+    if "bus_watchdog" in registers:
+        play(host, "bus_watchdog=0, torque_enable=1, bus_watchdog=1, wait 0.1, bus_watchdog?-1")
+    host.servo._shut_down(int(FeetechError.OVERLOAD), host.world.now())  # the same bit in all
+    host.write("torque_enable", 0)
+    for one in host, clean:
+        play(one, "turn 9000")
+        restart(one, event)
+    for one in host, clean:
+        one.servo.peek(0, host.servo.table.size, one.world.now())
+    tick = registers.get("realtime_tick")
+    differing = [
+        name for name in registers if registers[name] is not tick and host.servo.table[name] != clean.servo.table[name]
+    ]
+    assert differing == []
+    assert host.command.tolist() == clean.command.tolist()
+    assert host.servo.alarms.tripped == 0
+    assert tick is None or host.read("realtime_tick") < 2000
+    host.ask(Instruction.ACTION)
+    assert host.read(registered) == clean.read(registered) == 0
+
+
 @pytest.mark.parametrize("profile", FEETECH)
 def test_what_is_written_to_a_locked_eeprom_acts_at_once_and_is_forgotten(profile):
     play(host_of(profile), FORGOTTEN)
+
+
+SHUT_DOWN = {  # by profile: its alarm, and the registers that give the torque back
+    "ax-12 shutdown=36": (ErrorFlag.OVERLOAD, {"torque_enable"}),
+    "ax-12a shutdown=36": (ErrorFlag.OVERLOAD, {"torque_enable", "torque_limit"}),
+    "mx-28 shutdown=36": (ErrorFlag.OVERLOAD, set()),
+    "xl330-m288": (HardwareError.OVERLOAD, set()),
+    "xl430-w250": (HardwareError.OVERLOAD, set()),
+    "sts3215": (FeetechError.OVERCURRENT, {"torque_enable"}),
+    "scs0009": (FeetechError.OVERHEATING, {"torque_enable"}),
+}
+OTHERS = {
+    "id", "baud_rate", "protocol_type", "secondary_shadow_id", "return_delay_time", "status_return_level", "lock",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("profile", SHUT_DOWN)
+def test_after_a_shutdown_no_other_write_starts_the_motor(profile):
+    host, (alarm, recovering) = host_of(profile), SHUT_DOWN[profile]
+    registers = host.servo.profile.registers
+    at_first = {name: host.servo.table[name] for name in registers}
+    play(host, "goal_position=600, torque_enable=1, TORQUE~1")
+    host.servo._shut_down(int(alarm), host.world.now())
+    modes = ("operating_mode", "cw_angle_limit", "ccw_angle_limit", "min_position_limit", "max_position_limit")
+    names = [name for name, one in registers.items() if one.writable and name not in OTHERS | recovering]
+    names.sort(key=lambda name: name not in modes)
+    for value in ("minimum", "maximum", "at first"):
+        for name in names:
+            host.write(name, at_first[name] if value == "at first" else getattr(registers[name], value))
+            assert host.command[Command.TORQUE] == 0, name
+    for name in recovering:
+        host.write(name, 1)
+        assert host.command[Command.TORQUE] == 1, name
 
 
 # -- what may not be written -----------------------------------------------------------------------------------------

@@ -225,6 +225,7 @@ def test_two_buses_are_two_ports(tmp_path):
 
 
 GO = bytes.fromhex("ffff0105031e0002d6")  # goal position 512
+OFF = bytes.fromhex("ffff0104031800df")  # torque
 
 
 def connected(served):
@@ -254,6 +255,25 @@ def test_a_second_tcp_client_is_told_so_and_what_it_says_is_never_done(rig):
             assert torque(first) == 0
         with connected(served) as third:  # which is the second's turn, if it tries again
             assert torque(third) == 0
+        assert served.stop() == 0
+
+
+def test_what_a_tcp_client_wrote_faster_than_the_line_carries_it_ends_with_that_client(rig):
+    with server(rig, "--tcp", "127.0.0.1:0") as served:
+        with connected(served) as first:
+            first.setblocking(False)
+            end = time.monotonic() + 0.5
+            while time.monotonic() < end:  # 1 MB takes 10 s on the line
+                with suppress(BlockingIOError):
+                    first.send(GO * 500)
+            with connected(served) as second:
+                assert b"has a client already" in second.recv(4096)
+        time.sleep(0.2)
+        with connected(served) as third:
+            third.sendall(OFF)
+            assert third.recv(4096) == PONG  # and no answer to what the first one asked
+            time.sleep(0.1)
+            assert torque(third) == 0  # no goal of the first one has switched it on again
         assert served.stop() == 0
 
 

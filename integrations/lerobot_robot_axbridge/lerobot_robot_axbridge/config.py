@@ -17,13 +17,13 @@ class AxbridgeConfig(RobotConfig):
 
     Attributes:
         rig: Its name, or its file.
-        backend: ``sim``, ``real`` or ``twin``.
+        backend: ``sim``, ``real`` or ``twin``; by default ``real`` with a port, else ``sim``.
         port: Serial device in place of the rig's.
         max_relative_target: Degrees that a goal may be away from where the joint is; None: no limit.
     """
 
     rig: str
-    backend: str = "sim"
+    backend: str | None = None
     port: str | None = None
     max_relative_target: float | None = None
 

@@ -18,14 +18,14 @@ class Joints:
 
     Args:
         rig: Name or file.
-        backend: ``sim``, ``real`` or ``twin``.
+        backend: As of `axbridge.open`.
         port: Serial device in place of the rig's.
 
     Raises:
         axbridge.errors.AxBridgeError: the rig is wrong.
     """
 
-    def __init__(self, rig: str, backend: str, port: str | None) -> None:
+    def __init__(self, rig: str, backend: str | None, port: str | None) -> None:
         self._rig = axbridge.Rig.load(rig)
         self._backend, self._port = backend, port
         self._robot: axbridge.Robot | None = None
@@ -43,8 +43,7 @@ class Joints:
         Raises:
             axbridge.errors.AxBridgeError: a servo does not answer, or the port cannot be opened.
         """
-        paced = True if self._backend == "sim" else None
-        self._robot = axbridge.open(self._rig, backend=self._backend, port=self._port, realtime=paced)
+        self._robot = axbridge.open(self._rig, backend=self._backend, port=self._port, realtime=True)
         self._silent_since.clear()
 
     def read(self) -> dict[str, float]:

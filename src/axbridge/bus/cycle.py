@@ -509,7 +509,7 @@ class Cycle:
         self._rows = rows
         if address != begin:
             limit = protocol.number(asked.data[protocol.torque_limit - address :][:2])
-            if address == protocol.torque_enable or limit == 0 or limit != probed.torque_limit:
+            if address <= protocol.torque_enable or limit == 0 or limit != probed.torque_limit:
                 self._examine(probed, asked, address, beyond=False)
                 self._calm = self._calm and not probed.uneasy  # another thread may have asked for a soft start
         rows["time"] = np.array(times)
@@ -652,12 +652,12 @@ class Cycle:
         if not track.asks:
             if address != protocol.usual[0]:
                 self._judge_torque(track, reply, address, returned=returned)
-            if address != protocol.torque_enable:
+            if address > protocol.torque_enable:
                 track.unsure = track.unsure or track.away or silent  # a goal would switch it on
         if returned:
             track.written_torque = None  # it may have been without power, and has then forgotten what was written
             brief = reply.time - heard_at < self.soft_start
-            kept = track.asks or (address == protocol.torque_enable and bool(reply.data[0]))  # `_ask_why` looks, too
+            kept = track.asks or bool(_torque(protocol, reply, address))  # `_ask_why` looks, too
             if not (brief and kept):  # one that has torque had power, too: replies were lost, and no more
                 track.restart = True
                 self.restarted.add(name)
@@ -674,9 +674,9 @@ class Cycle:
         before, ours, protocol = track.torque_limit, track.written_torque == 0, track.protocol
         track.torque_limit = limit = protocol.number(reply.data[protocol.torque_limit - address :][:2])
         self._correct(track, "torque_limit", limit)
-        sure, hurt = address == protocol.torque_enable, bool(reply.error & protocol.shuts_down)
+        torque, hurt = _torque(protocol, reply, address), bool(reply.error & protocol.shuts_down)
+        sure, on = torque is not None, torque != 0
         doubtful, away = sure and (returned or track.unsure), track.away
-        on = not sure or bool(reply.data[0])
         if sure:
             track.unsure = track.away = False
             track.polled_at = reply.time
@@ -768,6 +768,12 @@ class Cycle:
             before == now or address in written
             for address, (before, now) in enumerate(zip(track.eeprom, reply.data, strict=True))
         )
+
+
+def _torque(protocol: Protocol, reply: Reply, address: int) -> int | None:
+    """Torque Enable in an answer from `address` on; None where it is not part of it."""
+    place = protocol.torque_enable - address
+    return reply.data[place] if place >= 0 else None
 
 
 def _places(heard: _Heard, count: int) -> Any:

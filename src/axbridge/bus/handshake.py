@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +15,7 @@ from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
-from axbridge.config.registers import ADDRESSES, MOST_OFFSET, POSITION_MODES, Address, FeetechAddress, OperatingMode
+from axbridge.config.registers import ADDRESSES, MOST_OFFSET, POSITION_MODES, FeetechAddress, OperatingMode
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError
 
 _NOT_BESIDE_2 = v2.HEADER[2]
@@ -135,10 +134,17 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
         problem = f"has firmware {firmware}, older than the profile's {servo.profile.firmware_version}"
         fix = "update it with ROBOTIS' tools, or give the rig a profile of that firmware"
         yield Finding(label, problem, fix, False, "firmware", id_)
+    set_up = servo.registers  # one that counts otherwise than its rig takes for granted would go elsewhere
+    names, counts = servo.protocol.names, servo.profile.units.counts
+    if servo.profile.behaviour.multi_turn and model == servo.profile.model_number:
+        ends = [servo.profile.register(name) for name in (names.low, names.high)]
+        limits = [end.decode(said[end.address : end.end]) for end in ends]
+        if limits == [counts, counts] and not {names.low, names.high} & (set_up or {}).keys():
+            problem = f"is in its multi-turn mode ({names.low} and {names.high} are {counts}), which cannot be driven"
+            yield Finding(label, problem, f"axbridge servo write {id_} {names.low} 0{where}", True, "multi_turn", id_)
     if hurt:
         problem = f"has shut itself down, or will: {HardwareError(hurt).describe()}"
         yield Finding(label, problem, f"axbridge servo reboot {id_}{where}", False, "alarm", id_)
-    set_up = servo.registers  # one that counts otherwise than its rig takes for granted would go elsewhere
     held = counting(bus, id_, servo.profile) if set_up is not None and model == servo.profile.model_number else {}
     for name, usual, what in (
         ("homing_offset", 0, "counts from elsewhere"),
@@ -152,11 +158,6 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
                 problem = "which Position Control Mode ignores, and each other mode adds"
             problem = f"{what}, by its {name} {held[name]}; {problem}"
             yield Finding(label, problem, f"axbridge servo write {id_} {name} {usual}{where}", True, name, id_)
-    limits = () if named else struct.unpack_from("<HH", said, Address.CW_ANGLE_LIMIT)
-    if limits and servo.profile.is_multi_turn(*limits) and servo.profile.names.low not in (set_up or {}):
-        problem = f"is in multi-turn mode, which axbridge does not drive: both its angle limits are {limits[0]}"
-        fix = f"axbridge servo write {id_} {servo.profile.names.low} 0{where}"
-        yield Finding(label, problem, fix, set_up is not None, "multi_turn", id_)
     if delay:
         waits = delay * servo.profile.timing.return_delay_us_per_unit  # as measured: longer than the register says
         problem = f"waits {waits:.0f} µs before each answer, by its return_delay_time {delay}"

@@ -82,4 +82,4 @@ def decoded(protocol: Protocol, samples: bytes, name: str) -> npt.NDArray[np.int
     """A column of the bytes of usual reads, one behind the other."""
     column = np.frombuffer(samples, _format(protocol))[name]
     bit = protocol.sign_bits.get(name)
-    return _signed(bit)[column.astype(np.uint16)] if bit else column.astype(np.int64)
+    return _signed(bit)[column] if bit else column.astype(np.int64)

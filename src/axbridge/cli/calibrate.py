@@ -138,21 +138,21 @@ def _at(robot: Robot, bus: str, id: int | None) -> str:
     return next((one.name for one in robot.values() if (one.config.bus, one.config.id) == (bus, id)), "")
 
 
+def _sign(robot: Robot, name: str) -> str:
+    """What shows on the robot which servo is meant."""
+    return "its LED blinks" if "led" in robot.rig.profile_of(robot[name].config).registers else "it has no LED"
+
+
 def _meant(robot: Robot, servo: ServoConfig, taken: Mapping[str, str]) -> tuple[str, str]:
     """The servo that should move a joint, "" when nobody can say; the same in words. `taken`: who moves another."""
     name = _at(robot, servo.bus, servo.id)
     if name not in taken:
-        return name, f"servo {servo.id} by the rig{_shown(robot, name) if name else ': which does not answer'}"
+        return name, f"servo {servo.id} by the rig: {_sign(robot, name) if name else 'which does not answer'}"
     left = [one for one in robot if one not in taken]
     but = f"({name}, by the rig, moves {taken[name]})"
     if len(left) == 1:
-        return left[0], f"{left[0]}, the only one left {but}{_shown(robot, left[0])}"
+        return left[0], f"{left[0]}, the only one left {but}: {_sign(robot, left[0])}"
     return "", f"one of {', '.join(left)} {but}" if left else f"but no servo is left {but}"
-
-
-def _shown(robot: Robot, name: str) -> str:
-    """How a servo is shown on the robot, in words: Feetech's have no register for an LED."""
-    return ": its LED blinks" if "led" in robot.rig.profile_of(robot[name].config).registers else ""
 
 
 def _report(rig: Rig, servo: ServoConfig, found: Mounting, queue: list[str]) -> list[str]:

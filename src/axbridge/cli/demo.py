@@ -165,10 +165,10 @@ def _record(
     behind: Rig | None = None, *, show: Show,
 ) -> None:  # fmt: skip
     """The paper's experiment: step to `angle` degrees and fall; the recording names the models of `behind`."""
-    facts = describe(behind or rig, backend=backend, seed=seed, experiment="step and fall")
+    facts = describe(behind or rig, seed=seed, experiment="step and fall")
     with (
         axbridge.open(rig, backend=backend, port=port, seed=seed) as robot,
-        Recorder(path, facts) as recorder,
+        Recorder(path, facts | robot.origin) as recorder,
         robot,  # motors are off before the recorder takes its time to compress
     ):
         side = "real" if backend == "real" else "simulated"
@@ -199,7 +199,7 @@ def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Ou
     commands = [f"axbridge {verb} {files['recording']}{more}" for verb, more in seen.items()]
     commands += [f"axbridge walk --rig {name} --steps 12", f"axbridge serve {name} --link /tmp/robot"]
     with progress("starting the simulator", quiet=quiet) as show, open_robot(rig, "sim", seed=seed) as robot:
-        facts = describe(rig, backend=robot.backend, seed=seed, experiment="walk", gait=asdict(gait))
+        facts = describe(rig, seed=seed, experiment="walk", gait=asdict(gait)) | robot.origin
         with Recorder(files["recording"], facts) as recorder, robot:  # the robot ends first
             outcome = walk(robot, gait, recorder, progress=lambda part, share: show(f"{robot.name}: {part}", share))
     with progress("simulating", quiet=quiet) as show:

@@ -159,7 +159,7 @@ def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int]
         say("does not switch itself off when it is overloaded or hot", "protection", shutdown=wanted["shutdown"])
     low, high = config.soft_limits
     own = values[names.low], values[names.high]
-    if own[0] < own[1]:
+    if own[0] < own[1] and own != (factory[names.low], factory[names.high]):
         mounted = Calibration(servo.profile.units, config.zero, config.direction)
         reach = mounted.range
         ends = sorted(mounted.goal(min(max(angle, reach[0]), reach[1])) for angle in (low, high))

@@ -59,7 +59,7 @@ def identify(
     ] = None,
     fail_if: Annotated[list[str] | None, shared("--fail-if", "Of mae, rmse, held_out_mae, held_out_rmse, °.")] = None,
     prove: Annotated[
-        bool, typer.Option("--prove", help="Fit made-up data of a hidden truth: what comes back? Without --out.")
+        bool, typer.Option("--prove", help="Test the fit on simulated data whose values are known. Without --out.")
     ] = False,
     seed: SeedOption = 0,
     force: ForceOption = False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +15,9 @@ from axbridge.cli.options import ForceOption, named_mcap, shared
 from axbridge.cli.progress import progress
 from axbridge.config.model import to_toml
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError, plural
+from axbridge.errors import RecordingError, UsageError, plural
 from axbridge.export.bam import from_bam
+from axbridge.file_reading import refuse_other_kind
 from axbridge.files import check_new, write_whole
 from axbridge.recording.import_arms import import_arm_folder, import_dataset, is_arm_folder, is_dataset
 from axbridge.recording.import_logs import import_log, parse_columns
@@ -87,6 +89,7 @@ def import_(
             why = f"{path} has neither meta/info.json nor control.csv and state_motor.csv"
             raise UsageError(why, "give a log, a LeRobot dataset's folder, or an arm's")
         elif path.suffix == ".mcap" and path.is_file():
+            refuse_other_kind(path, partial(RecordingError, path))
             raise UsageError(f"{path} is a recording already", f"use it as it is: axbridge info {path}")
         elif calibration is not None:
             hint = "give its folder, or leave --calibration out"

@@ -13,6 +13,7 @@ from axbridge.cli.options import JsonOption
 from axbridge.cli.progress import progress
 from axbridge.errors import plural
 from axbridge.file_reading import printable
+from axbridge.recording.provenance import origin_in_words
 from axbridge.recording.recording import Track
 from axbridge.recording.sample_quality import findings
 from axbridge.recording.stored import open_recording
@@ -40,7 +41,7 @@ def info(
     meta = found.metadata
     rig = meta.get("rig", {})
     lines = [f"{recording} {found.flaw}" if found.flaw else f"{recording}: whole"]
-    origin = [meta.get("experiment"), meta.get("backend"), rig.get("name") if rig else meta.get("source")]
+    origin = [meta.get("experiment"), origin_in_words(meta), rig.get("name") if rig else meta.get("source")]
     lines.append("  " + ", ".join(printable(part) for part in (*origin, meta.get("recorded")) if part))
     for name, known in servos.items():
         lines.append(f"  {printable(name)}: {_line(known)}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import sys
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from typing import Annotated, Any
 
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from axbridge.bus.commission import read_register
 from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.handshake import is_unknown, unknown_model
 from axbridge.bus.scan import scan
@@ -22,6 +23,7 @@ from axbridge.cli.exit import Terminated
 from axbridge.cli.off import buses_of
 from axbridge.cli.options import BaudOption, EngineOption, JsonOption, PortOption, shared
 from axbridge.cli.progress import progress
+from axbridge.config.profile import HOT_MARGIN, FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, RigError, UsageError
 from axbridge.robot.open import with_usual_engine
@@ -34,7 +36,7 @@ _COLUMNS = ("servo", "id", "position", "speed", "load", "V", "°C", "torque limi
 _OF_JOINTS = {"position": "position °", "speed": "speed °/s", "load": "load %"}
 _TEXTS = {"servo", "errors"}
 _LATEST = 5  # causes below the table
-_HOT, _LOSSY = 65, 0.001  # °C, share: what is worse is coloured
+_LOSSY = 0.001  # share: what is worse is coloured
 
 
 @app.command()
@@ -116,6 +118,12 @@ class _Line:
     def __init__(self, bus: SerialBus, servos: list[CycleServo], scales: _Scales) -> None:
         self.bus, self.cycle, self.scales = bus, Cycle(bus, servos), scales
         self.result = self.cycle.receive()
+        self._hot: dict[int, float] = {}  # °C, by id: from there on
+        for servo in servos:
+            profile = FirmwareProfile.load(servo.protocol.usual_profile)  # the place is that of its family
+            with suppress(BusError):  # it is missing
+                limit = read_register(bus, servo.id, profile.register("temperature_limit"))
+                self._hot[servo.id] = limit - HOT_MARGIN
 
     def rows(self) -> list[tuple[tuple[str, ...], frozenset[int]]]:
         """Cells of each servo, and which of them say that something is wrong."""
@@ -138,7 +146,12 @@ class _Line:
                 servo.name, str(servo.id), *moving, f"{state.voltage / 10:.1f}", str(state.temperature), limit,
                 flags.describe(), f"{loss:.2%}",
             )  # fmt: skip
-            wrong = (state.temperature >= _HOT, state.torque_limit == 0, bool(flags), loss > _LOSSY)
+            wrong = (
+                state.temperature >= self._hot.get(servo.id, math.inf),
+                state.torque_limit == 0,
+                bool(flags),
+                loss > _LOSSY,
+            )
             rows.append((cells, frozenset(column for column, bad in enumerate(wrong, 6) if bad)))
         return rows
 

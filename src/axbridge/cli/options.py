@@ -109,14 +109,26 @@ def _rigs(begun: str) -> list[str]:
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
 _A_RIG = "Name of a rig, or path of its file; also pendulum:mass=0.2,length=0.15."
 
+
+def _typed(context: typer.Context, option: typer.CallbackParam, value: str | None) -> str | None:
+    """A value of the command line: `open_robot` itself reads what the environment says, which counts for less."""
+    source = context.get_parameter_source(option.name or "")
+    return value if source is not None and source.name == "COMMANDLINE" else None
+
+
+def _backend(context: typer.Context, option: typer.CallbackParam, value: str | None) -> str | None:
+    known("backend", "real", "sim", "twin")(value)
+    return _typed(context, option, value)
+
+
 # the first sentence of an option's help, and its other settings for typer; `--out` has no metavar, because the verb's
 # says what kind of file it is
 SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "--again": ("A repeat of the same motion, to show the smallest possible error.", {"metavar": "REC.mcap"}),
     "--backend": (
-        "real, sim, or twin (real, and simulated beside it).",
+        "real, sim, or twin (real, and simulated beside it); default: real with --port, else sim.",
         # the callback acts before anything starts: a script may open its robot late, or never
-        {"envvar": "AXBRIDGE_BACKEND", "callback": known("backend", "real", "sim", "twin")},
+        {"envvar": "AXBRIDGE_BACKEND", "callback": _backend},
     ),
     "--baud": ("Bits per second.", {"metavar": "BAUD"}),
     "--duration": ("How long, s.", {}),
@@ -152,8 +164,9 @@ def shared(word: str, more: str = "", *words: str, **settings: Any) -> Any:
 
 
 MODELS = "`axbridge list models` names them. Default: the rig's"
-BackendOption = Annotated[str, shared("--backend")]
+BackendOption = Annotated[str | None, shared("--backend")]
 BaudOption = Annotated[int, shared("--baud")]
+ExplicitPortOption = Annotated[str | None, shared("--port", "It means --backend real.", callback=_typed)]
 EngineOption = Annotated[str | None, shared("--engine")]
 ForceOption = Annotated[bool, shared("--force")]
 JsonOption = Annotated[bool, shared("--json")]

@@ -20,7 +20,7 @@ from axbridge.config.rig import Rig
 from axbridge.files import check_new
 from axbridge.motion.files import load_move
 from axbridge.motion.player import play as play_move
-from axbridge.recording.provenance import describe
+from axbridge.recording.provenance import describe, origin_in_words
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.robot.open import open_robot
@@ -31,10 +31,10 @@ def play(
     move: opt.MoveArgument,
     *,
     rig: opt.RigOption,
-    backend: opt.BackendOption = "sim",
+    backend: opt.BackendOption = None,
     engine: opt.EngineOption = None,
     model: opt.ModelOption = None,
-    port: opt.PortOption = None,
+    port: opt.ExplicitPortOption = None,
     pace: Annotated[float, typer.Option(help="2 is twice as fast.")] = 1.0,
     joints: Annotated[str, opt.shared("--joints")] = "",
     page: Annotated[str | None, typer.Option(help="Start with this page: its name or number.")] = None,
@@ -63,7 +63,7 @@ def play(
         ExitStack() as stack,
     ):
         if record is not None:
-            facts = describe(loaded, backend=robot.backend, seed=seed, experiment="play", move=str(move), pace=pace)
+            facts = describe(loaded, seed=seed, experiment="play", move=str(move), pace=pace) | robot.origin
             recorder = stack.enter_context(Recorder(record, facts))
             stack.callback(robot.close)  # motors are off before the recorder takes its time to compress
             stack.enter_context(RobotRecorder(robot, recorder)).mark(f"play {move.name}", kind="play")
@@ -71,13 +71,15 @@ def play(
         played = play_move(robot, found, pace=pace, joints=only, page=page, stop=stop, note=note)
     by_page = "" if played.exit is None else f", by page {played.exit}"
     lines = [f"{f'stopped{by_page}' if played.stopped else 'played'}: {played.seconds:.2f} s"]
+    lines.append(f"robot     {origin_in_words(robot.origin)}")
     if math.isfinite(played.start_error):
         start, way = math.degrees(played.start_error), math.degrees(played.worst_error)
         lines.append(f"start     {start:.1f}° off the first pose")
-        lines.append(f"way       {way:.1f}° behind its goal, the worst joint at the worst moment")
+        lines.append(f"error     {way:.1f}° from the goals at most")
     lines += [] if record is None else [f"recording {record}"]
     lines += [] if robot.backend == "sim" else [motors_after(loaded)]
-    report("play-1", {**asdict(played), "recording": None if record is None else str(record)}, lines, json=json)
+    more = {"origin": robot.origin, "recording": None if record is None else str(record)}
+    report("play-1", {**asdict(played), **more}, lines, json=json)
 
 
 @contextmanager

@@ -17,10 +17,12 @@ from axbridge.cli.progress import progress
 from axbridge.comparison.comparison import following
 from axbridge.comparison.png import write_png
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError, nearest
+from axbridge.errors import UsageError, nearest, plural
 from axbridge.files import check_new
 from axbridge.motion.experiments import NAMES, PROTOCOL, Options, recorded
+from axbridge.recording.provenance import origin_in_words
 from axbridge.recording.stored import open_recording
+from axbridge.robot.open import chosen_backend
 
 
 @app.command()
@@ -30,10 +32,10 @@ def record(
     ],
     *,
     rig: opt.RigOption,
-    backend: opt.BackendOption = "sim",
+    backend: opt.BackendOption = None,
     engine: opt.EngineOption = None,
     model: opt.ModelOption = None,
-    port: opt.PortOption = None,
+    port: opt.ExplicitPortOption = None,
     servo: Annotated[str | None, opt.shared("--servo", "Default: the rig's first; replay: all recorded.")] = None,
     out: Annotated[Path | None, opt.shared("--out", "Default: EXPERIMENT.mcap.", metavar="FILE.mcap")] = None,
     angle: Annotated[
@@ -67,6 +69,7 @@ def record(
         raise UsageError(f"--tick {tick} is too long", f"write --tick {period_ms / 1e3:g}ms if you mean milliseconds")
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     servo = servo and opt.servo_of(loaded, servo).name
+    backend = chosen_backend(backend, port)
     served = port is not None and Path(port).resolve().parent == Path("/dev/pts")
     if loaded.comes_along and loaded.name == "bench_arm" and backend != "sim" and not (dry or served):
         note("rig bench_arm swings a bar; a servo that carries nothing is rig bare_horn")
@@ -112,5 +115,13 @@ def record(
             lost = f"no answer in {done.unanswered} of {done.steps} steps: the recording has gaps"
             note(f"{lost}; look at plugs and supply, and for two servos with one id: axbridge doctor")
         if not json:
-            print(f"wrote {path}" + ("" if done.whole else " (the robot stopped before the end)"))
+            print(f"wrote {path}: {origin_in_words(done.origin)}, {_in_words(path, done.steps)}", end="")
+            print("" if done.whole else "; the robot stopped before the end, and the recording is whole up to there")
+            print(f"next: axbridge compare {path} --rig {rig}")
     report("record-1", {"recordings": written}, (), json=json)
+
+
+def _in_words(path: Path, steps: int) -> str:
+    """How much was recorded."""
+    found = open_recording(path)
+    return f"{found.end - found.start:.1f} s, {plural(steps, 'sample')} of each servo"

@@ -22,6 +22,8 @@ from axbridge.errors import UsageError, plural
 from axbridge.file_reading import printable, refuse_other_kind
 from axbridge.files import check_new, write_whole
 from axbridge.robot.calibration import rig_of_scan
+from axbridge.robot.open import with_usual_engine
+from axbridge.sim.engines.choice import check_size
 
 rig = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
 app.add_typer(rig, name="rig")
@@ -123,6 +125,7 @@ def check(
     """Check a rig and its files, draw its joints, and list what it assumes."""
     loaded = Rig.load(rig)
     checked = check_rig(loaded)
+    check_size(with_usual_engine(loaded))
     lines = list(map(printable, checked.tree))
     if checked.assumed:
         lines += ["assumed, as the file does not say:", *(f"  {printable(line)}" for line in checked.assumed)]

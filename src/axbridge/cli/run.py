@@ -22,10 +22,10 @@ from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, UsageError
 from axbridge.files import check_new
-from axbridge.recording.provenance import describe
+from axbridge.recording.provenance import describe, origin_in_words
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.robot_recorder import RobotRecorder
-from axbridge.robot.open import attending
+from axbridge.robot.open import attending, chosen_backend
 from axbridge.robot.robot import Robot
 from axbridge.view.attach import watched
 from axbridge.webots import Session, install
@@ -40,10 +40,10 @@ def run(
     script: Annotated[Path, typer.Argument(help="The script; words after it are its own, and after -- options, too.")],
     *,
     rig: Annotated[str | None, opt.shared("--rig", "Of a Webots controller; other scripts open their own.")] = None,
-    backend: opt.BackendOption = "sim",
+    backend: opt.BackendOption = None,
     engine: opt.EngineOption = None,
     model: opt.ModelOption = None,
-    port: opt.PortOption = None,
+    port: opt.ExplicitPortOption = None,
     duration: Annotated[float | None, opt.shared("--duration", "Then the controller is asked to end.")] = None,
     record: Annotated[Path | None, opt.shared("--record", "Of the first robot that the script opens.")] = None,
     view: opt.ViewOption = False,
@@ -64,6 +64,7 @@ def run(
     if rig is not None:
         loaded = Rig.load(rig).with_engine(engine).with_model(model)
         loaded = loaded.model_copy(update={"path": loaded.path.resolve()})
+    backend = chosen_backend(backend, port)
     if port is not None and Path(port).exists():
         port = str(Path(port).resolve())
     said = {"BACKEND": backend, "ENGINE": engine, "PORT": port, "REALTIME": "1" if view else None}  # as fast as a robot
@@ -81,6 +82,7 @@ def run(
     asked: set[int] = set()
     with ExitStack() as held:
         held.enter_context(watched(wanted=view))
+        held.enter_context(attending(lambda robot, _: note(f"{robot.name}: {origin_in_words(robot.origin)}")))
         recording: list[RobotRecorder] = []
         if record is not None:
             held.enter_context(interruptible(record, loaded, lambda: signal.SIGINT in asked))
@@ -111,7 +113,7 @@ def _recording(path: Path, rig: Rig | None, **facts: Any) -> Iterator[list[Robot
             note(f"{path} holds the first robot that the script opened, not this one")
             return
         about = described if robot.rig == rig else describe(robot.rig, **facts)
-        recorder = held.enter_context(Recorder(path, about | {"backend": robot.backend, "seed": seed}))
+        recorder = held.enter_context(Recorder(path, about | robot.origin | {"seed": seed}))
         held.enter_context(robot)
         logs.append(held.enter_context(RobotRecorder(robot, recorder)))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -12,7 +11,7 @@ from axbridge.bus.commission import unmute
 from axbridge.bus.handshake import profile_for
 from axbridge.bus.port_name import SERVE_PATIENTLY, too_busy, unanswered_by_server
 from axbridge.bus.protocols.known import PROTOCOLS
-from axbridge.bus.scan import RATES, FoundServo, all_bauds, scan_bauds
+from axbridge.bus.scan import RATES, all_bauds, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, HARDWARE, app, report
 from axbridge.cli.options import JsonOption, PortOption, shared
@@ -43,7 +42,6 @@ def scan(
     with SerialBus(port or "auto", bauds[0]) as bus, progress("opening the port", quiet=json) as show:
         found = scan_bauds(bus, bauds, wanted, lambda rate: show(f"asking at {rate} baud"))
         name = bus.port_name
-    found = _by_own_rates(found)
     lines = []
     for rate, servos in found.items():
         for servo in servos:
@@ -55,7 +53,8 @@ def scan(
                 model = "damaged answers: two servos with this id?"
             version = "" if servo.firmware is None else f", firmware {servo.firmware}"
             spoken = "" if servo.protocol == 1 else f", {PROTOCOLS[servo.protocol].title}"
-            lines.append(f"{rate:>8} baud  id {servo.id:>3}  {model}{version}{spoken}")
+            own = rate if profile is None else round(nearest_baud(rate, bauds_of(profile.units_name)))
+            lines.append(f"{own:>8} baud  id {servo.id:>3}  {model}{version}{spoken}")
             if servo.mute:
                 lines.append(f"run `{unmute(servo.id, f' --port {name} --baud {rate}')}`")
     if not any(found.values()):
@@ -68,16 +67,3 @@ def scan(
     document = {rate: [vars(servo) for servo in servos] for rate, servos in found.items()}
     report("scan-1", {"port": name, "bauds": document, "unanswered_by_server": packets}, lines, json=json)
     return DONE if any(found.values()) else HARDWARE
-
-
-def _by_own_rates(found: Mapping[int, list[FoundServo]]) -> dict[int, list[FoundServo]]:
-    """What was found, by the rates that the servos can be set to: they were asked at one that is near to theirs."""
-    own: dict[int, list[FoundServo]] = {}
-    for asked, servos in found.items():
-        if not servos:
-            own[asked] = []
-        for servo in servos:
-            profile = profile_for(servo.model, servo.firmware)
-            rate = round(nearest_baud(asked, bauds_of(profile.units_name))) if profile else asked
-            own.setdefault(rate, []).append(servo)
-    return own

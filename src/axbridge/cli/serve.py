@@ -14,6 +14,7 @@ from axbridge.cli.app import DONE, app, note
 from axbridge.cli.options import EngineOption, RigArgument, SeedOption, shared
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
+from axbridge.config.rig_check import refuse_unsound
 from axbridge.errors import RigError, UsageError
 from axbridge.jit import LIGHTEN
 from axbridge.robot.open import with_usual_engine
@@ -64,6 +65,7 @@ def serve(
     if hasattr(signal, "SIGTTIN"):
         signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background, the terminal's input is not ours
     loaded = served(with_usual_engine(Rig.load(rig), engine), model)
+    refuse_unsound(loaded)
     with progress(f"building {loaded.name}"):
         bank = supported(build_bank(loaded, seed=seed), loaded)
         motors = RemoteBank(bank) if hasattr(os, "fork") else bank  # in a process of their own

@@ -237,8 +237,8 @@ def suited(rig: Rig) -> str:
 
 def measure_motion(task: Task, path: Path, show: Show) -> None:
     """Move one servo at half its torque, and record all at `path`; the others hold where they are."""
-    about = describe(task.rig, backend="real", experiment="step, sine")
-    with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, about) as recorder, robot:
+    about = describe(task.rig, experiment="step, sine")
+    with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, about | robot.origin) as recorder, robot:
         conduct(robot, suited(task.rig), recorder, 1.2 if task.quick else 4.0, show)
 
 
@@ -290,8 +290,8 @@ def judge_motion(rig: Rig, found: Comparison, path: Path) -> StepOutcome:
 def measure_steps(task: Task, path: Path, show: Show) -> StepOutcome:
     """Let the robot, held in the air, take some steps, and look how far its joints are behind their goals."""
     gait = Gait(steps=2 if task.quick else 10)
-    about = describe(task.rig, backend="real", experiment="walk in the air", gait=asdict(gait))
-    with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, about) as recorder, robot:
+    about = describe(task.rig, experiment="walk in the air", gait=asdict(gait))
+    with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, about | robot.origin) as recorder, robot:
         outcome = walk(robot, gait, recorder, hanging=True, progress=show)
     recording = open_recording(path)
     part = next(part for part in recording.segments if part.name == "walk")

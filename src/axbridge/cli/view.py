@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from functools import partial
 from pathlib import Path
 from time import sleep
@@ -11,16 +12,16 @@ from typing import Annotated
 import typer
 
 from axbridge.cli import options as opt
-from axbridge.cli.app import app
+from axbridge.cli.app import app, note
 from axbridge.cli.exit import early_end, stopping
 from axbridge.cli.progress import progress
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError, UsageError
 from axbridge.files import check_new, write_whole, writing
-from axbridge.recording.provenance import rig_of
+from axbridge.recording.provenance import origin_in_words, rig_of
 from axbridge.robot.calibration import rig_of_scan
-from axbridge.robot.open import open_robot
+from axbridge.robot.open import chosen_backend, open_robot
 from axbridge.view.attach import attach
 from axbridge.view.replay import replay_page
 from axbridge.view.web_server import WebServer
@@ -38,8 +39,8 @@ def view(
     rig: Annotated[str | None, opt.shared("--rig", "The robot; with a recording: also show a simulation.")] = None,
     model: Annotated[str | None, opt.shared("--model", f"{opt.MODELS}.")] = None,
     engine: opt.EngineOption = None,
-    backend: opt.BackendOption = "sim",
-    port: opt.PortOption = None,
+    backend: opt.BackendOption = None,
+    port: opt.ExplicitPortOption = None,
     out: Annotated[
         Path | None, opt.shared("--out", "Recordings, as a page without a server.", metavar="PAGE.html")
     ] = None,
@@ -71,6 +72,7 @@ def view(
                 write_whole(out, replay)
             print(f"wrote {out}")
         return
+    backend = chosen_backend(backend, port)
     if out is not None:
         raise UsageError("--out is for recordings", "give one; `axbridge record` makes one")
     if model is not None and backend == "real":
@@ -78,7 +80,7 @@ def view(
     if rig is None:
         try:
             with progress("asking which servos are on the line"):
-                loaded, backend = rig_of_scan("what answers", port), "real"
+                loaded, backend = rig_of_scan("what answers", port or os.environ.get("AXBRIDGE_PORT")), "real"
         except PortError as error:
             if port is not None:
                 raise
@@ -91,6 +93,7 @@ def view(
     with stopping(loaded, lambda: "the page is closed"):
         with progress("opening the robot"):
             robot = open_robot(loaded, backend, port=port, seed=seed, realtime=realtime)
+        note(f"{loaded.name}: {origin_in_words(robot.origin)}")
         with robot:
             if backend == "sim":  # nobody gets hurt
                 for servo in robot.values():

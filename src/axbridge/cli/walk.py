@@ -17,9 +17,9 @@ from axbridge.files import check_new
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import check
 from axbridge.motion.walking import walk as walk_with
-from axbridge.recording.provenance import describe
+from axbridge.recording.provenance import describe, origin_in_words
 from axbridge.recording.recorder import Recorder
-from axbridge.robot.open import open_robot
+from axbridge.robot.open import chosen_backend, open_robot
 from axbridge.view.attach import watched
 
 _SLOWER = 1.05  # times the time of the plan
@@ -29,10 +29,10 @@ _SLOWER = 1.05  # times the time of the plan
 def walk(
     *,
     rig: opt.RigOption,
-    backend: opt.BackendOption = "sim",
+    backend: opt.BackendOption = None,
     engine: opt.EngineOption = None,
     model: opt.ModelOption = None,
-    port: opt.PortOption = None,
+    port: opt.ExplicitPortOption = None,
     steps: Annotated[int, typer.Option(help="Steps ahead.")] = 12,
     period: Annotated[float, opt.shared("--period", "Of two steps.")] = 1.3,
     step_length: Annotated[float, typer.Option(help="Ahead, cm a step; negative: back.")] = 4.0,
@@ -62,6 +62,7 @@ def walk(
     )
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     check_new(record, force=force)
+    backend = chosen_backend(backend, port)
     with (
         interruptible(record, loaded),
         watched(wanted=view),
@@ -74,12 +75,15 @@ def walk(
             outcome = walk_with(robot, gait, progress=show)
         else:
             check(robot, gait)
-            facts = describe(loaded, backend=robot.backend, seed=seed, experiment="walk", gait=asdict(gait))
+            facts = describe(loaded, seed=seed, experiment="walk", gait=asdict(gait)) | robot.origin
             with Recorder(record, facts) as recorder, robot:  # the robot ends first: no motor waits for the disk
                 outcome = walk_with(robot, gait, recorder, progress=show)
     if outcome.seconds > _SLOWER * gait.duration:
         note(f"it took {outcome.seconds:.1f} s: the line or this computer was too slow (see `axbridge doctor`)")
-    lines = [f"planned   {outcome.planned * 100:.1f} cm in {gait.duration:.1f} s"]
+    lines = [
+        f"robot     {origin_in_words(robot.origin)}",
+        f"planned   {outcome.planned * 100:.1f} cm in {gait.duration:.1f} s",
+    ]
     if outcome.distance is None or outcome.speed is None:
         lines.append("distance  unknown: a real robot cannot measure it")
     else:
@@ -93,6 +97,6 @@ def walk(
     lines.append(f"energy    {outcome.energy:.0f} J, {outcome.energy / outcome.seconds:.1f} W")
     lines += [] if record is None else [f"recording {record}"]
     lines += [] if robot.backend == "sim" else [motors_after(loaded)]
-    more = {"speed": outcome.speed, "recording": None if record is None else str(record)}
+    more = {"origin": robot.origin, "speed": outcome.speed, "recording": None if record is None else str(record)}
     report("walk-1", {**asdict(outcome), **more}, lines, json=json)
     return FAILED_CHECK if outcome.fell else DONE

@@ -119,7 +119,8 @@ def _start(rig: Rig, servo: ServoConfig, started: Mapping[str, float]) -> float:
 
 def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int) -> Recording:
     """Step a simulated robot through the recorded commands: each acts, and each sample is taken, when it was."""
-    from axbridge.robot.open import open_robot
+    from axbridge.robot.backend import open_sim
+    from axbridge.robot.robot import Robot
 
     tracks = {name: track for name, track in recording.items() if name in {servo.name for servo in rig.servos}}
     if not tracks:
@@ -144,7 +145,7 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
     ideal = placed.dynamixels != placed.servos
     used = "pendulums" if placed.world is None else chosen(placed.world.engine, ideal=ideal)
     held = next((part for part in recording.segments if part.name == _GET_UP), None)
-    with open_robot(placed, "sim", seed=seed) as robot:
+    with Robot(placed, open_sim(placed, seed=seed), seed=seed) as robot:  # unchecked: it begins as it was recorded
         assert robot.simulation is not None
         engine = robot.simulation.engine
         # of the rig as it is: where a recording begins, its feet may stand anyhow

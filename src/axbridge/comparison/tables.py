@@ -14,6 +14,7 @@ from axbridge.comparison.comparison import Comparison, shift_text
 from axbridge.comparison.metrics import MEASURES, Deviation, best_shift, deviation, holes, resample
 from axbridge.comparison.page import Curve, Panel, Table
 from axbridge.comparison.side_by_side import ComparedSegment, Pair
+from axbridge.recording.provenance import origin_in_words
 from axbridge.recording.recording import Recording, Track
 
 AGREES = 0.5  # degrees of RMSE: about two counts of an AX-12
@@ -25,6 +26,7 @@ _SUBJECTS = {
     "goal": "the goal",
     "position": "the servo",
 }
+_FEW = 6  # servos whose errors are listed one by one
 _NEAR = 2.0  # °, RMSE: steps that are farther apart do not agree, whatever is taken out
 
 
@@ -33,8 +35,11 @@ def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
     pair = comparison.pairs[0]
     text = _sentence(comparison, pair)
     if len(comparison.pairs) > 1:
-        usual = median(pair.plain.rmse for pair in comparison.pairs)
-        half = f"Half of the {len(comparison.pairs)} servos are within {usual:.1f}° (RMSE)."
+        errors = sorted((pair.plain.rmse, pair.name) for pair in comparison.pairs)
+        each = ", ".join(f"{name} {error:.1f}°" for error, name in errors)
+        half = (
+            f"RMSE: {each}." if len(errors) <= _FEW else f"RMSE: {median(error for error, _ in errors):.1f}° (median)."
+        )
         text = f"{half} The worst is {pair.name}: {text}"
     elif text.startswith(("the ", "steps ")):
         text = text[0].upper() + text[1:]
@@ -108,9 +113,10 @@ def _step(comparison: Comparison, pair: Pair, steps: Sequence[ComparedSegment], 
         track = comparison.other[pair.other_name]
         aligned = deviation(reference, resample(track.time, track.position, both.other_time + shift)).rmse
         if aligned <= plain.rmse / 2:
-            lacks = f", which {other} lacks," if shift < 0 else ""
             how = f"agree to {aligned:.1f}°" if aligned < _NEAR else f"are {aligned:.1f}° apart even"
-            return f"steps {how} once {_ms(shift)} of latency{lacks} are taken out"
+            if shift > 0:
+                return f"steps {how} if {other} is moved {_ms(shift)} earlier"
+            return f"steps {how} if a delay of {_ms(shift)} is added to {other}"
     return f"steps are {plain.rmse:.1f}° apart"
 
 
@@ -318,7 +324,7 @@ def _facts(recording: Recording) -> dict[str, str]:
     models = {f"{model.get('name', '')} {model.get('hash', '')}".strip() for model in meta.get("models", {}).values()}
     facts = {
         "file": recording.path.name + (f" ({recording.flaw})" if recording.flaw else ""),
-        "backend": meta.get("backend", ""),
+        "backend": origin_in_words(meta),
         "experiment": meta.get("experiment", ""),
         "recorded": str(meta.get("recorded", "")).replace("T", " ").replace("+00:00", " UTC"),
         "rig": (meta.get("rig") or {}).get("name", ""),

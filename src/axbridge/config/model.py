@@ -133,6 +133,9 @@ class ServoModel(toml_tables.TomlTable):
     name: str = Field(min_length=1)  # the model's name
     description: str = ""
     provenance: str = ""  # where the numbers come from, in a sentence
+    # firmware profile of the servo that it is a model of: rigs that name no profile have it, and servos of other
+    # families cannot have this model; "" = unknown
+    profile: str = ""
     motor: MotorParams
     friction: FrictionParams
     controller: ControllerParams
@@ -161,11 +164,22 @@ class ServoModel(toml_tables.TomlTable):
         return toml_tables.validate(cls, table, path, ProfileError)
 
 
+def profile_of_model(path_or_name: str | Path) -> str | None:
+    """The profile that a model's file, or one of its bases, names; None where none does.
+
+    Raises:
+        ProfileError: no such model, or no readable TOML.
+    """
+    path = toml_tables.find_toml(path_or_name, FOLDER, ProfileError)
+    profile = toml_tables.load_table(path, FOLDER, ProfileError).get("profile")
+    return profile if isinstance(profile, str) else None
+
+
 def to_toml(model: ServoModel, notes: Mapping[str, str] = MappingProxyType({})) -> str:
     """A model as a file, for ``model = "…"`` in a rig; a note by ``table.key`` stands behind its value."""
     tables = model.model_dump(exclude={"path"})
     lines = [f"format = {FORMAT}"]
-    lines += [f"{key} = {toml_tables.written(tables[key])}" for key in ("name", "description", "provenance")]
+    lines += [f"{key} = {toml_tables.written(tables[key])}" for key in ("name", "description", "provenance", "profile")]
     for table in ("motor", "friction", "controller", "sensor", "prediction"):
         known = {key: value for key, value in tables[table].items() if value is not None}
         lines += ["", f"[{table}]"] if known else []

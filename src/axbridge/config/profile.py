@@ -29,6 +29,7 @@ from axbridge.errors import ErrorFlag, FeetechError, HardwareError, ProfileError
 from axbridge.units import RPM, UNITS, Units, baud_of, bits_to_signed
 
 FOLDER = "firmware_profiles"
+HOT_MARGIN = 5  # °C below its own limit, where a servo switches itself off
 _ADDRESSES_1 = 256  # of Protocol 1.0
 _M06_UNLOCKED = range(Address.TORQUE_ENABLE, Address.PRESENT_POSITION)  # writable under Lock, manual of 2006
 
@@ -178,7 +179,7 @@ class FirmwareProfile(toml_tables.TomlTable):
     # motor constants; the rig's servo model takes what it does not set from here (`axbridge.config.model`)
     motor: dict[str, float] = {}
     friction: dict[str, Any] = {}  # friction constants, likewise
-    model: str = "lima2009"  # servo model of the simulation that fits it best: `axbridge rig new` writes it
+    model: str = "lima2009"  # servo model of the simulation that fits it best: rigs that name none have it
     path: Path = Path()  # file it came from
 
     @classmethod
@@ -226,10 +227,6 @@ class FirmwareProfile(toml_tables.TomlTable):
             int(mode) for mode in OperatingMode if mode not in CURRENT_MODES or "goal_current" in self.registers
         )
 
-    def is_multi_turn(self, low: int | None, high: int | None) -> bool:
-        """Whether these angle limits are the multi-turn mode of an MX with Protocol 1.0 (e-manual, CW Angle Limit)."""
-        return self.behaviour.multi_turn and low == high == self.units.counts
-
     def turn(self, registers: Mapping[str, int]) -> tuple[int, int] | None:
         """Lowest and highest position that a servo with these `registers` may have when its torque has come on.
 
@@ -264,6 +261,10 @@ class FirmwareProfile(toml_tables.TomlTable):
         """Factory value of the position loop's P gain, of servos whose law is a pid."""
         name = "position_p_gain" if "position_p_gain" in self.registers else "p_gain"
         return int(self.register(name).initial)
+
+    def hot_from(self, registers: Mapping[str, int]) -> int:
+        """Temperature, °C, from which a servo that holds these registers is hot: `HOT_MARGIN` below its own limit."""
+        return registers.get("temperature_limit", int(self.register("temperature_limit").initial)) - HOT_MARGIN
 
     def register(self, name: str) -> Register:
         """The register called `name`.

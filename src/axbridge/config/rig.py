@@ -9,7 +9,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 
 from axbridge.config import toml_tables
-from axbridge.config.model import ServoModel
+from axbridge.config.model import ServoModel, profile_of_model
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import MOST_OFFSET
 from axbridge.config.rig_tables import (
@@ -139,10 +139,10 @@ class Rig(toml_tables.TomlTable):
             return self
         path = Path(name)
         change = {"model": str(path.resolve()) if path.is_file() else name, "params": {}}
-        fits = [servo for servo in self.dynamixels if self.has_law(servo, self.model_of(servo, name).controller.law)]
+        fits = [servo for servo in self.dynamixels if self._misfit(servo, self.model_of(servo, name)) is None]
         if not fits:
             why = f"the servo model {name!r} fits no servo of this rig"
-            raise RigError(self.path, "servo.model", why, "choose one with the law of their firmware, or another rig")
+            raise RigError(self.path, "servo.model", why, "choose one of their family, or another rig")
         return self.with_servos(lambda servo: change if servo in fits else {})
 
     @property
@@ -167,6 +167,44 @@ class Rig(toml_tables.TomlTable):
         """Whether a servo's firmware has the registers that a position law needs."""
         needed = {"compliance": {"cw_compliance_slope"}, "pid": {"p_gain", "position_p_gain"}}.get(law)
         return needed is None or not needed.isdisjoint(self.profile_of(servo).registers)
+
+    def _misfit(self, servo: ServoConfig, model: ServoModel) -> str | None:
+        """Why a servo cannot have a model: its firmware lacks the law's registers, or is of another family."""
+        law, profile = model.controller.law, self.profile_of(servo)
+        if not self.has_law(servo, law):
+            return f"{model.name!r} has the law {law}, for which a {profile.name} has no registers"
+        own = FirmwareProfile.load(self._beside(model.profile) or model.profile) if model.profile else profile
+        if own.units_name != profile.units_name:
+            return f"{model.name!r} is a model of the {own.name}, and this servo is a {profile.name}"
+        return None
+
+    @model_validator(mode="after")
+    def _fill_in(self) -> Rig:
+        """Give servos that name a model alone its profile, and others their profile's model; both stay unset."""
+        found: dict[tuple[str, str], dict[str, str]] = {}
+
+        def chosen(servo: ServoConfig) -> dict[str, str]:
+            given = servo.model_fields_set & {"profile", "model"}
+            if servo.drive == "ideal" or len(given) == 2:
+                return {}
+            key = servo.profile if "profile" in given else "", servo.model
+            if key not in found:
+                profile = servo.profile
+                with suppress(ProfileError, RigError):  # `profile_of` and `model_of` name the mistake
+                    if "model" in given:
+                        profile = profile_of_model(self._beside(servo.model) or servo.model) or profile
+                        found[key] = {"profile": profile}
+                    else:
+                        found[key] = {"model": self._profile(servo).model}
+            return found.get(key, {})
+
+        servos = []
+        for servo in self.servos:
+            values = chosen(servo)
+            servos.append(servo.model_copy(update=values) if values else servo)
+            servos[-1].model_fields_set.difference_update(values)
+        self.__dict__["servos"] = tuple(servos)  # frozen
+        return self
 
     @model_validator(mode="after")
     def _check_names(self) -> Rig:
@@ -349,17 +387,18 @@ class Rig(toml_tables.TomlTable):
             else:
                 continue
             raise RigError(self.path, f"servo.{servo.name}.registers.{name}", why, hint)
+        names, counts = profile.names, profile.units.counts
+        limits = [servo.registers.get(name, profile.registers[name].initial) for name in (names.low, names.high)]
+        if profile.behaviour.multi_turn and limits == [counts, counts]:
+            why = f"{names.low} and {names.high} of {counts} select the multi-turn mode, which cannot be driven"
+            hint = f"set {names.low} = 0, and positions go from 0 to {counts}"
+            raise RigError(self.path, f"servo.{servo.name}.registers.{names.low}", why, hint)
 
     def _check_turn(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
-        """Refuse turns that cannot be told apart: then torque, or a goal, would turn the joint round.
+        """Refuse an offset that the servo ignores, and a range across the end of its turn: torque would turn it round.
 
-        In Position Control Mode these are an offset that it ignores, and a range across the end of its turn; see
-        `FirmwareProfile.turn`. Of the MX with Protocol 1.0 it is the multi-turn mode.
+        Both hold in Position Control Mode alone; see `FirmwareProfile.turn`.
         """
-        if profile.is_multi_turn(*map(servo.registers.get, (profile.names.low, profile.names.high))):
-            why = f"both angle limits {profile.units.counts} are multi-turn mode, which axbridge does not drive"
-            hint = "give it angle limits of a joint (0 and 4095), or take an MX with Protocol 2.0 in mode 4"
-            raise RigError(self.path, f"servo.{servo.name}.registers.{profile.names.low}", why, hint)
         turn, offset = profile.turn(servo.registers), servo.registers.get("homing_offset", 0)
         if turn is None:
             return
@@ -390,9 +429,9 @@ class Rig(toml_tables.TomlTable):
         with self._naming(servo, "model") if name is None else nullcontext():
             chosen = name or servo.model
             model = ServoModel.load(self._beside(chosen) or chosen, profile, overrides)
-        if name is None and not self.has_law(servo, law := model.controller.law):
-            why = f"{chosen!r} has the law {law}, for which a {servo.profile} has no registers"
-            hint = "take a model of that servo: `axbridge list models`"
+        if name is None and (why := self._misfit(servo, model)):
+            own = f'write model = "{profile.model}", or take' if chosen != profile.model else "take"
+            hint = f"{own} another of that servo: `axbridge list models`"
             raise RigError(self.path, f"servo.{servo.name}.model", why, hint)
         return model
 

@@ -5,18 +5,37 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.config.urdf import FIXED, SLIDES, TURNS, JointFacts, Tree, with_checked_meshes
-from axbridge.errors import RigError, listed
+from axbridge.config.toml_tables import written
+from axbridge.config.urdf import (
+    FIXED,
+    SLIDES,
+    TURNS,
+    JointFacts,
+    Shape,
+    Tree,
+    check_start,
+    read_mesh,
+    with_checked_meshes,
+)
+from axbridge.errors import ErrorFlag, ProfileError, RigError, listed
+from axbridge.rotations import about
+from axbridge.units import Calibration
 
 _TELLING = ("profile", "model", "zero", "direction")  # what robots and simulations go by, and a file may leave out
 _SIDES = ("the front", "the left", "above", "behind", "the right", "below")  # where x, y, z, -x, -y, -z point
 _TOWARDS = ("forward", "to the robot's left", "up", "back", "to the robot's right", "down")  # likewise
+_MOST_STOP = 7 * math.tau  # rad: more turns than a rig may give a servo
+_MINDS_VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)  # its bit has the same place in all families
+_ROUNDED_VOLTS = 1e-6  # V
+_IN_FLOOR = 0.002  # m: engines push out what begins so deep without a jump
 _LEVER = 0.03  # m from a joint's axis: what hangs nearer to it shows no way
 _NEAR = 0.94  # cosine of 20°: so near to a side an axis points there
 
@@ -30,31 +49,177 @@ class RigSummary:
 
 
 def check_rig(rig: Rig) -> RigSummary:
-    """Put everything together that a rig names: profiles, models, URDF, joints."""
+    """Put everything together that a rig names: profiles, models, URDF, joints.
+
+    Raises:
+        RigError, ProfileError: there is a mistake; all of them are listed at once.
+    """
+    refuse_unsound(rig)
+    tree = None if rig.world is None else rig.tree()
+    return RigSummary(() if tree is None else tuple(_drawn(rig, tree)), tuple(_assumed(rig, tree)))
+
+
+def refuse_unsound(rig: Rig) -> None:
+    """Raise one error with all mistakes of a rig: what `axbridge rig check` finds, a simulation does not begin with."""
+    found: list[RigError | ProfileError] = []
+    for check in (_servo_mistakes, _supply_mistakes, _world_mistakes):
+        try:
+            found += check(rig)
+        except (RigError, ProfileError) as mistake:
+            found.append(mistake)
+    if found:
+        raise RigError.of(rig.path, found)
+
+
+def _servo_mistakes(rig: Rig) -> Iterable[RigError | ProfileError]:
+    """Profiles and models that do not fit, and angles that are no radians."""
     for servo in rig.dynamixels:
-        rig.model_of(servo)
+        try:
+            rig.model_of(servo)
+        except (RigError, ProfileError) as mistake:
+            yield mistake
+            continue
+        most = _most_turned(rig.profile_of(servo), servo.registers)
+        for key in ("min_position", "max_position", "min_stop", "max_stop", "position"):
+            if abs(angle := getattr(servo, key)) > most:
+                why = f"{angle:g} rad is {abs(angle) / math.tau:.2g} turns, and a {servo.profile} makes less than one"
+                yield RigError(rig.path, f"servo.{servo.name}.{key}", why, _meant_degrees(angle))
+
+
+def _most_turned(profile: FirmwareProfile, registers: Mapping[str, int]) -> float:
+    """The largest angle that can be meant for a servo: a turn, unless it counts turns or is a wheel; rad."""
+    return math.inf if _is_endless(profile, registers) else math.tau
+
+
+def _is_endless(profile: FirmwareProfile, registers: Mapping[str, int]) -> bool:
+    """Whether a servo with these registers is no joint: its limits are equal, or its mode is not the factory's."""
+
+    def value(name: str) -> int | str:
+        return registers.get(name, profile.register(name).initial)
+
+    if "operating_mode" in profile.registers:
+        return value("operating_mode") != profile.register("operating_mode").initial
+    return value(profile.names.low) == value(profile.names.high)
+
+
+def _meant_degrees(angle: float) -> str:
+    return f"angles are in radians: {angle:g} degrees are {math.radians(angle):.4g}"
+
+
+def _supply_mistakes(rig: Rig) -> Iterable[RigError]:
+    """Supplies that are more than a servo takes, unless the rig has told it not to mind (its register `shutdown`)."""
+    high: dict[tuple[str, float, str, float, float], list[str]] = {}
+    for servo in rig.dynamixels:
+        try:
+            profile = rig.profile_of(servo)
+        except (RigError, ProfileError):  # named by `_servo_mistakes`
+            continue
+        limit = servo.registers.get("max_voltage_limit", profile.register("max_voltage_limit").initial)
+        volts, most = rig.supply_of(servo), int(limit) * profile.units.voltage
+        minds = servo.registers.get("shutdown", _MINDS_VOLTAGE) & _MINDS_VOLTAGE
+        if minds and volts > most + _ROUNDED_VOLTS:
+            key = f"bus.{servo.bus}" if servo.supply_voltage is None else f"servo.{servo.name}"
+            nominal = profile.electrics.nominal_voltage
+            high.setdefault((key, volts, profile.name, most, nominal), []).append(servo.name)
+    for (key, volts, profile_name, most, nominal), names in high.items():
+        why = f"{volts:g} V is more voltage than {listed(names, 4)} ({profile_name}) takes: {most:g} V at most"
+        hint = f"write supply_voltage = {min(nominal, most):g} there, or in the [[servo]] for a regulator of its own"
+        yield RigError(rig.path, f"{key}.supply_voltage", why, hint)
+
+
+def _world_mistakes(rig: Rig) -> Iterable[RigError]:
+    """What does not fit together in URDF and rig, or cannot stand where it begins."""
     if rig.world is None:
-        if ideal := next((servo for servo in rig.servos if servo.drive == "ideal"), None):
+        for ideal in (servo for servo in rig.servos if servo.drive == "ideal"):
             why = f"{ideal.name!r} is ideal, and there is no world to move it in"
-            raise RigError(rig.path, f"servo.{ideal.name}.drive", why, 'add [world] urdf = "…"')
-        return RigSummary((), tuple(_assumed(rig, None)))
-    path, tree = rig.urdf_path(), rig.tree()
-    with_checked_meshes(path, rig.urdf_text())
+            yield RigError(rig.path, f"servo.{ideal.name}.drive", why, 'add [world] urdf = "…"')
+        return
+    path, sound = rig.urdf_path(), True
+    try:
+        with_checked_meshes(path, rig.urdf_text())
+    except RigError as mistake:
+        yield mistake
+        sound = False
+    tree = rig.tree()
     joints = {joint.name: joint for joint in tree.joints}
     for servo in rig.servos:
         key, joint = f"servo.{servo.name}.joint", joints.get(servo.joint)
         if joint is None:
             why = "is fixed" if servo.joint in tree.fixed else f"is not in {path.name}"
             known = ", ".join(joints) or "none"
-            raise RigError(rig.path, key, f"joint {servo.joint!r} {why}", f"joints that move: {known}")
-        if joint.linear and servo.drive == "dynamixel":
+            yield RigError(rig.path, key, f"joint {servo.joint!r} {why}", f"joints that move: {known}")
+        elif joint.linear and servo.drive == "dynamixel":
             hint = 'name a revolute or continuous joint, or write drive = "ideal"'
-            raise RigError(rig.path, key, f"joint {servo.joint!r} is prismatic, and a Dynamixel turns", hint)
+            yield RigError(rig.path, key, f"joint {servo.joint!r} is prismatic, and a Dynamixel turns", hint)
+        elif servo.drive == "dynamixel":
+            yield from _travel_mistakes(rig, servo, joint, path)
     for sensor in rig.sensors:
         if sensor.link is not None and sensor.link not in tree.links:
             why = f"link {sensor.link!r} is not in {path.name}"
-            raise RigError(rig.path, f"sensor.{sensor.name}.link", why, f"it has: {', '.join(tree.links)}")
-    return RigSummary(tuple(_drawn(rig, tree)), tuple(_assumed(rig, tree)))
+            yield RigError(rig.path, f"sensor.{sensor.name}.link", why, f"it has: {', '.join(tree.links)}")
+    if sound and rig.world.ground and not rig.world.fixed_base:
+        yield from _floor_mistakes(rig, tree)
+
+
+def _travel_mistakes(rig: Rig, servo: ServoConfig, joint: JointFacts, path: Path) -> Iterable[RigError]:
+    """Stops of the URDF in degrees, and a start outside the stops."""
+    degrees = [end for end in (joint.low, joint.high) if _MOST_STOP < abs(end) < math.inf]
+    for end in degrees:
+        why = f"its limit {end:g} rad is {abs(end) / math.tau:.2g} turns, more than a servo makes"
+        yield RigError(path, joint.name, why, _meant_degrees(end))
+    if not degrees:
+        stops = (servo.min_stop, servo.max_stop) if servo.min_stop < servo.max_stop else (joint.low, joint.high)
+        try:
+            check_start(rig.path, f"servo.{servo.name}.position", servo.position, stops)
+        except RigError as mistake:
+            yield mistake
+
+
+def _floor_mistakes(rig: Rig, tree: Tree) -> Iterable[RigError]:
+    """A free robot that has nothing to stand on, or begins inside the floor."""
+    assert rig.world is not None
+    shapes = rig.shapes("collision")
+    if not shapes:
+        why, box = "no link has a <collision>, so the robot falls through the floor", '<box size="0.1 0.1 0.1"/>'
+        hint = f"give the feet one, such as <collision><geometry>{box}</geometry></collision>, or fixed_base = true"
+        yield RigError(rig.urdf_path(), tree.links[0], why, hint)
+        return
+    turned, place = _frames(tree, tree.pose(rig.start))
+    lowest, link = min((_lowest(tree, shape, turned, place), shape.link) for shape in shapes)
+    if (depth := -lowest - rig.world.base_height) > _IN_FLOOR:
+        why = f"link {link!r} starts {depth * 1000:.0f} mm inside the floor"
+        line = f"write base_height = {math.ceil((rig.world.base_height + depth) * 1e4 - 1e-3) / 1e4:g}"
+        yield RigError(rig.path, "world.base_height", why, line)
+
+
+def _lowest(tree: Tree, shape: Shape, turned: list[FloatArray], place: list[FloatArray]) -> float:
+    """Height of the lowest point of a shape above the base's frame, m."""
+    link = tree.links.index(shape.link)
+    up = (turned[link] @ shape.turn)[2]  # the upward share of its axes
+    centre = float((place[link] + turned[link] @ shape.place)[2])
+    if shape.kind == "mesh":
+        assert shape.file is not None
+        return centre + float((read_mesh(shape.file).corners * shape.size @ up).min())
+    if shape.kind == "box":
+        return centre - float(np.abs(up) @ shape.size) / 2
+    radius, length = (*shape.size, 0.0)[:2]
+    flat = math.hypot(up[0], up[1]) if shape.kind == "cylinder" else 1.0
+    return centre - abs(float(up[2])) * length / 2 - radius * flat
+
+
+def _frames(tree: Tree, pose: FloatArray) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Rotation and place of each link's frame in that of the base, with the joints at `pose` (rad or m)."""
+    turned, place = [np.eye(3)], [np.zeros(3)]
+    for link in range(1, len(tree.links)):
+        parent, axis, dof = tree.parent[link], tree.axis[link], tree.dof[link]
+        at, turn = place[parent] + turned[parent] @ tree.place[link], turned[parent] @ tree.turn[link]
+        if tree.kind[link] == SLIDES:
+            at = at + turn @ axis * pose[dof]
+        elif tree.kind[link] == TURNS:
+            turn = turn @ about(axis, np.array([pose[dof]]))[0]
+        turned.append(turn)
+        place.append(at)
+    return turned, place
 
 
 def positive_ways(rig: Rig) -> dict[str, str]:
@@ -66,11 +231,7 @@ def positive_ways(rig: Rig) -> dict[str, str]:
     if rig.world is None:
         return {}
     tree = rig.tree()
-    turned, place = [np.eye(3)], [np.zeros(3)]
-    for link in range(1, len(tree.links)):
-        parent = tree.parent[link]
-        turned.append(turned[parent] @ tree.turn[link])
-        place.append(place[parent] + turned[parent] @ tree.place[link])
+    turned, place = _frames(tree, tree.pose({}))
     mass = tree.mass.copy()
     moment = np.array([tree.mass[link] * (place[link] + turned[link] @ tree.centre[link]) for link in range(len(mass))])
     for link in range(len(mass) - 1, 0, -1):  # children come after their parents
@@ -111,18 +272,18 @@ def _drawn(rig: Rig, tree: Tree) -> Iterable[str]:
     while waiting:  # a chain may be longer than Python calls itself
         link, indent = waiting.pop()
         last = link == children[int(tree.parent[link])][-1]
-        yield f"{indent}{'└─ ' if last else '├─ '}{_branch(servos, tree, link)}"
+        yield f"{indent}{'└─ ' if last else '├─ '}{_branch(rig, servos, tree, link)}"
         inner = indent + ("   " if last else "│  ")
         waiting += [(child, inner) for child in reversed(children.get(link, ()))]
 
 
-def _branch(servos: Mapping[str, ServoConfig], tree: Tree, link: int) -> str:
+def _branch(rig: Rig, servos: Mapping[str, ServoConfig], tree: Tree, link: int) -> str:
     if tree.kind[link] == FIXED:
         return f"{tree.links[link]}, fixed"
     joint = tree.joints[tree.dof[link]]
     servo = servos.get(joint.name)
     way = "slides along" if tree.kind[link] == SLIDES else "turns about"
-    text = f"{joint.name}: {way} {_axis(tree, link)}, {_range(*_reach(servo, joint), linear=joint.linear)}"
+    text = f"{joint.name}: {way} {_axis(tree, link)}, {_range(*_reach(rig, servo, joint), linear=joint.linear)}"
     if servo is None:
         return f"{text}; no servo"
     by = f"servo {servo.name}" if servo.name != joint.name else "servo"
@@ -137,14 +298,20 @@ def _axis(tree: Tree, link: int) -> str:
     return ("x", "y", "z", "-x", "-y", "-z")[side] if share == 1.0 else "({:.3g}, {:.3g}, {:.3g})".format(*axis)
 
 
-def _reach(servo: ServoConfig | None, joint: JointFacts) -> tuple[float, float]:
-    """Where a joint may go: within the soft limits, and the stops of the rig, else of the URDF."""
+def _reach(rig: Rig, servo: ServoConfig | None, joint: JointFacts) -> tuple[float, float]:
+    """Where a joint may go: within the soft limits, the stops of the rig, else of the URDF, and the servo's counts."""
     low, high = joint.low, joint.high
     if servo is None:
         return low, high
     if servo.min_stop < servo.max_stop:
         low, high = servo.min_stop, servo.max_stop
-    return max(low, servo.soft_limits[0]), min(high, servo.soft_limits[1])
+    low, high = max(low, servo.soft_limits[0]), min(high, servo.soft_limits[1])
+    profile = None if servo.drive == "ideal" else rig.profile_of(servo)
+    if profile is None or _is_endless(profile, servo.registers):
+        return low, high
+    mounted = Calibration(profile.units, servo.zero, servo.direction)
+    first, last = sorted(map(mounted.angle, (0, profile.units.counts)))
+    return max(low, first), min(high, last)
 
 
 def _range(low: float, high: float, *, linear: bool) -> str:
@@ -165,16 +332,12 @@ def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
         profile = rig.profile_of(servo)
         if "zero" not in servo.model_fields_set and servo.zero != (middle := profile.units.middle):
             yield f"{servo.name}: zero = {servo.zero}, though the middle of profile {servo.profile} is {middle}"
-        highest = servo.registers.get("max_voltage_limit", profile.register("max_voltage_limit").initial)
-        volts, most = rig.supply_of(servo), int(highest) * profile.units.voltage
-        if volts > most:
-            yield f"{servo.name}: supply_voltage = {volts:g}, though a {servo.profile} takes {most:g} V at most"
     if tree is None:
         yield "no [world]: the simulator gives each servo a pendulum of its own"
         return
     joints = {joint.name: joint for joint in tree.joints}
     unlimited = [servo for servo in rig.servos if "min_position" not in servo.model_fields_set]
-    if names := [one.name for one in unlimited if all(map(math.isfinite, _reach(one, joints[one.joint])))]:
+    if names := [one.name for one in unlimited if all(map(math.isfinite, _reach(rig, one, joints[one.joint])))]:
         yield f"{listed(names, 4)}: no min_position and max_position: it may be sent as far as its stops"
     if rig.world is not None and "fixed_base" not in rig.world.model_fields_set:
         yield f"{tree.links[0]} is bolted down: fixed_base = true, and no floor"
@@ -189,16 +352,12 @@ def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
 
 def _servo_defaults(rig: Rig) -> Iterable[str]:
     """Servos that leave the same out share a sentence."""
-    silent: dict[tuple[str, ...], list[str]] = {}
+    silent: dict[str, list[str]] = {}
     for servo in rig.dynamixels:
         odd = {"zero"} if servo.zero != rig.profile_of(servo).units.middle else set()  # that is said by itself
-        left_out = tuple(key for key in _TELLING if key not in servo.model_fields_set | odd)
-        silent.setdefault(left_out, []).append(servo.name)
-    for keys, names in silent.items():
-        if keys:
-            values = (ServoConfig.model_fields[key].default for key in keys)
-            text = ", ".join(
-                f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"
-                for key, value in zip(keys, values, strict=True)
-            )
+        left_out = (key for key in _TELLING if key not in servo.model_fields_set | odd)
+        text = ", ".join(f"{key} = {written(getattr(servo, key))}" for key in left_out)
+        silent.setdefault(text, []).append(servo.name)
+    for text, names in silent.items():
+        if text:
             yield f"{listed(names, 4)}: {text}"

@@ -191,10 +191,11 @@ class ServoConfig(toml_tables.TomlTable):
     drive: Literal["dynamixel", "ideal"] = "dynamixel"
     bus: str = "main"  # name of the line it is on
     id: int | None = Field(default=None, ge=0, le=253)  # its number on that line
-    profile: str = "ax-12a"  # firmware profile by name, or a .toml beside the rig
+    # firmware profile by name, or a .toml beside the rig; left out: that of the model, else ax-12a
+    profile: str = "ax-12a"
     zero: int = 512  # Present Position at 0 rad, counts
     direction: Literal[1, -1] = 1  # 1, or -1 when the joint turns against the servo
-    model: str = "lima2009"  # servo model of the simulation by name, or a .toml beside the rig
+    model: str = ""  # servo model of the simulation by name, or a .toml beside the rig; left out: the profile's own
     params: dict[str, dict[str, Any]] = {}  # single constants of the model: `{ motor = { armature = 0.004 } }`
     registers: dict[str, int] = {}  # register values that the servo should have; written when they differ
     min_position: float = 0.0  # lower soft limit, rad; both limits 0 = off
@@ -235,6 +236,9 @@ class ServoConfig(toml_tables.TomlTable):
             if getattr(self, low) > getattr(self, high):
                 why = f"{low} {getattr(self, low)} is above {high} {getattr(self, high)}"
                 raise toml_tables.Misfit(low, why, "exchange them, or give both")
+        if self.min_position == self.max_position != 0:
+            why = f"both limits are at {self.max_position:g} rad"
+            raise toml_tables.Misfit("max_position", why, "leave the joint room to move, or leave both out")
         bottom, top = self.soft_limits
         object.__setattr__(self, "position", min(max(self.position, bottom), top))  # as Webots starts a joint
         if self.min_stop != 0 and self.min_stop == self.max_stop:

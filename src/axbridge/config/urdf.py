@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
@@ -32,6 +33,7 @@ _ROUNDED = 0.01  # by so much figures of inertia may be off for being rounded
 _KINDS = {"fixed": FIXED, "revolute": TURNS, "continuous": TURNS, "prismatic": SLIDES}
 _FRICTION = 0.5  # of a link whose <contact> says nothing
 _CORRECT = "correct the URDF"
+_LONGEST_LINK = 5.0  # m: no servo of a profile moves a longer link
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,14 @@ class Tree:
         return np.array([positions.get(name, 0.0) for name in self.names])
 
 
+def check_start(path: Path, key: str, position: float, stops: tuple[float, float]) -> None:
+    """Refuse a joint that starts outside its stops, rad or m."""
+    low, high = stops
+    if not low - 1e-9 <= position <= high + 1e-9:
+        why = f"it starts at {position:g}, outside its stops {low:g}..{high:g}"
+        raise RigError(path, key, why, f"write position = {min(max(position, low), high):g} in the rig, in radians")
+
+
 def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), text: str | None = None) -> Tree:
     """Read and check a URDF."""
     with reading(partial(RigError, path, ""), _CORRECT):
@@ -137,7 +147,7 @@ def _tree(path: Path, root: ET.Element, kinematic: Collection[str], *, fixed_bas
     mass, centre, inertia = np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3, 3))
     joints: list[JointFacts] = []
     dummies, weightless = _dummies(links, order, parent, moving, kinematic)
-    frames = set(dummies)
+    frames, mistakes = set(dummies), list[RigError]()
     heavy = [name for index, name in enumerate(order) if name not in frames and (index or not fixed_base)]
     whole = "inertial/mass", "inertial/inertia"
     if bare := [name for name in heavy if any(links[name].find(part) is None for part in whole)]:
@@ -147,23 +157,36 @@ def _tree(path: Path, root: ET.Element, kinematic: Collection[str], *, fixed_bas
         hint = "add <inertial> with <mass> and <inertia>: without it PyBullet takes 1 kg and 1 kg·m²"
         raise RigError(path, ", ".join(bare), "no mass or inertia", hint)
     for index, name in enumerate(order):
-        if name in frames:
-            mass[index], inertia[index] = DUMMY_MASS, np.eye(3) * DUMMY_INERTIA
-        elif index or not fixed_base:
-            mass[index], centre[index], inertia[index] = _inertial(path, name, links[name])
+        with _collected(mistakes):
+            if name in frames:
+                mass[index], inertia[index] = DUMMY_MASS, np.eye(3) * DUMMY_INERTIA
+            elif index or not fixed_base:
+                mass[index], centre[index], inertia[index] = _inertial(path, name, links[name])
         if index:
-            element = moving[name]
-            place[index], turn[index] = _frame(path, element.get("name", "?"), element.find("origin"))
-            kind[index], facts = _joint(path, element)
-            axis[index] = _axis(path, element)
-            if facts is not None:
-                dof[index] = len(joints)
-                joints.append(facts)
+            with _collected(mistakes):
+                element = moving[name]
+                place[index], turn[index] = _frame(path, element.get("name", "?"), element.find("origin"))
+                kind[index], facts = _joint(path, element)
+                axis[index] = _axis(path, element)
+                if facts is not None:
+                    dof[index] = len(joints)
+                    joints.append(facts)
+    if mistakes:
+        raise RigError.of(path, mistakes)
     fixed = tuple(joint.get("name", "?") for joint in moving.values() if joint.get("type") == "fixed")
     return Tree(
         tuple(joints), tuple(order), np.array(parent, dtype=np.int64), kind, dof, place, turn, axis, mass, centre,
         inertia, dummies, weightless, fixed,
     )  # fmt: skip
+
+
+@contextmanager
+def _collected(mistakes: list[RigError]) -> Iterator[None]:
+    """Keep a mistake, so that those of the other links are found, too."""
+    try:
+        yield
+    except RigError as mistake:
+        mistakes.append(mistake)
 
 
 def read_shapes(path: Path, element: Literal["collision", "visual"], text: str | None = None) -> tuple[Shape, ...]:
@@ -175,26 +198,30 @@ def read_shapes(path: Path, element: Literal["collision", "visual"], text: str |
 def _shapes(path: Path, root: ET.Element, element: Literal["collision", "visual"]) -> Iterator[Shape]:
     seen = element == "visual"
     named = {material.get("name"): _colour(path, material) for material in root.findall("material") if seen}
+    mistakes: list[RigError] = []
     for link in root.findall("link"):
         name = link.get("name", "")
         for found in link.findall(element):
             form, material = found.find("geometry/*"), found.find("material")
-            if form is None or form.tag not in _SIZES:
-                why = f"its <{element}> has no shape, or one of a kind that is not known"
-                raise RigError(path, name, why, f"use one of {', '.join(_SIZES)}")
-            file = _mesh_file(path, form) if form.tag == "mesh" else None
-            if form.tag == "mesh" and file is None:
-                if seen:
-                    continue
-                why = f"the mesh {form.get('filename')!r} of its <collision> is not there"
-                raise RigError(path, name, why, "put the file there, or use a box, cylinder or sphere")
-            colour = (
-                None if material is None or not seen else _colour(path, material) or named.get(material.get("name"))
-            )
-            contact = None if seen else link.find("contact/lateral_friction")
-            friction = _FRICTION if contact is None else _number(path, name, contact.get("value", ""))
-            place, turn = _frame(path, name, found.find("origin"))
-            yield Shape(name, form.tag, _size(path, name, form), file, place, turn, colour, friction)
+            with _collected(mistakes):
+                if form is None or form.tag not in _SIZES:
+                    why = f"its <{element}> has no shape, or one of a kind that is not known"
+                    raise RigError(path, name, why, f"use one of {', '.join(_SIZES)}")
+                file = _mesh_file(path, form) if form.tag == "mesh" else None
+                if form.tag == "mesh" and file is None:
+                    if seen:
+                        continue
+                    why = f"the mesh {form.get('filename')!r} of its <collision> is not there"
+                    raise RigError(path, name, why, "put the file there, or use a box, cylinder or sphere")
+                colour = (
+                    None if material is None or not seen else _colour(path, material) or named.get(material.get("name"))
+                )
+                contact = None if seen else link.find("contact/lateral_friction")
+                friction = _FRICTION if contact is None else _number(path, name, contact.get("value", ""))
+                place, turn = _frame(path, name, found.find("origin"))
+                yield Shape(name, form.tag, _size(path, name, form), file, place, turn, colour, friction)
+    if mistakes:
+        raise RigError.of(path, mistakes)
 
 
 _SIZES = {  # attributes that say how large, and of how many numbers each is
@@ -229,7 +256,7 @@ def with_checked_meshes(
         soft = root.findall("deformable") + root.findall("reduced_deformable")  # Bullet's own, with meshes of their own
         for body in soft:
             root.remove(body)
-        changed = bool(soft)
+        changed, mistakes = bool(soft), list[RigError]()
         for link in root.iterfind("link"):
             for kind in ("collision", "visual"):
                 for element in link.findall(kind):
@@ -240,11 +267,23 @@ def with_checked_meshes(
                         continue
                     for mesh, file in files:
                         assert file is not None  # `_shapes` has seen to it
-                        understood = read_mesh(file)
-                        if keep is not None:
-                            mesh.set("filename", str(keep(understood)))
-                            changed = True
+                        with _collected(mistakes):
+                            understood = read_mesh(file)
+                            _check_unit(path, link.get("name", ""), mesh, understood)
+                            if keep is not None:
+                                mesh.set("filename", str(keep(understood)))
+                                changed = True
+        if mistakes:
+            raise RigError.of(path, mistakes)
         return ET.tostring(root, encoding="unicode") if changed else None
+
+
+def _check_unit(path: Path, name: str, mesh: ET.Element, understood: Mesh) -> None:
+    """Refuse a mesh without a scale that is as long as no link: its unit is the millimetre."""
+    longest = float(np.ptp(understood.corners, axis=0).max())
+    if longest > _LONGEST_LINK and mesh.get("scale") is None:
+        why = f"its mesh {mesh.get('filename')!r} is {longest:.3g} m long: its unit is the millimetre"
+        raise RigError(path, name, why, 'write scale="0.001 0.001 0.001" in <mesh>, or scale="1 1 1" if it is so long')
 
 
 def _mesh_file(path: Path, mesh: ET.Element) -> Path | None:
@@ -308,8 +347,11 @@ def _joint(path: Path, element: ET.Element) -> tuple[int, JointFacts | None]:
         raise RigError(path, name, f"a {kind} joint without <limit>", f"add <limit lower=… upper=…/>{hint}")
     if limit is not None and kind != "continuous":
         low, high = (_number(path, name, limit.get(key, "0")) for key in ("lower", "upper"))
-        if low > high or low == high == 0:  # PyBullet, too, takes lower > upper as no limit
-            low, high = -math.inf, math.inf
+        if low > high:
+            raise RigError(path, name, f"its lower limit {low:g} is above the upper {high:g}", "exchange them")
+        if low == high:
+            why, other = f"both of its limits are at {low:g}, so it cannot move", "fixed" if low else "continuous"
+            raise RigError(path, name, why, f'write where its travel ends, or type="{other}"')
     leader = element.find("mimic")
     if leader is not None:
         why = f"{path}: joint {name!r} mimics {leader.get('joint')!r}, which is not simulated: it moves on its own"

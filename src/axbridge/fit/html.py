@@ -50,7 +50,7 @@ def score_table(fit: Fit) -> Table:
     columns: tuple[tuple[str, Callable[[Score], float]], ...] = (
         ("MAE °", lambda score: score.mae), ("RMSE °", lambda score: score.rmse),
         ("perfect servo °", lambda score: score.perfect), ("delay and lag °", lambda score: score.lagging),
-        ("repeat °", lambda score: score.floor), ("between starts °", lambda score: score.chance),
+        ("repeat °", lambda score: score.floor), ("between searches °", lambda score: score.chance),
     )  # fmt: skip
     shown = [(head, of) for head, of in columns if not all(math.isnan(of(score)) for score in fit.scores)]
     rows = tuple(

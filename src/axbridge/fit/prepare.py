@@ -121,8 +121,8 @@ def excitation(problem: Problem) -> tuple[str, ...]:
         moves = math.sqrt(normal[index, index])
         alone = min(moves, 1 / math.sqrt(max(inverse[index, index], 1e-12)))
         how = "well" if alone > _CLEAR * count else "weakly" if alone > count else "not"
-        line = f"{unknown.name}: {how} identified (over its range it moves the prediction by {moves:.2g}°, "
-        line += f"{alone:.2g}° of it as no other value can)"
+        line = f"{unknown.name}: {how} identified (over its range it changes the prediction by {moves:.2g}°; "
+        line += f"no other value can make up for {alone:.2g}° of that)"
         lines.append(line if how == "well" else f"{line}; record {unknown.best_experiment}")
     return tuple(lines)
 

@@ -240,6 +240,8 @@ def servo_model(fit: Fit, name: str) -> ServoModel:
         f"mean absolute error {np.mean(fitted):.2f} degrees"
         + (f"; held out {len(held)}: {np.mean(held):.2f} degrees" if held else "")
     )
+    profile = fit.rig.servos[0].profile
+    tables["profile"] = "" if profile.endswith(".toml") else profile  # a file is not found from everywhere
     return ServoModel.model_validate(tables)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,10 @@ from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import UsageError
 from axbridge.file_reading import reading, regular
+from axbridge.learn.variation import SHORT, changed, check_name, with_grip, with_masses
 
+_WORLD = frozenset(("mass", "floor"))
+_RANGES = 'write ranges={"friction": (0.02, 0.06), "mass": (0.9, 1.1)}'
 _QUANTILE = 1.96  # standard deviations to an end of a 95 % interval
 
 
@@ -115,14 +118,39 @@ class Supply:
 
 @dataclass(frozen=True)
 class Randomisation:
-    """What differs from episode to episode."""
+    """What differs from episode to episode.
+
+    `ranges` has a lowest and a highest value by name; every value between them is as likely. Names and units are those
+    of `axbridge sweep` (`friction`, `armature`, `motor.dead_duty`, `supply` …) and two more: `mass`, a factor for the
+    mass and inertia of each link, and `floor`, the coefficient of friction of the robot's links on the floor. Each
+    servo and each link draws its own value; supply, floor and the rig's parameters are drawn once an episode.
+
+    Raises:
+        UsageError: something of a wrong type, a name that is not known, or a range that is none.
+    """
 
     parameters: Sequence[Parameters] = ()  # fits of such servos; each servo of the robot draws one, and from it
     line: LineQuality = LineQuality()
     supplies: Sequence[Supply] = ()  # an episode draws one of them, and from it
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, given, kind in (("parameters", self.parameters, Parameters), ("supplies", self.supplies, Supply)):
+            if isinstance(given, kind) or not all(isinstance(one, kind) for one in _listed(given, name)):
+                raise UsageError(
+                    f"{name} is a list of {kind.__name__}, not {given!r}", f"write {name}=[{kind.__name__}(...)]"
+                )
+        if not isinstance(self.line, LineQuality):
+            raise UsageError(f"line is a LineQuality, not {self.line!r}", "write line=LineQuality(loss=0.01)")
+        if not isinstance(self.ranges, Mapping):
+            raise UsageError(f"ranges is a dict, not {self.ranges!r}", _RANGES)
+        for name, ends in self.ranges.items():
+            check_name(name, *_WORLD)
+            _check_range(name, ends)
 
     def drawn(self, rig: Rig, random: np.random.Generator) -> Rig:
         """A robot of these."""
+        rig = self._ranged(rig, random)
 
         def of_servo(servo: ServoConfig) -> dict[str, Any]:
             if servo.drive != "dynamixel":
@@ -144,7 +172,43 @@ class Randomisation:
         resistance = supply.resistance + supply.resistance_error * float(random.standard_normal())
         return found.with_buses(supply_voltage=max(voltage, 1.0), supply_resistance=max(resistance, 0.0))
 
+    def _ranged(self, rig: Rig, random: np.random.Generator) -> Rig:
+        """The rig with values drawn from `ranges`."""
+        if not self.ranges:
+            return rig
+        once = {"bus", "parameters", *_WORLD}
+        shared = {name: ends for name, ends in self.ranges.items() if SHORT.get(name, name).partition(".")[0] in once}
+        own = {name: ends for name, ends in self.ranges.items() if name not in shared}
+        values = {name: float(random.uniform(*ends)) for name, ends in shared.items() if name not in _WORLD}
+        each = {servo.name: {name: float(random.uniform(*ends)) for name, ends in own.items()} for servo in rig.servos}
+        found = changed(rig, values, lambda servo: each[servo.name])
+        if not shared.keys() & _WORLD:
+            return found
+        text = found.urdf_text()
+        if "mass" in shared:
+            text = with_masses(text, lambda: float(random.uniform(*shared["mass"])))
+        if "floor" in shared:
+            text = with_grip(text, float(random.uniform(*shared["floor"])))
+        return found.with_urdf(text)
+
     def faults(self) -> str:
         """What the bus loses, as a fault spec."""
         shares = {"drop": self.line.loss, "late": self.line.late}
         return ",".join(f"{name}={share:g}" for name, share in shares.items() if share > 0)
+
+
+def _listed(given: object, name: str) -> Sequence[object]:
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise UsageError(f"{name} is a list, not {given!r}", f"write {name}=[...]")
+    return given
+
+
+def _check_range(name: str, ends: object) -> None:
+    try:
+        low, high = map(float, ends)  # type: ignore[call-overload]  # whatever was given
+    except (TypeError, ValueError) as failure:
+        raise UsageError(f"{name}: {ends!r} are no lowest and highest value", _RANGES) from failure
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        raise UsageError(f"{name}: {low:g} to {high:g} is no range", "give the lowest value first; both are finite")
+    if (name == "mass" and low <= 0) or (name == "floor" and low < 0):
+        raise UsageError(f"{name}: {low:g} is too little", "mass is a positive factor, floor a coefficient of friction")

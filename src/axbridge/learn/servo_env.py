@@ -18,12 +18,14 @@ from gymnasium import spaces
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.errors import ControlWarning, ErrorFlag, SimulationDiverged, UsageError, plural
+from axbridge.errors import ControlWarning, ErrorFlag, SimulationDiverged, UsageError, nearest, plural
+from axbridge.learn.camera import Camera, Picture
 from axbridge.learn.randomise import Randomisation
 from axbridge.robot.backend import BackendName
-from axbridge.robot.open import open_robot
+from axbridge.robot.open import chosen_backend, open_robot
 from axbridge.robot.robot import Robot
 from axbridge.robot.simulation import hold_up
+from axbridge.servo.checks import is_no_angle
 from axbridge.units import Calibration
 
 Observation = npt.NDArray[np.float32]
@@ -33,6 +35,7 @@ _PATIENCE = 0.2  # s that a servo may be missing: some come back by themselves
 _STALE = 500.0  # ms without a step after which the motors of a real robot go off: a learner may stop to think
 _WAY = 1.0  # s in which a real robot goes back to its start
 _HELD = 0.5  # s in which a simulated robot that stands free is held, until its motors bear it
+_ROUNDING = 1e-5  # rad: of an action in 32 bits
 _HURT = ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING | ErrorFlag.INPUT_VOLTAGE
 
 
@@ -45,10 +48,10 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
 
     Args:
         rig: A name, a path or a `Rig`.
-        backend: ``sim``, ``real`` or ``twin``.
-        port: As of `axbridge.open`.
+        backend: As of `axbridge.open`; likewise `port`.
         step_ms: Control period; the rig's by default.
         randomise: What differs from episode to episode, on ``sim``.
+        render_mode: ``rgb_array``: `render` gives a picture, (360, 480, 3); it needs PyBullet and no display.
 
     Attributes:
         robot: The robot of this episode; None before the first.
@@ -56,24 +59,39 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         start: Positions that an episode begins with, (n,), rad.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 20}
 
     def __init__(
         self,
         rig: str | Rig,
-        backend: BackendName = "sim",
+        backend: BackendName | None = None,
         *,
         port: str | None = None,
         step_ms: float | None = None,
         randomise: Randomisation | None = None,
+        render_mode: str | None = None,
+        **others: Any,
     ) -> None:
+        if others:
+            known = ("backend", "port", "step_ms", "randomise", "render_mode")
+            name = next(iter(others))
+            raise UsageError(f"there is no option {name!r}", f"{nearest(name, known)}known: {', '.join(known)}")
+        if randomise is not None and not isinstance(randomise, Randomisation):
+            why = f"randomise is a Randomisation, not {type(randomise).__name__}"
+            raise UsageError(why, "write randomise=axbridge.learn.randomise.Randomisation(ranges={...})")
+        if render_mode not in {None, *self.metadata["render_modes"]}:
+            raise UsageError(f"there is no render_mode {render_mode!r}", 'take "rgb_array", or leave it out')
+        self.render_mode = render_mode
+        self._camera: Camera | None = None
         self.rig = rig if isinstance(rig, Rig) else Rig.load(rig)
-        if randomise is not None and backend != "sim":
-            raise UsageError(f"a {backend} robot is what it is: nothing of it can be drawn", "leave randomise out")
-        if backend != "sim" and self.rig.safety.stale_command_ms is None:
+        self._backend = chosen_backend(backend, port)
+        if randomise is not None and self._backend != "sim":
+            why = f"a {self._backend} robot is what it is: nothing of it can be drawn"
+            raise UsageError(why, "leave randomise out")
+        if self._backend != "sim" and self.rig.safety.stale_command_ms is None:
             self.rig = self.rig.overridden({"safety": {"stale_command_ms": _STALE}})
         self.robot: Robot | None = None
-        self._backend, self._port, self._randomise = backend, port, randomise
+        self._port, self._randomise = port, randomise
         self._step_ms = step_ms or self.rig.robot.basic_time_step_ms
         self.start = np.array([servo.position for servo in self.rig.servos])
         self._lost: dict[str, tuple[float, str]] = {}
@@ -130,8 +148,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         """
         robot = self._opened()
         goals = np.asarray(action, dtype=float)
-        if goals.shape != self._low.shape or not np.isfinite(goals).all():
-            raise UsageError(f"{goals} are no goals for {plural(len(self._low), 'servo')}", "give each a number, rad")
+        self._refuse(goals)
         try:
             if not self._tripped():  # a goal would switch the motors on again, wherever the robot has sunk to
                 robot.set_positions(np.clip(goals, self._low, self._high))
@@ -148,13 +165,43 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
             info["fault"] = fault
         return self._observe(robot), reward, over or bool(fault), False, info | more
 
+    def render(self) -> Picture | None:
+        """A picture of the robot, (360, 480, 3), with ``render_mode="rgb_array"``; else None.
+
+        Raises:
+            UsageError: `reset` was not called yet, or PyBullet is not installed.
+        """
+        if self.render_mode is None:
+            return None
+        if self._camera is None:
+            self._camera = Camera(self.rig)
+        return self._camera.picture(self._opened())
+
     def close(self) -> None:
         """Let go of the robot: its motors are left as the rig's [safety] says."""
+        if self._camera is not None:
+            self._camera.close()
+            self._camera = None
         if self.robot is not None:
             self.robot.close()
             self.robot = None
 
     # ---- how
+
+    def _refuse(self, goals: FloatArray) -> None:
+        """Refuse goals that are not one for each servo, not finite, or not in the action space."""
+        if goals.shape != self._low.shape:
+            given = goals.size if goals.ndim == 1 else f"an array of shape {goals.shape}"
+            raise UsageError(f"expected {plural(len(self._low), 'goal')}, got {given}", "give one for each servo, rad")
+        if not np.isfinite(goals).all():
+            raise UsageError(f"{goals} are not all finite", "give each servo a number, rad")
+        out = (goals < self._low - _ROUNDING) | (goals > self._high + _ROUNDING)
+        for servo, goal, low, high, beyond in zip(self.rig.servos, goals, self._low, self._high, out, strict=True):
+            if beyond:
+                problem = f"goal {goal:g} rad of {servo.name!r} is outside of {low:.3f} to {high:.3f} rad"
+                hint = "clip it: numpy.clip(action, space.low, space.high), or gymnasium's ClipAction"
+                degrees = is_no_angle(float(goal), float(low), float(high))
+                raise UsageError(problem, f"radians? {goal:g}° is {math.radians(goal):.3f}" if degrees else hint)
 
     def _opened(self) -> Robot:
         if self.robot is None:
@@ -239,7 +286,9 @@ class Reach(ServoEnv):
     The observation adds the targets, rad. The reward is minus the mean distance from them, rad.
     """
 
-    def __init__(self, rig: str | Rig, backend: BackendName = "sim", *, span: float = 1.2, **options: Any) -> None:
+    def __init__(
+        self, rig: str | Rig, backend: BackendName | None = None, *, span: float = 1.2, **options: Any
+    ) -> None:
         self._span = span
         super().__init__(rig, backend, **options)
         self.targets = self.start.copy()

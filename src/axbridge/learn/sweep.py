@@ -7,35 +7,21 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.metrics import StepResponse, fall_time, step_response
-from axbridge.config import toml_tables
-from axbridge.config.model import FrictionParams, ServoModel
 from axbridge.config.rig import Rig
-from axbridge.config.rig_tables import BusConfig, ServoConfig
 from axbridge.errors import UsageError, nearest
+from axbridge.learn.variation import SHORT, changed, check_name
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import WalkOutcome, walk
 from axbridge.pool import results
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 
-_SHORT = {
-    "armature": "motor.armature",
-    "backlash": "motor.backlash",
-    "efficiency": "motor.efficiency",
-    "friction": "friction.dry",
-    "latency": "sensor.latency_ms",
-    "noise": "sensor.position_noise",
-    "resistance": "motor.resistance",
-    "supply": "bus.supply_voltage",
-    "sag": "bus.supply_resistance",
-    "viscous": "friction.viscous",
-}
 _UNITS = {  # ASCII: they are in the headers of tables
     "bus.supply_voltage": "V",
     **dict.fromkeys(("bus.supply_resistance", "motor.resistance"), "ohm"),
@@ -85,7 +71,7 @@ def parse_axes(items: Sequence[str]) -> dict[str, tuple[float, ...]]:
                 raise UsageError(f"{part!r} is no axis", "write NAME=VALUE,VALUE,… or NAME=FROM:TO:COUNT")
             if name in axes:
                 raise UsageError(f"{name} is given twice", "give all its values in one list")
-            _check_name(name)
+            check_name(name, "seed")
             if name == "seed" and not all(value >= 0 and value.is_integer() for value in values):
                 raise UsageError(f"{part!r}: a seed is a whole number, at least 0", "write seed=0,1,2")
             axes[name] = values
@@ -104,61 +90,10 @@ def _numbers(part: str, text: str) -> Iterator[float]:
         raise UsageError(f"{part!r}: {failure}", "write NAME=VALUE,VALUE,… or NAME=FROM:TO:COUNT") from failure
 
 
-def _check_name(name: str) -> None:
-    table, _, key = _SHORT.get(name, name).partition(".")
-    known: dict[str, Any] = {"bus": BusConfig}
-    known |= {one: ServoModel.model_fields[one].annotation for one in ("motor", "friction", "controller", "sensor")}
-    fields_of = known[table].model_fields if table in known else ()
-    if name in {"seed", "friction"} or table == "parameters" or key in fields_of:
-        return
-    raise UsageError(
-        f"{name!r} is nothing to vary",
-        f"{nearest(name, [*_SHORT, 'seed'])}known: {', '.join(_SHORT)}, seed, or a key of the servo's parameters as in "
-        "motor.dead_duty",
-    )
-
-
 def header(name: str) -> str:
     """What is varied or measured, with its unit where it has one: ``rise_s``."""
-    unit = _UNITS.get(_SHORT.get(name, name))
+    unit = _UNITS.get(SHORT.get(name, name))
     return name if unit is None or name.endswith(f"_{unit}") else f"{name}_{unit}"
-
-
-def changed(rig: Rig, values: Mapping[str, float]) -> Rig:
-    """The rig with these values in each of its servos and buses; an impossible one is a RigError or ProfileError."""
-    params: dict[str, Any] = {}
-    bus: dict[str, float] = {}
-    numbers: dict[str, float] = {}
-    for name, value in values.items():
-        table, _, key = _SHORT.get(name, name).partition(".")
-        if table == "bus":
-            bus[key] = value
-        elif table == "parameters":
-            numbers[key] = value
-        elif name not in {"seed", "friction"}:
-            params.setdefault(table, {})[key] = value
-    if numbers:
-        rig = rig.overridden({"parameters": numbers})
-
-    def of_servo(servo: ServoConfig) -> dict[str, Any]:
-        if servo.drive != "dynamixel":
-            return {}
-        own = _dry(rig.model_of(servo).friction, values["friction"]) if "friction" in values else {}
-        return {"params": toml_tables.merged(toml_tables.merged(servo.params, {"friction": own}), params)}
-
-    wired = rig.overridden({"bus": [one.model_dump() | bus for one in rig.buses]}) if bus else rig
-    found = wired.with_servos(of_servo)
-    for servo in found.servos if params or "friction" in values else ():
-        found.model_of(servo)
-    return found
-
-
-def _dry(friction: FrictionParams, total: float) -> dict[str, float]:
-    """All dry friction of a moving servo, N·m, before and behind its play; its parts keep their shares."""
-    now = friction.coulomb + friction.output
-    if now == 0:
-        return {"coulomb": total}
-    return {name: getattr(friction, name) * total / now for name in ("coulomb", "output", "stribeck")}
 
 
 def sweep(

@@ -14,7 +14,7 @@ import numpy as np
 
 from axbridge import minimum_jerk
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError
+from axbridge.errors import BusError, UsageError, warn
 from axbridge.files import check_new
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
@@ -50,6 +50,7 @@ class Conducted:
     late: int  # those that came late
     slipped: float  # by how much all together, s
     unanswered: int  # those recorded in which a servo did not answer
+    origin: Mapping[str, str]  # see `Robot.origin`
 
 
 def check_reach(servo: Servo, name: str, angles: Sequence[float]) -> None:
@@ -278,11 +279,14 @@ def _run(
             whole = True
     finally:
         for driven in run.servos.values():
-            if driven.turning and not robot.closed:  # back to joint mode, limp
-                driven.servo.restore()
+            if driven.turning and not robot.closed:
+                try:  # back to joint mode, limp
+                    driven.servo.restore()
+                except BusError as failure:  # the first error is the one that is raised, and the next servo comes, too
+                    warn(f"servo {driven.name!r} is not in joint mode again: {failure.message}")
     for driven in run.servos.values() if whole else ():
         driven.servo.torque_off()
-    return Conducted(whole, log.steps, log.late, log.slipped, log.unanswered)
+    return Conducted(whole, log.steps, log.late, log.slipped, log.unanswered, robot.origin)
 
 
 def _step(run: ExperimentRun, arm: Driven, options: Options) -> None:
@@ -606,7 +610,7 @@ def recorded(
     with open_robot(rig, backend, port=port, seed=seed) as robot:
         check(experiment, robot, servo, options)
         _check_tick(robot, period)
-        facts = describe(rig, backend=robot.backend, seed=seed, experiment=experiment, tick_ms=period)
+        facts = describe(rig, seed=seed, experiment=experiment, tick_ms=period) | robot.origin
         with Recorder(path, facts) as recorder, robot:  # the robot ends first: no motor waits for the disk
             done = conduct(experiment, robot, servo, recorder, options, tick_ms=period, progress=progress)
             recorder.event(robot.time + done.slipped, "bus statistics", **robot.bus_statistics)

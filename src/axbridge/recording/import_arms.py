@@ -14,6 +14,7 @@ import io
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ from axbridge.file_reading import printable, reading, refuse_other_kind, regular
 from axbridge.recording.imported import Columns, Warned, recording_of
 from axbridge.recording.provenance import validated
 from axbridge.recording.recording import Event, Recording
+from axbridge.recording.sample_quality import Oddity
 from axbridge.units import almost_a_turn
 
 UNITS = "deg", "rad", "normalised"
@@ -114,7 +116,17 @@ def import_dataset(
             "unit": {name: scale.what for name, scale in scales.items()},
         }
         start = Event(float(time[0]), "segment", {"name": f"episode {episode}"})
-        return recording_of(source, servos, f"episode {episode}", warned, (start,), lerobot=facts, notes=notes)
+        named_unit: list[Oddity] = []
+
+        def warn(finding: Oddity) -> None:
+            """Name the option of data sets, once: all joints of one have the same unit."""
+            if unit == "rad" and "HEADER:deg" in finding.remedy:
+                finding = replace(finding, remedy="import it with --unit deg")
+                named_unit.append(finding)
+            if len(named_unit) < 2 or finding is not named_unit[-1]:
+                warned(finding)
+
+        return recording_of(source, servos, f"episode {episode}", warn, (start,), lerobot=facts, notes=notes)
 
 
 def _info(path: Path) -> _Info:

@@ -58,6 +58,17 @@ def describe(
     return facts | more
 
 
+def origin_in_words(facts: Mapping[str, Any]) -> str:
+    """Where samples come from, by metadata or `Robot.origin`: ``simulated (bullet)``, ``virtual servos``."""
+    backend, engine = facts.get("backend"), facts.get("engine")
+    servos = "virtual servos" if facts.get("servos") == "virtual" else "real servos"
+    if backend == "sim":
+        return f"simulated ({engine})" if engine else "simulated"
+    if backend == "twin":
+        return f"{servos}, with a simulation ({engine}) beside them"
+    return servos if backend == "real" else str(backend or "")
+
+
 def rig_of(recording: Recording) -> Rig:
     """The rig that a recording was made with, with its URDF, from the recording itself."""
     table = recording.metadata.get("rig")
@@ -163,6 +174,8 @@ class _Metadata(_Said):
     """The keys that somebody reads; see `describe` for what they are."""
 
     backend: str | None = None
+    engine: str | None = None
+    servos: str | None = None
     experiment: str | None = None
     recorded: str | None = None
     source: str | None = None

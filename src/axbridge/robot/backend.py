@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from axbridge.bus.base import Bus
-from axbridge.bus.port_name import find_port
+from axbridge.bus.port_name import find_port, is_served
 from axbridge.bus.serial import SerialBus
 from axbridge.clock import Clock, WallClock
 from axbridge.config.rig import Rig
@@ -40,6 +40,13 @@ class Backend:
     buses: Mapping[str, Bus]  # by the rig's names
     close: Callable[[], None]  # releases ports and worlds; may be called twice
     world: World | None = None  # the simulated world: all there is on ``sim``, the shadow on ``twin``, None on ``real``
+    served: bool = False  # whether virtual servos of `axbridge serve` are known to be on one of its lines
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """What samples come from: ``backend``, the ``engine`` of a simulation, ``servos`` if they are ``virtual``."""
+        engine = {} if self.world is None else {"engine": self.world.engine_name}
+        return {"backend": self.name, **engine, **({"servos": "virtual"} if self.served else {})}
 
     @property
     def simulated(self) -> World | None:
@@ -66,7 +73,7 @@ def open_real(
             buses[config.name] = opened.enter_context(bus)
         closing = opened.pop_all()
     mode = REMOTE if any("://" in device for device in ports) else REAL
-    return Backend("real", mode, clock, buses, closing.close)
+    return Backend("real", mode, clock, buses, closing.close, served=any(map(is_served, ports)))
 
 
 def ports_of(rig: Rig, port: str | None = None) -> list[str]:

@@ -351,8 +351,7 @@ def reach_of(servo: Servo, profile: FirmwareProfile) -> tuple[float, float]:
     """Where a servo may go, by its own angle limits and by the rig, rad."""
     limits = servo.read(profile.names.low), servo.read(profile.names.high)
     if limits[0] >= limits[1]:
-        what = "is in multi-turn mode" if profile.is_multi_turn(*limits) else "is set up as a wheel"
-        problem = f"{servo.name} {what}: its angle limits are {limits[0]} and {limits[1]}"
+        problem = f"{servo.name} is set up as a wheel: its angle limits are {limits[0]} and {limits[1]}"
         raise UsageError(problem, "`axbridge doctor` says which command makes it a joint")
     mounted = Calibration(profile.units, servo.config.zero, servo.config.direction)
     low, high = sorted(mounted.angle(count) for count in limits)

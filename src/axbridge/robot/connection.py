@@ -98,7 +98,7 @@ class Connection:
                     restore=self._end,
                     tripped=tripped,
                 )
-                self._exit.enter_context(self._safety)  # left first: motors go off while the ports are open
+                self._safety.arm()
             self._set_up_servos()
         except BaseException:
             self.close()
@@ -281,12 +281,22 @@ class Connection:
 
         No other thread commands a servo from now on. A forked child does nothing: robot and ports are its parent's.
         """
-        if os.getpid() == self._owner:
-            self.closed = True
-            with NETS.ending:
-                for cycle in self.cycles.values():
-                    cycle.bus.turn.reserve(threading.get_ident())
-            self._exit.close()
+        if os.getpid() != self._owner:
+            return
+        try:
+            self._close()
+        except BaseException:  # as of a signal that came on the way: the motors go off before it is raised
+            self._close()
+            raise
+
+    def _close(self) -> None:
+        self.closed = True
+        with NETS.ending:
+            for cycle in self.cycles.values():
+                cycle.bus.turn.reserve(threading.get_ident())
+        if self._safety is not None:  # first: motors go off while the ports are open
+            self._safety.__exit__()
+        self._exit.close()
 
     def _end(self) -> None:
         """The program ends, and nobody closes this."""
@@ -346,18 +356,18 @@ class Connection:
             require(findings[name], getattr(bus, "port_name", "") or name)
         failures: list[BusError] = []
         for drive in drives:
-            errors = apply_registers(drive.bus, drive.id, drive.profile, drive.config.registers)
-            failures += errors.values()
+            servo, wanted = drive.config, drive.config.registers
             if drive.shut_down:  # by an overload, which sets its Torque Limit to 0: it stays so until `recover`
-                servo = drive.config
+                wanted = {name: value for name, value in wanted.items() if name != drive.protocol.names.torque}
                 self.cycles[servo.bus].withhold(servo.name)
                 warn(f"servo {servo.name!r} had shut itself down and stays limp: call recover() when the cause is gone")
+            failures += apply_registers(drive.bus, drive.id, drive.profile, wanted).values()
         if failures:
             raise failures[0]
         for drive in drives:
             low, high = drive.limits.low, drive.limits.high
-            wanted = drive.config.soft_limits
-            low, high = max(low, wanted[0]), min(high, wanted[1])
+            soft = drive.config.soft_limits
+            low, high = max(low, soft[0]), min(high, soft[1])
             own = drive.narrow()
             names = drive.protocol.names
             by_rig = {names.low, names.high} & drive.config.registers.keys()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from axbridge.config.rig import Rig
+from axbridge.config.rig_check import refuse_unsound
 from axbridge.errors import RigError, UsageError
 from axbridge.robot.backend import Backend, open_real, open_sim
 from axbridge.robot.robot import Robot
@@ -42,9 +43,9 @@ def open_robot(
 
     Args:
         rig: A name (``"bench_arm"``), a path, or a `Rig`.
-        backend: ``"sim"``, ``"real"`` or ``"twin"``; by default ``AXBRIDGE_BACKEND``, else ``"sim"``.
-        port: Serial device or URL in place of the rig's first; by default ``AXBRIDGE_PORT``. The simulator needs
-            none and takes no notice, so that the backend alone decides.
+        backend: ``"sim"``, ``"real"`` or ``"twin"``; by default as `chosen_backend` says.
+        port: Serial device or URL in place of the rig's first; by default ``AXBRIDGE_PORT``. A port that is given
+            here means ``"real"``; the variable and the rig's own port do not.
         seed: Seed of the simulation's noise and jitter.
         realtime: Pace the simulation by the wall clock; by default when `world.gui` shows it, or when
             ``AXBRIDGE_REALTIME`` is set. The real backend always runs in real time.
@@ -54,7 +55,7 @@ def open_robot(
         overrides: Top-level tables of the rig to change: ``world={"time_step_ms": 1.0}``.
 
     Raises:
-        UsageError: no such backend, an engine that is not there, or `realtime=False` on a real one.
+        UsageError: no such backend, an engine that is not there, `realtime=False` on a real one, or a port for ``sim``.
         RigError, ProfileError: the rig or something it names is wrong.
         BusError: a port cannot be opened, or a servo does not answer.
     """
@@ -66,7 +67,7 @@ def open_robot(
     def opener(name: str, port: str | None) -> Backend:
         return _backend(loaded, name, port, seed, realtime if name == "sim" else None)
 
-    first = _backend(loaded, backend or os.environ.get("AXBRIDGE_BACKEND", "sim"), port, seed, realtime)
+    first = _backend(loaded, chosen_backend(backend, port), port, seed, realtime)
     robot = Robot(loaded, first, opener, seed)
     try:
         for attend in _attending:
@@ -75,6 +76,17 @@ def open_robot(
         robot.close()
         raise
     return robot
+
+
+def chosen_backend(backend: str | None = None, port: str | None = None) -> str:
+    """The backend by name: the given one; ``real`` for a given port; else ``AXBRIDGE_BACKEND``, else ``sim``.
+
+    Raises:
+        UsageError: a port is given for the simulator.
+    """
+    if backend == "sim" and port is not None:
+        raise UsageError(f"the simulator has no port, and {port} is given", "leave out the port, or take backend real")
+    return backend or ("real" if port is not None else os.environ.get("AXBRIDGE_BACKEND") or "sim")
 
 
 def with_usual_engine(rig: Rig, engine: str | None = None) -> Rig:
@@ -90,6 +102,8 @@ def with_usual_engine(rig: Rig, engine: str | None = None) -> Rig:
 
 
 def _backend(rig: Rig, name: str, port: str | None, seed: int, realtime: bool | None) -> Backend:
+    if name in {"sim", "twin"}:
+        refuse_unsound(rig)
     if name == "sim":
         watched = (rig.world is not None and rig.world.gui) or bool(os.environ.get("AXBRIDGE_REALTIME"))
         return open_sim(rig, seed=seed, realtime=watched if realtime is None else realtime)

@@ -70,7 +70,6 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self.rig = rig
         self._opener = opener
         self._seed = seed
-        self._closed = False
         self._stepping = threading.RLock()  # one step after the other, and none while the backend changes
         self._time_ms = 0.0
         self._start = backend.clock.now()
@@ -81,6 +80,13 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._sensed: dict[str, Sample | None] = {}
         self._believed = False  # that it stands as its servos say: checked since its motors are on
         self._connection = Connection(rig, backend, seed)
+        try:
+            self._begin(rig, backend, seed)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, rig: Rig, backend: Backend, seed: int) -> None:
         self._joints = {one.name: Joint(one, self._connection, row) for row, one in enumerate(rig.servos)}
         self._servos = {name: Servo(joint, self.goto) for name, joint in self._joints.items()}
         couple(self._joints)
@@ -90,11 +96,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._watch_backend()
         self.last_step = StepReport(0.0, 0.0, 0.0, {})
         self._connection.open(self._reach, self._trip)
-        try:
-            self._read_all(backend)
-        except BaseException:
-            self.close()
-            raise
+        self._read_all(backend)
         for joint in self._joints.values():
             joint.doubt_turns()
 
@@ -577,13 +579,12 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
     def close(self) -> None:
         """Switch every motor off and release ports and worlds; may be called twice."""
-        if not self._closed:
-            self._closed = True
-            try:
-                self._connection.close()
-            finally:
-                for _, closed in tuple(self._observers):
-                    closed()
+        try:
+            self._connection.close()
+        finally:
+            while self._observers:
+                _, closed = self._observers.pop(0)
+                closed()
 
     def __enter__(self) -> Robot:
         return self
@@ -655,6 +656,11 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
     def backend(self) -> BackendName:
         """``sim``, ``real`` or ``twin``."""
         return self._connection.backend.name
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """Where samples come from, as a recording says it: ``backend``; ``engine``; ``servos`` that are ``virtual``."""
+        return self._connection.backend.origin
 
     @property
     def mode(self) -> int:

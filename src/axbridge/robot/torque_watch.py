@@ -6,8 +6,10 @@ What the servos say is found out by the bus's cycle; what the program wants, eac
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from axbridge.errors import BusError, warn
 from axbridge.robot.connection import Connection
@@ -81,8 +83,16 @@ class TorqueWatch:
         self._quiet = not limp
 
     def causes(self, time: float) -> dict[str, list[Cause]]:
-        """Why servos have no torque, or had none in the last second, by name; `time` as of `update`."""
+        """Why servos have no torque, or had none in the last second, by name; `time` as of `update`.
+
+        Also the alarms for which a servo switches itself off, or leaves itself less torque.
+        """
         found: dict[str, list[Cause]] = {name: ["torque off"] for name in sorted(self._off)}
+        for name, joint in self._joints.items():
+            if isinstance(joint.drive, BusDrive):
+                protocol, errors = joint.drive.protocol, joint.sample("errors")
+                if not math.isnan(errors) and (alarms := protocol.alarms(int(errors) & protocol.shuts_down)):
+                    found.setdefault(name, []).extend(cast("list[Cause]", alarms.words))
         for name, seen in self._without.items():
             if time - seen <= _GONE:
                 found.setdefault(name, []).append("without power")

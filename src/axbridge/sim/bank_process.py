@@ -30,7 +30,7 @@ _MARGIN = 0.01  # s that a command may take from the line to the process
 _GRID = 0.0005  # s between two states that are kept
 _KEPT = 64  # of them
 _PIECE = 0.02  # s: the longest time in one go: a bank remembers little more
-_NOTE = 512  # bytes for the last words of the process
+_NOTE = 4096  # bytes for why the process has ended; a message of numba is some hundred
 _CHECK = 0.1  # s between two looks whether it lives
 
 
@@ -92,7 +92,7 @@ class RemoteBank:
             self._next_check = until + _CHECK
             if self._child and os.waitpid(self._child, os.WNOHANG)[0]:
                 self._child = 0
-                note = self._memory[-_NOTE:].rstrip(b"\0").decode(errors="replace")
+                note = self._memory[-_NOTE:].rstrip(b"\0").decode(errors="ignore")  # it may be cut off
                 raise AxBridgeError(f"the simulation stopped: {note or 'no reason given'}", "start the server again")
 
     @property
@@ -129,7 +129,8 @@ class RemoteBank:
             code = 0
         except BaseException as failure:  # noqa: BLE001  # the parent reports it
             note = f"{type(failure).__name__}: {failure}".encode()[:_NOTE]
-            self._memory[-_NOTE : -_NOTE + len(note)] = note
+            begin = len(self._memory) - _NOTE
+            self._memory[begin : begin + len(note)] = note
         finally:
             os._exit(code)
 

@@ -10,17 +10,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import JointFacts, Tree, read_tree
+from axbridge.config.urdf import JointFacts, Tree, check_start, read_tree
 from axbridge.errors import RigError
 from axbridge.rotations import LinkPose, Quaternion, Vector
 from axbridge.sim.engines.ideal_joints import IdealJoint
 from axbridge.sim.substep import Drives
 
 _SUBSTEP = 1e-3  # s
+BULLET_LINKS = 128  # with the base and links on fixed joints: of a body with more, PyBullet 3.2.7 answers no question
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,12 @@ class Engine(Protocol):
         """Release the engine; may be called twice."""
 
 
+def refuse_size(urdf: Path, links: int) -> NoReturn:
+    """Raise the error of a robot that has too many links for PyBullet."""
+    why = f"it has {links} links, and PyBullet takes {BULLET_LINKS} at most"
+    raise RigError(urdf, "", why, 'write engine = "mujoco" below [world], or give --engine mujoco')
+
+
 def arrange(scene: Scene) -> Arrangement:
     """Read a scene's URDF, and put its joints in order."""
     last = [motor.joint for motor in scene.ideal]
@@ -167,9 +174,8 @@ def arrange(scene: Scene) -> Arrangement:
     start = []
     for name, (low, high) in zip(names, limits, strict=True):
         position = scene.start.get(name, min(max(0.0, low), high))
-        if name not in last and not low - 1e-9 <= position <= high + 1e-9:
-            why = f"it starts at {position:g}, outside its stops {low:g}..{high:g}"
-            raise RigError(scene.urdf, name, why, "write position = … in the rig, in radians")
+        if name not in last:
+            check_start(scene.urdf, name, position, (low, high))
         start.append(position)
     return Arrangement(tree, tuple(known[name] for name in names), limits, tuple(start))
 

@@ -22,6 +22,7 @@ def described(rig: Rig, names: list[str], ranges: Mapping[str, tuple[float, floa
     """Servos and body as `web/page.js` and `web/body.js` want them; `ranges` are the ends of sliders, rad or m."""
     joints = {servo.joint: servo.name for servo in rig.servos}
     tree = None if rig.world is None else rig.tree()
+    hot = {servo.name: {"hot": rig.profile_of(servo).hot_from(servo.registers)} for servo in rig.dynamixels}
     links: list[dict[str, Any]] = []
     slides: set[str] = set()
     for link, parent in enumerate(()) if tree is None else enumerate(tree.parent.tolist()):
@@ -40,7 +41,9 @@ def described(rig: Rig, names: list[str], ranges: Mapping[str, tuple[float, floa
     shapes = () if tree is None else rig.shapes("visual")
     return {
         "name": rig.name,
-        "servos": [{"name": name, "sliding": name in slides, "ends": ranges[name]} for name in names],
+        "servos": [
+            {"name": name, "sliding": name in slides, "ends": ranges[name], **hot.get(name, {})} for name in names
+        ],
         "links": links,
         "shapes": [] if tree is None else [_shape(shape, tree.links.index(shape.link)) for shape in shapes],
         "free": bool(rig.world is not None and not rig.world.fixed_base),

@@ -161,7 +161,7 @@ class LivePage:
 
     def _description(self) -> dict[str, Any]:
         robot, names = self.robot, list(self.robot)
-        kind = "sim" if robot.mode == 0 else robot.backend
+        kind = robot.origin.get("servos", robot.backend) if robot.backend == "real" else robot.backend
         return {
             **described(robot.rig, names, {name: end_of_range(robot[name]) for name in names}),
             "kind": kind,
@@ -357,7 +357,7 @@ class LivePage:
 
     def record(self, path: Path) -> None:
         """Begin a recording; `stop_recording` ends it. Where the file is there already, the name gets a number."""
-        facts = describe(self.robot.rig, backend=self.robot.backend, experiment="view")
+        facts = describe(self.robot.rig, experiment="view") | self.robot.origin
 
         def begin() -> None:  # opens the file, too: a stop before it drops this request
             self._end_recording()

@@ -89,16 +89,20 @@ class Alarms:
 
     @property
     def may_start(self) -> bool:
-        """Whether a goal may switch the torque on: not after a shutdown that took Torque Enable away."""
+        """Whether a goal or a speed may switch the torque on: not after a shutdown that took Torque Enable away."""
         return self._by_torque_limit or not self.tripped
 
     def _stalled(self, state: list[float], time: float, driven: bool) -> bool:
         """Whether the shaft has stood against all the torque it may give for too long."""
         limit = self._table[self._limit]
         pushing = driven and limit and abs(state[_DUTY]) >= self._share * limit
-        if not pushing or abs(state[_SPEED]) > self._standing:
+        if not (pushing and self._stands(state)):
             self._stalled_since = None
             return False
         if self._stalled_since is None:
             self._stalled_since = time
         return time - self._stalled_since >= self._patience
+
+    def _stands(self, state: list[float]) -> bool:
+        """Whether the shaft is too slow to count as turning."""
+        return abs(state[_SPEED]) <= self._standing

@@ -38,13 +38,24 @@ class AxFirmware(Firmware):
     }
     REST: ClassVar = ("moving", "realtime_tick")
     turned = 0.0  # whole turns, rad, that the sensor does not tell from none, as the motor was commanded last
+    _forgotten = 0  # counts: whole turns that a multi-turn position has lost without power
     _last_position = -1
     _wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
     _busy_until = 0.0
 
     def begin(self, time: float) -> None:
         self._wheel_drive = False
+        self._last_position, self._busy_until = -1, 0.0
         super().begin(time)
+
+    def forget_turns(self, time: float) -> None:
+        turn = self.units.counts + 1
+        self._forgotten = self._raw(self.state_at(time)[_READING]) // turn * turn
+        self.copy_present(time)
+
+    def _raw(self, reading: float) -> int:
+        """The count of a shaft at `reading`, rad, with all its turns."""
+        return round(self.zero + reading / self.units.position)
 
     def configure(self) -> None:
         low, high, counts = self.table["cw_angle_limit"], self.table["ccw_angle_limit"], self.units.counts
@@ -93,7 +104,7 @@ class AxFirmware(Firmware):
         self._busy_until = written.time + _BUSY
 
     def _new_speed(self, _: str, written: Written) -> None:
-        if self.mode is not Mode.JOINT:
+        if self.mode is not Mode.JOINT and self.alarms.may_start:
             if self.profile.behaviour.auto_torque_in_wheel:
                 self.table["torque_enable"] = 1
             self._wheel_drive = True
@@ -118,10 +129,10 @@ class AxFirmware(Firmware):
         return self.powered and (self._wheel_drive or self.table.data[_TORQUE] != 0)
 
     def count(self, reading: float) -> int:
-        count = round(self.zero + reading / self.units.position)
+        count = self._raw(reading)
         if self.multi_turn:
             divider = max(self.table.get("resolution_divider", 1), 1)
-            return max(-32768, min(32767, count // divider + self.table.get("multi_turn_offset")))
+            return max(-32768, min(32767, (count - self._forgotten) // divider + self.table.get("multi_turn_offset")))
         if not 0 <= count <= self.units.counts:  # in the dead zone the wiper touches neither end: the nearer one here
             count = round(self.zero + (reading - self._turns(reading)) / self.units.position)
         return max(0, min(self.units.counts, count))
@@ -176,7 +187,7 @@ class AxFirmware(Firmware):
         powered = self.driven and table["torque_limit"] != 0  # a shutdown leaves Torque Enable at 1
         table["moving"] = int(powered and self._is_moving(seen, busy=time < self._busy_until))
         if "realtime_tick" in table:
-            table["realtime_tick"] = int(time * 1000) & 0x7FFF
+            table["realtime_tick"] = self.tick(time)
 
     def _is_moving(self, seen: Seen, *, busy: bool) -> bool:
         """Whether the servo is on its way: away from the goal, and turning or about to."""
@@ -194,7 +205,9 @@ class AxFirmware(Firmware):
         self.turned = self._turns(reading) if mode is Mode.JOINT and self.stuck is None else 0.0
         speed, limit, goal = table["moving_speed"], table["torque_limit"], table["goal_position"]
         if self.multi_turn:
-            goal = (goal - table.get("multi_turn_offset")) * max(table.get("resolution_divider", 1), 1)
+            goal = (goal - table.get("multi_turn_offset")) * max(
+                table.get("resolution_divider", 1), 1
+            ) + self._forgotten
         if not limit:
             row[Command.TORQUE] = 0.0
         row[Command.MODE] = float(mode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import ipaddress
 import os
 import signal
@@ -25,7 +26,7 @@ except ImportError as failure:  # as on Windows
 else:
     _MISSING = ""
 
-from axbridge.bus.port_name import lock_of
+from axbridge.bus.port_name import lock_of, open_files
 from axbridge.errors import PortError, UsageError
 from axbridge.virtual.wake_latency import Awake, wake_on_time
 
@@ -34,8 +35,12 @@ _TERMIOS2 = struct.Struct("=4IB19s2I")
 _TCGETS2 = 0x802C542A
 _CHUNK = 4096  # bytes of one read, and of all that wait to be fetched: the kernel keeps as many for a real adapter
 _FULL = 1e-3  # s to wait while nobody takes them
+_MOST_HELD = 65536  # bytes of a TCP client that wait for the line, 0.7 s at 1 Mbit/s; more is lost
+_MOST_READS = 16  # of them in one go
 _TCSETS2 = 0x402C542B
 _CBAUD, _BOTHER = 0o010017, 0o010000
+_TIOCGEXCL = 0x80045440  # Linux
+_CLOSED = 0x08 | 0x10  # inotify: IN_CLOSE_WRITE and IN_CLOSE_NOWRITE
 _MOST_UNREAD = 2048  # bytes
 _TRIALS = 200
 _CLAIMS, _CLAIM_PAUSE = 5, 0.02  # attempts to lock a link, and the pause between them, s
@@ -84,8 +89,7 @@ class Listener:
 
     def _listen(self) -> None:
         wake_on_time()
-        if hasattr(signal, "pthread_sigmask"):  # signals are for the main thread
-            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        _block_signals()
         while True:
             while sum(len(one.data) for one in list(self._found)) >= _CHUNK and not self._over:
                 time.sleep(_FULL)
@@ -95,6 +99,61 @@ class Listener:
                 return
             self._found.append(Arrival(data, now, baud(self._end) or None))
             os.write(self._waker, b"!")
+
+
+class Unlocker:
+    """A thread that ends a client's exclusive use of the terminal (TIOCEXCL) when that client has gone.
+
+    The kernel keeps it until nobody has the slave open, and the server always has. So after a client that was killed
+    no other one could open it, but root's. Only Linux tells when a file is closed; elsewhere there is no thread.
+    """
+
+    def __init__(self, slave: int) -> None:
+        self._slave = slave
+        self._events = -1
+        if sys.platform != "linux":
+            return
+        self._libc = ctypes.CDLL(None)
+        self._events = self._libc.inotify_init1(os.O_CLOEXEC)
+        self._watched = self._libc.inotify_add_watch(self._events, os.ttyname(slave).encode(), _CLOSED)
+        self._over = False
+        self._thread = threading.Thread(target=self._watch, name="pty unlocker", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop watching, before the slave is closed."""
+        if self._events >= 0:
+            self._over = True
+            self._libc.inotify_rm_watch(self._events, self._watched)  # which is an event
+            self._thread.join()
+            os.close(self._events)
+
+    def _watch(self) -> None:
+        _block_signals()
+        while True:
+            with contextlib.suppress(OSError):  # this system gives none
+                os.read(self._events, _CHUNK)
+            if self._over or self._watched < 0:
+                return
+            with contextlib.suppress(OSError):
+                if any(fcntl.ioctl(self._slave, _TIOCGEXCL, bytes(4))):
+                    fcntl.ioctl(self._slave, termios.TIOCNXCL)  # at once: the search takes some 10 ms
+                    if self._has_client():  # what was closed was another one's
+                        fcntl.ioctl(self._slave, termios.TIOCEXCL)
+
+    def _has_client(self) -> bool:
+        name, own = os.ttyname(self._slave), str(os.getpid())
+        for link in open_files():
+            with contextlib.suppress(OSError):
+                if link.parts[2] != own and str(link.readlink()) == name:
+                    return True
+        return False
+
+
+def _block_signals() -> None:
+    """In a thread: signals are for the main one."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 
 
 def _settings(descriptor: int) -> tuple[Any, ...] | None:
@@ -117,6 +176,7 @@ class _Ends(NamedTuple):
     master: int
     slave: int
     listener: Listener
+    unlocker: Unlocker
 
 
 class PtyChannel:
@@ -156,7 +216,7 @@ class PtyChannel:
         client.close(master)
         listener = Listener(master)
         self._delay = _transit(slave, listener)
-        self._ends = _Ends(master, slave, listener)
+        self._ends = _Ends(master, slave, listener, Unlocker(slave))
         self.address = os.ttyname(slave)
         if self._link is not None:
             temporary = self._link.with_name(f".{self._link.name}.{os.getpid()}")
@@ -169,6 +229,7 @@ class PtyChannel:
         if ends is not None:
             if self._link is not None:
                 self._link.unlink(missing_ok=True)  # the number may be another's next
+            ends.unlocker.close()
             ends.listener.close(ends.slave)
             os.close(ends.master)
             os.close(ends.slave)
@@ -178,6 +239,12 @@ class PtyChannel:
         if self._ends is None:
             return []
         return [each._replace(time=each.time - self._delay) for each in self._ends.listener.arrivals()]
+
+    waits = False  # bytes that wait are in the kernel, and their client with them
+    left = False  # a terminal that the server itself has open does not say
+
+    def hold(self) -> None:
+        """Do nothing: the kernel keeps what comes, and lets its client wait."""
 
     def write(self, data: bytes) -> None:
         """Hand bytes to the client; what does not fit because it never reads is lost, as in a real adapter."""
@@ -270,13 +337,15 @@ def is_loopback(host: str) -> bool:
 class TcpChannel:
     """Listens on a TCP port, 0: any free one; the line keeps its baud rate, because a socket has none.
 
-    One client at a time: what another one said meanwhile must not move the robot when the first one leaves.
+    One client at a time: what another one said meanwhile must not move the robot when the first one leaves. What a
+    client that has left said faster than the line carries it is discarded.
     """
 
     def __init__(self, host: str, port: int) -> None:
         self._wanted = (host, port)
         self._listener: socket.socket | None = None
         self._client: socket.socket | None = None
+        self._held = bytearray()  # from the client, until the line is free
         self.address = ""
         self.transit = 0.0  # who is at the other end, and how far, is not known
         self.plug()
@@ -314,28 +383,40 @@ class TcpChannel:
 
     close = unplug
 
-    def receive(self) -> list[Arrival]:
-        """What has come from the client; takes one in, or sends it away."""
-        found = list(iter(self._read, None))
+    def hold(self) -> None:
+        """Keep what comes while the line is busy, and see whether the client has left and whether another one asks."""
+        for _ in range(_MOST_READS):
+            if not self._read():
+                break
         self._accept()  # after that, so that one that has left is not in the way of the next
-        return found
 
-    def _read(self) -> Arrival | None:
+    def receive(self) -> list[Arrival]:
+        """What has come from the client, oldest first, at most 4096 bytes; takes a client in, or sends it away."""
+        if not self._held:
+            self._read()
+        data = bytes(self._held[:_CHUNK])
+        del self._held[:_CHUNK]
+        self.hold()
+        return [Arrival(data, time.monotonic(), None)] if data else []
+
+    def _read(self) -> bool:
+        """Read from the client once; whether anything came. What is beyond `_MOST_HELD` is lost."""
         if self._client is None:
-            return None
+            return False
         try:
-            data = self._client.recv(_CHUNK)
+            data = self._client.recv(_MOST_HELD)
         except BlockingIOError:
-            return None
+            return False
         except OSError:
             data = b""
-        if data:
-            return Arrival(data, time.monotonic(), None)
-        self._hang_up()
-        return None
+        self._held += data[: _MOST_HELD - len(self._held)]
+        if not data:
+            self._hang_up()
+        return bool(data)
 
     def _accept(self) -> None:
-        assert self._listener is not None  # else nobody waits on it
+        if self._listener is None:
+            return
         try:
             client, _ = self._listener.accept()
         except OSError:  # nobody is there, or no longer
@@ -349,6 +430,13 @@ class TcpChannel:
             client.send(_TAKEN)
             client.recv(_CHUNK)  # else closing takes the words back
 
+    left = False  # since the server looked last, a client has
+
+    @property
+    def waits(self) -> bool:
+        """Whether bytes wait for the line."""
+        return bool(self._held)
+
     def write(self, data: bytes) -> None:
         """Hand bytes to the client; without one, or when it never reads, they are lost."""
         if self._client is not None:
@@ -359,6 +447,8 @@ class TcpChannel:
         if self._client is not None:
             self._client.close()
             self._client = None
+            self._held.clear()  # it must not move the robot when nobody is there
+            self.left = True
 
 
 Channel = PtyChannel | TcpChannel

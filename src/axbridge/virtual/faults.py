@@ -127,7 +127,7 @@ def _remove_twins(targets: Targets, fault: Fault) -> None:
 _PLUG = _each_line(Line.plug)
 FAULTS: Mapping[str, FaultKind] = {
     "drop": _rate("drop=0.01", "packets are lost"),
-    "corrupt": _rate("corrupt=0.01", "one bit is turned over"),
+    "corrupt": _rate("corrupt=0.01", "one bit is flipped"),
     "truncate": _rate("truncate=0.01", "the end is missing"),
     "noise": _rate("noise=0.01", "one to three junk bytes come first"),
     "late": _rate("late=0.01:40ms", "the adapter delivers a reply late", lasts=True),
@@ -138,7 +138,8 @@ FAULTS: Mapping[str, FaultKind] = {
         "switch",
     ),
     "unplug": FaultKind(
-        "unplug:2s@5s", "the adapter is pulled; without a time it stays so", _each_line(Line.unplug), _PLUG, lasts=True
+        "unplug:2s@5s", "the adapter is unplugged; without a time, until the end", _each_line(Line.unplug), _PLUG,
+        lasts=True,
     ),
     "replug": FaultKind("replug@7s", "the adapter comes back under the same link", _PLUG, _nothing),
     "brownout": FaultKind(

@@ -25,12 +25,15 @@ _POSITION, _VELOCITY, _PWM, _STEP = range(4)  # Operating Mode
 
 
 class _Alarms(Alarms):
-    """An overload leaves Protective Torque; what else Unloading Condition names takes the torque away."""
+    """An overload leaves Protective Torque; what else Unloading Condition names takes the torque away.
+
+    Both it and over-current are reported until the torque is switched. A goal on the other side ends an overload, too.
+    """
 
     def __init__(self, profile: FirmwareProfile, table: ControlTable) -> None:
         super().__init__(profile, table)
         self._above: dict[str, float] = {}  # since when a quantity is above its limit, s
-        self.pushed = 0.0  # the latest duty that counts as an overload
+        self.pushed = 0.0  # the duty with which it was overloaded; until then, the latest
 
     def reset(self) -> None:
         super().reset()
@@ -40,7 +43,8 @@ class _Alarms(Alarms):
         fatal, table = super().poll(state, time, driven=driven, hot=hot), self._table
         limit = table.get("protection_current") * _AMPERE
         high = driven and 0.0 < limit < abs(state[State.CURRENT])
-        if self._lasts("current", time, table.get("overcurrent_time"), high=high):
+        lasts = self._lasts("current", time, table.get("overcurrent_time"), high=high)
+        if lasts or self.tripped & _OVERCURRENT:
             self.bits |= _OVERCURRENT
             fatal |= _OVERCURRENT & table["shutdown"] & ~self.tripped
         return fatal
@@ -55,8 +59,9 @@ class _Alarms(Alarms):
         self.reset()
 
     def _stalled(self, state: list[float], time: float, driven: bool) -> bool:
-        high = driven and abs(state[State.DUTY]) * 100 > self._table.get("overload_torque", 80)
-        if high:
+        pushing = driven and abs(state[State.DUTY]) * 100 > self._table.get("overload_torque", 80)
+        high = pushing and self._stands(state)
+        if not self.tripped & _OVERLOAD:
             self.pushed = state[State.DUTY]
         return self._lasts("load", time, self._table["protection_time"], high=high)
 
@@ -79,6 +84,7 @@ class FeetechFirmware(Firmware):
     alarms: _Alarms
     _pace = 0.0  # rad/s by Goal Time; 0: Goal Time says nothing
     _step = 0.0  # goal of the step mode, rad
+    _forgotten = 0  # counts: whole turns before its power came
 
     def __init__(
         self, table: ControlTable, profile: FirmwareProfile, zero: int, state_at: Callable[[float], list[float]]
@@ -93,7 +99,10 @@ class FeetechFirmware(Firmware):
 
     def begin(self, time: float) -> None:
         self.table.data[: len(self._kept)] = self._kept  # what was written while it was locked is forgotten
-        self.configure()
+        super().begin(time)
+
+    def forget_turns(self, time: float) -> None:
+        self._forgotten = self._turns_at(self.state_at(time)[State.READING])
         self.copy_present(time)
 
     def configure(self) -> None:
@@ -116,7 +125,7 @@ class FeetechFirmware(Firmware):
 
     def copy_present(self, time: float) -> None:
         super().copy_present(time)
-        self._step = self.state_at(time)[State.READING]
+        self._step, self._pace = self.state_at(time)[State.READING], 0.0
 
     def _new_mode(self, _: str, written: Written) -> None:
         if written.before["operating_mode"] != self.mode:
@@ -150,10 +159,22 @@ class FeetechFirmware(Firmware):
         begin = state[State.REFERENCE] if self.driven else state[State.READING]
         if self.mode == _STEP:
             self._step = begin + table["goal_position"] * self.units.position
-        away = self._goal(state[State.READING]) - state[State.READING]
-        if self.alarms.tripped & _OVERLOAD and away * self.alarms.pushed < 0.0:
+        if self.alarms.tripped & _OVERLOAD and self._direction(state[State.READING]) * self.alarms.pushed < 0.0:
             self.alarms.recover(torque_enable=False)
         self._pace = abs(self._goal(begin) - begin) * 1e3 / table["goal_time"] if table["goal_time"] else 0.0
+
+    def _direction(self, reading: float) -> float:
+        """A number with the sign of the motion that the mode's goal asks for, from `reading` (rad)."""
+        if self.mode == _VELOCITY:
+            return self.table["goal_velocity"]
+        return self._duty if self.mode == _PWM else self._goal(reading) - reading
+
+    @property
+    def _duty(self) -> float:
+        """The duty that Goal Time is in the PWM mode, -1 to 1."""
+        duty = self.table["goal_time"]
+        share = min(duty & ~_BACKWARDS, self.units.full_scale) / self.units.full_scale  # higher: all of it, measured
+        return -share if duty & _BACKWARDS else share
 
     # -- readings ----------------------------------------------------------------------------------------------------
 
@@ -170,8 +191,10 @@ class FeetechFirmware(Firmware):
 
     def _turns(self, reading: float) -> int:
         """Counts of whole turns that the position of a shaft at `reading` (rad) does not tell."""
-        if self.table.get("phase") & _MANY_TURNS:
-            return 0
+        return self._forgotten if self.table.get("phase") & _MANY_TURNS else self._turns_at(reading)
+
+    def _turns_at(self, reading: float) -> int:
+        """Counts of whole turns of a shaft at `reading` (rad)."""
         count = self._encoder_zero + reading / self.units.position - self._offset
         return math.floor((count + 0.5) / self._turn) * self._turn
 
@@ -202,7 +225,7 @@ class FeetechFirmware(Firmware):
         if self.alarms.tripped & _OVERLOAD:
             most = min(most, table["protective_torque"] / 100)
         top = table["max_velocity"] * table.get("velocity_unit", 50)
-        speed, duty = table["goal_velocity"], table["goal_time"]
+        speed = table["goal_velocity"]
         row[Command.TORQUE_LIMIT] = most
         row[Command.GOAL] = self._goal(reading)
         row[Command.SPEED] = min(abs(speed) or top, top) * units.speed
@@ -214,8 +237,7 @@ class FeetechFirmware(Firmware):
             row[Command.SPEED] = math.copysign(min(abs(speed), top), speed) * units.speed
         elif mode == _PWM:
             row[Command.MODE] = float(Mode.WHEEL_DUTY)
-            share = min(duty & ~_BACKWARDS, units.full_scale) / units.full_scale  # higher numbers: all of it, measured
-            row[Command.DUTY] = -share if duty & _BACKWARDS else share
+            row[Command.DUTY] = self._duty
         elif self.stuck is not None:  # it pushes for ever
             row[Command.MODE] = float(Mode.WHEEL_DUTY)
             row[Command.DUTY] = math.copysign(1.0, table["goal_position"] - self.stuck)

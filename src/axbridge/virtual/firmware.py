@@ -100,6 +100,7 @@ class Firmware(ABC):
         self.units = profile.units
         self.protocol = PROTOCOLS[profile.protocol]
         self.powered = False
+        self.powered_at = 0.0  # s, when its power came: its tick counts from there
         self.stuck: int | None = None  # the position that a stuck sensor reports whatever the shaft does
         self.hot: float | None = None  # degC, reported instead of the simulated temperature (a fault)
         self.ranges: dict[str, tuple[int, int]] = {}  # instead of the table's, for registers whose mode decides
@@ -119,11 +120,17 @@ class Firmware(ABC):
         self.configure()
 
     def begin(self, time: float) -> None:
-        """Fill the RAM area that depends on more than the table, after power-on: the goal is where the shaft is."""
-        self.copy_present(time)
+        """Fill the RAM area that depends on more than the table, after power-on: the goal is where the shaft is.
 
-    def forget_turns(self, time: float) -> None:  # noqa: B027 - not all count them
+        What is kept beside the table is as at first, too.
+        """
+        self.powered_at = time
+        self.configure()
+        self.forget_turns(time)
+
+    def forget_turns(self, time: float) -> None:
         """Let the position be the absolute one within a turn, and the goal be there."""
+        self.copy_present(time)  # not all count turns
 
     def keep(self) -> None:  # noqa: B027 - most keep all that is written
         """Let all that the EEPROM area holds now outlast the power."""
@@ -186,6 +193,10 @@ class Firmware(ABC):
         return False
 
     # -- readings ----------------------------------------------------------------------------------------------------
+
+    def tick(self, time: float) -> int:
+        """Realtime Tick: ms since its power came."""
+        return int((time - self.powered_at) * 1000) & 0x7FFF
 
     @property
     def driven(self) -> bool:

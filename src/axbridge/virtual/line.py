@@ -211,8 +211,12 @@ class Line:
         )
 
     def unplug(self) -> None:
-        """Pull the adapter: everything on its way, in either direction, is lost."""
+        """Pull the adapter: nothing on its way arrives."""
         self.plugged = False
+        self.clear()
+
+    def clear(self) -> None:
+        """Lose everything on its way, in either direction, a packet that has begun, too."""
         self._framing.reset()
         self._inbox.clear()
         self._outbox.clear()

@@ -174,21 +174,28 @@ def _listen(
 ) -> bool:
     """Wait for bytes at most `wait` seconds (if that is positive) and put them on their line; whether any came."""
     free = [(line, channel) for line, channel in pairs if line.host_free < world.now() + _AHEAD]
-    open_ = {number: (line, channel) for line, channel in free for number in channel.descriptors()}
+    for line, channel in pairs:
+        if (line, channel) not in free:
+            channel.hold()
+        if channel.left:
+            channel.left = False
+            line.clear()  # the next client gets no answers to what this one asked
+    open_ = {number for _, channel in free for number in channel.descriptors()}
     waiting = [*open_, console.descriptor] if console is not None and console.descriptor >= 0 else list(open_)
     came = False
     if not waiting:  # Windows waits for nothing but sockets
         time.sleep(max(wait, 0.0))
         return False
-    ready = select.select(waiting, [], [], max(wait, 0.0))[0]
+    held = [channel for _, channel in free if channel.waits]
+    ready = set(select.select(waiting, [], [], 0.0 if held else max(wait, 0.0))[0])
     if time.monotonic() - offset - world.now() > _SUSPENDED:
         return True  # before bytes that would come at a time that is to be left out: the line would be deaf until then
-    for descriptor in ready:
-        if descriptor not in open_:
-            assert console is not None  # the only other one waited for
-            console.read()
+    if ready - open_:
+        assert console is not None  # the only other one waited for
+        console.read()
+    for line, channel in free:
+        if channel not in held and ready.isdisjoint(channel.descriptors()):
             continue
-        line, channel = open_[descriptor]
         for arrival in channel.receive():
             begun = max(arrival.time, line.host_free + offset - _AHEAD)  # before, the line was not listened to
             if max(time.monotonic() - begun, world.bank.behind) > _SILENT and line.timing == "wire":

@@ -19,6 +19,7 @@ from axbridge.errors import UnsupportedOperation, UsageError
 from axbridge.servo.columns import State
 from axbridge.sim.bank import Bank
 from axbridge.sim.engine import Engine
+from axbridge.sim.engines.choice import chosen
 from axbridge.sim.engines.ideal_joints import IdealJoint
 from axbridge.units import baud_register
 from axbridge.virtual.faults import FAULTS, Targets, parse_faults
@@ -105,6 +106,12 @@ class World:
         self._order = itertools.count()  # of events at the same time
         if faults:
             self.inject(faults)
+
+    @property
+    def engine_name(self) -> str:
+        """``bullet`` or ``mujoco``; ``pendulums`` for a rig without a world."""
+        world = self.rig.world
+        return "pendulums" if world is None else chosen(world.engine, ideal=bool(self.ideal))
 
     def now(self) -> float:
         """Simulated seconds since the start."""

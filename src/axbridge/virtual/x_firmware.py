@@ -102,8 +102,7 @@ class XFirmware(Firmware):
         self.table["torque_enable"] = self.table.get("startup_configuration") & 1
         self.table["registered_instruction"] = 0
         self._fed = time
-        self.configure()
-        self.forget_turns(time)
+        super().begin(time)
 
     def configure(self) -> None:
         table = self.table
@@ -245,7 +244,7 @@ class XFirmware(Firmware):
         if ongoing and approach.acceleration == 0.0:  # then the loop keeps no speed of its own
             ramp = math.copysign(approach.speed, self._angle(table["goal_position"]) - state[State.REFERENCE])
         return (
-            int(time * 1000) & 0x7FFF,
+            self.tick(time),
             ongoing or abs(speed) > table["moving_threshold"],
             status,
             side * round(state[State.DUTY] * units.full_scale) if driven else 0,

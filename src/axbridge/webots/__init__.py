@@ -49,8 +49,8 @@ def install(
 
     Args:
         rig: Name, path or `Rig`.
-        backend: ``sim``, ``real`` or ``twin``; by default ``AXBRIDGE_BACKEND``, else ``sim``.
-        port: Serial port of the real backend.
+        backend: ``sim``, ``real`` or ``twin``; by default as of `axbridge.open`.
+        port: Serial port; one that is given means ``real``.
         duration: Robot time after which `step` returns -1, s; None = never.
         project: Folder of the controller; by default the working directory.
 

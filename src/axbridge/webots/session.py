@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning, UnsupportedOperation, UsageError
 from axbridge.robot.backend import SIMULATION
-from axbridge.robot.open import open_robot
+from axbridge.robot.open import chosen_backend, open_robot
 from axbridge.robot.robot import Robot
 from axbridge.state import ServoState, StepReport
 
@@ -56,7 +56,7 @@ class Session:
     """What the `controller` module of this process drives."""
 
     rig: Rig  # the robot's rig
-    backend: str | None = None  # ``sim``, ``real`` or ``twin``; None = the environment's, else ``sim``
+    backend: str | None = None  # ``sim``, ``real`` or ``twin``; None = as of `chosen_backend`
     port: str | None = None  # serial port of the real backend; None = the rig's
     duration: float | None = None  # robot time after which the controller is asked to end, s; None = never
     project: Path = field(default_factory=Path.cwd)  # folder of the controller
@@ -81,7 +81,11 @@ class Session:
     def robot(self) -> Robot:
         """The robot, opened on first use."""
         if self._robot is None:
-            paced = True if not self.rig.webots.synchronization and (self.backend or "sim") == "sim" else None
+            paced = (
+                True
+                if not self.rig.webots.synchronization and chosen_backend(self.backend, self.port) == "sim"
+                else None
+            )
             self._robot = open_robot(self.rig, self.backend, port=self.port, realtime=paced)
             self._robot.observe(self._sample)
         return self._robot

@@ -66,7 +66,7 @@ class _Second(Protocol):
     alert = v2.ALERT
     alarms: type[ServoFlags] = HardwareError
     refusing = v2.NUMBER
-    shuts_down = 0
+    shuts_down = sum(HardwareError)  # each that its Shutdown may name
     read_errors = tuple(number | alert for number in range(8) for alert in (0, v2.ALERT))
     watchdog: int | None = int(XAddress.BUS_WATCHDOG)
     revival = "reboot {id}"
@@ -207,7 +207,7 @@ class _Scs(_Sts):
     usual_profile = "scs0009"
     lock: int | None = 48
     torque_limit = int(FeetechAddress.MAX_TORQUE)  # while the lock is 1 it is no more than a word in RAM
-    with_limit = torque_limit, _END - torque_limit
+    with_limit = with_torque = torque_limit, _END - torque_limit
     sample = tuple((name, form.replace("<", ">"), place) for name, form, place in FIRST.sample)
     mode = int(FeetechAddress.MIN_POSITION_LIMIT), 4
     park_speed, park_near = 225, 7

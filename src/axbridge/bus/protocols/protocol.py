@@ -87,7 +87,7 @@ class Protocol:
     alarms: type[ServoFlags] = ErrorFlag  # what is wrong, as flags
     read_errors = tuple(byte for byte in range(0x80) if not byte & ErrorFlag.CHECKSUM)  # of an answer with data
     refusing = int(ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION)  # bits: a write was not carried out
-    shuts_down = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # as it comes from the factory
+    shuts_down = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # alarms, as it comes from the factory
     revival = "write {id} torque_limit 1023"  # of `axbridge servo`, for one that has shut itself down
     watchdog: int | None = None  # register that stops a servo to which nobody speaks, in units of 20 ms
     mode: Span = (int(Address.CW_ANGLE_LIMIT), 4)  # see `endless_goal`
@@ -95,7 +95,7 @@ class Protocol:
     unlike: Span = (CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION)  # surely
     park_speed, park_near = 100, 6  # counts: 11 rpm, about 2 degrees
     room = TABLE_SIZE  # bytes from the first register on that one READ may ask for
-    _goal = struct.Struct("<HH")
+    _goal = struct.Struct("<hH")
     _search = staticmethod(v1.find_answer)
 
     def __init__(self) -> None:

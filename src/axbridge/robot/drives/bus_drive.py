@@ -55,7 +55,6 @@ class BusDrive:
     brake = False
     slow_start = False
     has_own_limits = True  # of position, which its goals must keep
-    _torque_cap = "torque_limit"  # register of the highest torque; the rig may set less than full
     on_at_start = False
 
     def __init__(self, config: ServoConfig, profile: FirmwareProfile, model: ServoModel, bus: Bus) -> None:
@@ -145,7 +144,7 @@ class BusDrive:
     @property
     def shut_down(self) -> bool:
         """Whether it has switched itself off: then its Torque Limit is 0, and not because the rig wants it so."""
-        return self.read("torque_limit") == 0 and "torque_limit" not in self.config.registers
+        return self.read("torque_limit") == 0 and self.config.registers.get("torque_limit") != 0
 
     def wake(self, *, on: bool) -> float:
         """Do what a cycle cannot do to let a servo move again that has shut itself down; where it is if switched on."""
@@ -181,25 +180,30 @@ class BusDrive:
         return self.calibration.angle(present)
 
     def narrow(self) -> tuple[float, float]:
-        """Limit positions to what the servo's own angle limits let through; returns those, rad; ±inf: it has none."""
+        """Limit torque and positions to what the servo's own limits in EEPROM let through.
+
+        Returns those of the position, rad; ±inf where it has none, or what every servo of its model has.
+        """
         names, registers = self.protocol.names, self.profile.registers
+        if names.most_torque != names.torque:  # else it may be what another program wrote as its limit of the torque
+            self._top_duty = min(self._top_duty, self.read(names.most_torque))
         if not (self.has_own_limits and names.low in registers and names.high in registers):
             return -math.inf, math.inf
         counts = self._own.get(names.low, self.read(names.low)), self._own.get(names.high, self.read(names.high))
         factory = registers[names.low].initial, registers[names.high].initial
-        if counts[0] >= counts[1] or counts == factory:
-            return -math.inf, math.inf  # a wheel, or several turns; or what every servo of this model has
+        if counts[0] >= counts[1]:
+            return -math.inf, math.inf  # a wheel, or several turns
         low, high = sorted(self.calibration.angle(count) for count in counts)
         self.limits = Limits(max(self.limits.low, low), min(self.limits.high, high), self.limits.velocity)
         self._low, self._high = max(self._low, low), min(self._high, high)
-        return low, high
+        return (-math.inf, math.inf) if counts == factory else (low, high)
 
     def cycle_servo(self, low: float, high: float) -> CycleServo:
         """The servo as its bus cycle knows it, limited to positions `low`..`high`."""
         self._low, self._high = low, high
         ends = sorted(self.calibration.goal(position) for position in (low, high))
         top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
-        most = min(self.profile.units.full_scale, self.config.registers.get(self._torque_cap, math.inf))
+        most = min(self.profile.units.full_scale, self.config.registers.get(self.protocol.names.torque, math.inf))
         return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, int(most), protocol=self.protocol)
 
     def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:

@@ -65,8 +65,6 @@ class FeetechDrive(BusDrive):
             self.restore()  # left in another mode by a program that was killed
         self._endless_left = False
         self.write("lock", 1)
-        if self._modal:
-            self._top_duty = self.read("max_torque")  # a gripper's is lower
         if self.is_wheel:
             self._endless()
         present = self.read("present_position")

@@ -56,8 +56,6 @@ class XDrive(BusDrive):
         self.limits = Limits(low, high, self.limits.velocity)
         self._low, self._high = self.limits.low, self.limits.high
 
-    _torque_cap = "goal_pwm"
-
     def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
         return {
             **AX_CAPABILITIES,

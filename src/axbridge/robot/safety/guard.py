@@ -194,6 +194,7 @@ def _holds(servo: Guarded, line: Line, patience: float) -> bool:
 def watch(silence: float, servos: list[Guarded]) -> int:
     """Wait for the controller's death, silence or farewell; the exit code."""
     parent = os.getppid()
+    image = _image(parent)
     poll = select.poll()
     poll.register(_STDIN, select.POLLIN)
     for port in {servo.port for servo in servos}:
@@ -227,11 +228,19 @@ def watch(silence: float, servos: list[Guarded]) -> int:
             if not signs:
                 return end(servos, owed=owed.values())
             alive_at = time.monotonic()
-        if os.getppid() != parent:  # a child of the dead controller may keep the pipe open
+        replaced = image and _image(parent) not in {image, b""}  # the new program may have inherited the channel
+        if os.getppid() != parent or replaced:  # a child of the dead controller may keep the channel open
             return end(servos, owed=owed.values())
         if silence and alive_at is not None and time.monotonic() - alive_at > silence:
             limp(servos)
             alive_at = None  # until it moves again
+
+
+def _image(process: int) -> bytes:
+    """What changes when a process executes another program: its addresses. Empty where the system does not say."""
+    with contextlib.suppress(OSError), open(f"/proc/{process}/auxv", "rb") as file:  # noqa: PTH123 - no import
+        return file.read()
+    return b""
 
 
 def watch_named(servos: list[Guarded]) -> int:

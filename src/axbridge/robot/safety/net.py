@@ -16,6 +16,7 @@ import logging
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -39,6 +40,8 @@ _STDERR = 2
 _TICK = 0.05  # s between two looks of the watchdog thread, at most
 _PATIENCE = 2.0  # s to wait for the end of another thread's transaction
 _OFTEN = 0.02  # s between two signs of life to the guard: each wakes it
+_NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
+_SO_NOSIGPIPE = 0x1022  # of macOS, from <sys/socket.h>
 _GUARD_PATIENCE = 3.0  # s for the guard to end: it asks the servos for half of that
 
 
@@ -166,7 +169,7 @@ class Safety:
         self._guard: subprocess.Popen[bytes] | None = None
         self._guarded: tuple[tuple[int, Cycle], ...] = ()  # the lines that the guard holds, open here or not
         self._guarded_ports: list[object] = []  # their ports: one that was lost and found may have its old descriptor
-        self._pipe = -1
+        self._channel: _Channel
         self._owed: dict[tuple[int, int], tuple[Protocol, int, bytes]] = {}  # what the guard gives back, by port and id
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -200,12 +203,13 @@ class Safety:
             return
         try:
             self.dismiss_guard()
-        finally:  # also when one more signal ends the wait for the guard, which knows its task by then
-            self._armed = False
-            NETS.remove(self)
-            self._stop.set()
-            if self._watchdog is not None and self._watchdog is not threading.current_thread():
-                self._watchdog.join(timeout=1.0)
+        finally:
+            if self._guard is None:  # also when one more signal ends the wait for the guard, which has its task by then
+                self._armed = False
+                NETS.remove(self)
+                self._stop.set()
+                if self._watchdog is not None and self._watchdog is not threading.current_thread():
+                    self._watchdog.join(timeout=1.0)
 
     def feed(self) -> None:
         """A sign of life: call it once a step. After a silence goals are taken again, from the present position on."""
@@ -229,7 +233,7 @@ class Safety:
 
         A call while an earlier one still parks, or after it has parked, limps: to park again would switch motors on.
         """
-        return self._hold_or_limp(self._park(self.cycles), self.cycles)
+        return self._apply(self.cycles)
 
     def limp(self) -> dict[str, BusError]:
         """Switch every motor off now, whatever the policy; from any thread. Returns the servos that did not confirm."""
@@ -247,19 +251,45 @@ class Safety:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Apply the policy and disarm. Where an exception has interrupted this, another call goes on with it."""
         with NETS.ending:
             if self not in NETS.armed:
                 return
         self._leaving = True
+        self._left = self._unconfirmed(self.cycles)  # the guard may not end before they are confirmed
         try:
             self.release()
-        finally:  # a second signal has limped, or held, before it raised
+        finally:
             self.disarm()
 
     # -- the policy ---------------------------------------------------------------------------------------------------
 
-    def _park(self, cycles: Sequence[Cycle]) -> Policy:
-        """Go to the pose, where that is the policy and has not been done; returns what then remains: hold or limp."""
+    def _apply(self, cycles: Sequence[Cycle], parked: Callable[[], None] = lambda: None) -> dict[str, BusError]:
+        """Park, where that is the policy, call `parked`, then hold or limp; the servos that did not confirm, by name.
+
+        An exception that ends it, as of a second signal, ends the park: the servos are limp, or hold, before it is
+        raised. If one more exception ends that, too, the guard switches off all servos.
+        """
+        self._left = self._unconfirmed(cycles)
+        try:
+            self._park(cycles)
+            parked()
+            return self._hold_or_limp(self._rest, cycles)
+        except BaseException:
+            self._hold_or_limp(self._rest, cycles)
+            raise
+
+    @property
+    def _rest(self) -> Policy:
+        """What remains to be done after a park, or without one."""
+        return "hold" if self.policy == "hold" else "limp"
+
+    def _unconfirmed(self, cycles: Sequence[Cycle]) -> dict[str, BusError]:
+        names = {name for cycle in cycles for name in cycle.servos_by_name} - self.absent
+        return {name: BusError("the policy was interrupted") for name in names}
+
+    def _park(self, cycles: Sequence[Cycle]) -> None:
+        """Go to the pose, where that is the policy and has not been done."""
         again = self._releasing or self._released
         self._releasing = self._released = True
         self._releases += 1
@@ -278,12 +308,10 @@ class Safety:
                     park(cycle, self._pose, given_up=given_up)
         finally:
             self._releasing = False
-        return "hold" if self.policy == "hold" else "limp"
 
     def _hold_or_limp(self, policy: Policy, cycles: Sequence[Cycle]) -> dict[str, BusError]:
         """Hold or limp, without another thread in between."""
-        names = {name for cycle in cycles for name in cycle.servos_by_name} - self.absent
-        self._left = {name: BusError("the policy was interrupted") for name in names}
+        self._left = self._unconfirmed(cycles)
         errors: dict[str, BusError] = {}
         for cycle in cycles[1:] if policy == "limp" else ():  # they must not wait for a line on which all are silent
             with contextlib.suppress(Exception), cycle.bus.turn.held(_TICK):
@@ -310,27 +338,34 @@ class Safety:
 
     def interrupt(self) -> None:
         """Apply the policy; the program may go on: with goals from the present position, unless the servos hold."""
-        policy = self._park(self._real)
-        if policy == "limp":
-            for cycle in self._real:
-                cycle.restart_softly()
-        if errors := self._hold_or_limp(policy, self._real):
+        if errors := self._apply(self._real, self._restart_softly if self._rest == "limp" else lambda: None):
             _complain(errors)
 
     def apply_for_good(self) -> None:
         """Apply the policy, and keep the lines from then on."""
         self._leaving = True
-        policy = self._park(self._real)
+        self._apply(self._real, self._take_lines)
+
+    def _take_lines(self) -> None:
         held = [turn.lock.acquire(timeout=_PATIENCE) for turn in self.turns]
         self._held = all(held)
-        self._hold_or_limp(policy, self._real)
+
+    def _restart_softly(self) -> None:
+        for cycle in self._real:
+            cycle.restart_softly()
 
     def close_lines(self) -> None:
         """Undo what was written for good, and close the ports; one that another thread has not left stays guarded."""
-        if self._real and self._held:
+        if not (self._real and self._held):
+            return
+        try:
             self._restore()
+        finally:
             for cycle in self._real:
                 cycle.bus.close()
+            for turn in self.turns:  # of `_take_lines`: a thread that waits finds its port closed, and can end
+                if turn.mine:
+                    turn.lock.release()
 
     # -- silence ------------------------------------------------------------------------------------------------------
 
@@ -339,7 +374,7 @@ class Safety:
         while not self._stop.wait(min(silence / 4, _TICK)):
             if not self.stale and time.monotonic() - self._fed_at > silence:
                 self._trip()
-            elif self.stale and self._left:
+            elif self.stale and self._left and not self._leaving:
                 with self._applying:
                     self._insist()
             if any(cycle.watchdogs.hungry for cycle in self._real):
@@ -371,12 +406,10 @@ class Safety:
             self.stale = True
             if self.policy != "hold":  # before a park: a step beside it must not switch on what the guard has limped
                 self._tripped(frozenset(name for cycle in self._real for name in cycle.servos_by_name))
-            policy = self._park(self._real)
-            for cycle in self._real:
-                cycle.restart_softly()  # before the motors go off: a step under way may have goals yet
-            if errors := self._hold_or_limp(policy, self._real):
+            # softly from before the motors go off on: a step under way may have goals yet
+            if errors := self._apply(self._real, self._restart_softly):
                 _complain(errors)
-            if policy == "hold":
+            if self.policy == "hold":
                 off = frozenset(name for cycle in self._real for name in powerless(cycle, _PATIENCE))
                 if off:
                     self._tripped(off)
@@ -422,9 +455,11 @@ class Safety:
         apart: dict[str, Any] = {"start_new_session": True, "pass_fds": [fd for fd, _ in lines]}  # Ctrl-C is for us
         if sys.platform == "win32":
             apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+        channel = _Channel()
         try:
-            guard = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, **apart)
+            guard = subprocess.Popen(command, stdin=channel.other_end, stdout=subprocess.DEVNULL, **apart)
         except OSError as failure:
+            channel.close()
             self._with_guard = False
             text = f"no guard process: {failure}; SIGKILL would leave the motors on"
             try:
@@ -433,11 +468,9 @@ class Safety:
                 hint = f"see that {sys.executable} can be run, or let warnings be warnings"
                 raise BusError(text, hint) from refused
             return
-        assert guard.stdin is not None  # it is a pipe
-        self._pipe = os.dup(guard.stdin.fileno())
-        guard.stdin.close()
-        if lines:
-            os.set_blocking(self._pipe, False)
+        finally:
+            channel.close_other_end()
+        self._channel = channel
         self._guard, self._guarded, self._owed, self._shown_at = guard, lines, {}, -math.inf
         self._guarded_ports = self._ports()
 
@@ -466,11 +499,11 @@ class Safety:
             if self._guard is None:
                 return
             for fd, id_ in self._owed.keys() - owed.keys():
-                os.write(self._pipe, f"-{fd}:{id_};".encode())
+                self._channel.send(f"-{fd}:{id_};".encode())
                 del self._owed[fd, id_]
             for (fd, id_), (protocol, address, data) in owed.items() - self._owed.items():
                 message = _frames(protocol, fd, id_, address, data)
-                os.write(self._pipe, f"={message};".encode())  # all of it or nothing: it is short enough for a pipe
+                self._channel.send(f"={message};".encode())  # all of it or nothing: it is short enough for that
                 self._owed[fd, id_] = protocol, address, data
 
     def _note_life(self) -> None:
@@ -482,8 +515,8 @@ class Safety:
     def _show_life(self) -> None:
         self._shown_at = time.monotonic()
         if self._guard is not None:
-            with contextlib.suppress(BlockingIOError):  # the pipe is full of signs of life
-                os.write(self._pipe, b".")
+            with contextlib.suppress(BlockingIOError):  # the channel is full of signs of life
+                self._channel.send(b".")
 
     def dismiss_guard(self) -> None:
         """End the guard, after it has limped what the policy could not; report what neither could."""
@@ -503,26 +536,63 @@ class Safety:
                         lines.enter_context(cycle.bus.turn.held(_PATIENCE))
                 confirmed = self._end_guard(f"!{' '.join(ports)};".encode() if ports else b"q") and bool(ports)
         finally:
-            real = {name for cycle in self._real for name in cycle.servos_by_name}
-            left, self._left = {name: error for name, error in self._left.items() if name in real}, {}
-            if left and not confirmed:
-                NETS.unconfirmed.extend(left)
-                _complain(left)
+            if self._guard is None:  # else it was not told: it stays, with its task
+                real = {name for cycle in self._real for name in cycle.servos_by_name}
+                left, self._left = {name: error for name, error in self._left.items() if name in real}, {}
+                if left and not confirmed:
+                    NETS.unconfirmed.extend(left)
+                    _complain(left)
 
     def _end_guard(self, farewell: bytes) -> bool:
         """Whether there was a guard, and it has done what the farewell asks."""
-        guard, self._guard, self._guarded = self._guard, None, ()
+        guard = self._guard
         if guard is None:
             return False
         with contextlib.suppress(OSError):
-            os.write(self._pipe, farewell)
-        os.close(self._pipe)
+            self._channel.send(farewell)
+        self._guard, self._guarded = None, ()  # not before: an exception may have come between
+        self._channel.close()
         try:
             return guard.wait(timeout=_GUARD_PATIENCE) == 0
         except subprocess.TimeoutExpired:
             guard.kill()
             guard.wait()
             return False
+
+
+class _Channel:
+    """To the guard's standard input.
+
+    A pipe whose reader is dead raises SIGPIPE, and where a program has set the default action, that ends it before any
+    policy. So this is a socket that raises `OSError` alone. Windows has no such signal, and there it is a pipe.
+    """
+
+    def __init__(self) -> None:
+        self._end = -1  # of the pipe
+        self._socket: socket.socket | None = None
+        if sys.platform == "win32":
+            self.other_end, self._end = os.pipe()
+            return
+        other, self._socket = socket.socketpair()
+        self.other_end = other.detach()
+        self._socket.setblocking(False)
+        if sys.platform == "darwin":
+            self._socket.setsockopt(socket.SOL_SOCKET, _SO_NOSIGPIPE, 1)
+
+    def send(self, data: bytes) -> None:
+        if self._socket is None:
+            os.write(self._end, data)
+        else:
+            self._socket.send(data, _NO_SIGNAL)
+
+    def close(self) -> None:
+        if self._socket is None:
+            os.close(self._end)
+        else:
+            self._socket.close()
+
+    def close_other_end(self) -> None:
+        os.close(self.other_end)
 
 
 def _limp_frames(lines: Iterable[tuple[int | str, Cycle]]) -> list[str]:

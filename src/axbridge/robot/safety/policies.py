@@ -1,6 +1,6 @@
 """How motors are left: ``limp``, torque off; ``hold``, powered where they are; ``park``, off in a pose.
 
-Nothing counts as done before the servo itself has said so.
+Each change is read back from the servo before it counts as done.
 """
 
 from __future__ import annotations

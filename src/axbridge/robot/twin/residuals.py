@@ -13,10 +13,12 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
+from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.protocols.protocol import FIRST
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import ErrorFlag, HardwareError
+from axbridge.errors import ErrorFlag
 from axbridge.servo.columns import Command
 from axbridge.servo.position_laws import felt
 from axbridge.state import Cause, ServoState
@@ -34,8 +36,6 @@ REMEDIES: Mapping[str, str] = {
     "stale model": "identify the servo again",
 }
 
-_SHUT_DOWN = ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING  # who reports one of them has switched itself off
-
 _WINDOW = 0.5  # s that a cause must be seen on end
 _HELD = 0.3  # s that a load must be held
 _FEWEST = 8  # samples in the window, below which nothing is said
@@ -44,7 +44,6 @@ _STILL = math.radians(1.5)  # rad: a joint that has moved less in the window sta
 _PUSHING = 0.25  # load: a servo that pushes, and not only holds
 _MORE = 0.006  # load beyond the twin's, as a mean over the window: six counts of Present Load
 _WEAK = 1.0  # V below the twin's supply
-_HOT = 65.0  # °C: an AX-12 switches itself off at 70
 _STALE = 3.0  # s of wrong motion, or of standing in the wrong place, without another cause
 _SETTLES = 0.1  # weight of the latest step in the share of steps that are late
 _TOO_LATE = 0.25  # of the steps: above it nothing is compared
@@ -56,11 +55,6 @@ _OFF, _WRONG = 4.0, 2.5  # so many times the error it may stand off for a moment
 _STEPS = 1.2  # of its loop's output that two servos may differ by without a cause
 
 
-def is_shut_down(state: ServoState) -> bool:
-    """Whether a servo has switched itself off, or may have: of Protocol 2.0, by any hardware error."""
-    return bool(state.errors if isinstance(state.errors, HardwareError) else _SHUT_DOWN & state.errors)
-
-
 class Tolerance(NamedTuple):
     """How far a servo may be from its model."""
 
@@ -69,6 +63,8 @@ class Tolerance(NamedTuple):
     share: float = 0.2  # of a held load
     step: float = 0.0  # and this much of the load, whatever is held
     dead: float = 0.0  # share of full duty that its bridge swallows: it is in every load, and holds nothing
+    hot: float = 65.0  # °C
+    shuts_down: int = FIRST.shuts_down  # bits of its errors with which it has switched itself off, or may have
 
 
 class _Row(NamedTuple):
@@ -140,9 +136,11 @@ class Residuals:
             state, twin, goal = states[name], twins.get(name), goals[name]
             watched.sampled = state.time
             causes: set[Cause] = set()
-            if state.temperature >= _HOT or int(ErrorFlag.OVERHEATING) & int(state.errors):  # both have the same bit
+            if state.temperature >= watched.allowed.hot or int(ErrorFlag.OVERHEATING) & int(
+                state.errors
+            ):  # both have the same bit
                 causes.add("overheating")
-            limp = math.isnan(goal + state.position) or is_shut_down(state)
+            limp = math.isnan(goal + state.position) or int(state.errors) & watched.allowed.shuts_down
             if twin is None or limp or self._late > _TOO_LATE:
                 watched.restart()  # hands and gravity move what is limp, and no twin knows them
             else:
@@ -242,7 +240,9 @@ def tolerance(rig: Rig, servo: ServoConfig, model: ServoModel) -> Tolerance:
     step = _loop_step(rig, servo, model) / (1.0 - dead) if model.sensor.quantised else 0.0
     if rig.world is not None and not rig.world.fixed_base:
         step = math.inf
-    return Tolerance(_OFF * error, _WRONG * error, share, _STEPS * step, dead)
+    profile = rig.profile_of(servo)
+    hot, shuts_down = profile.hot_from(servo.registers), PROTOCOLS[profile.protocol].shuts_down
+    return Tolerance(_OFF * error, _WRONG * error, share, _STEPS * step, dead, hot, shuts_down)
 
 
 def residuals_of(rig: Rig) -> Residuals:

@@ -27,7 +27,7 @@ from axbridge.robot.connection import Connection, drive_of
 from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.samples import Samples, Scales
 from axbridge.robot.servo import Servo
-from axbridge.robot.twin.residuals import is_shut_down, residuals_of
+from axbridge.robot.twin.residuals import residuals_of
 from axbridge.sim.support import Hand
 from axbridge.state import BusEvent, Cause, ServoState
 from axbridge.virtual.world import World
@@ -172,7 +172,7 @@ class Twin:
             with bus.turn, bus.turn.lock:
                 for drive in scales.on_bus:
                     name = drive.config.name
-                    shut_down = is_shut_down(states[name])
+                    shut_down = int(states[name].errors) & drive.protocol.shuts_down
                     led = name in back or drive.id in bus.switched_on  # while nobody stepped
                     if shut_down or led or not self._servos[name].torque_enabled:
                         bus.shadow.follow_limp(drive, states[name].position, twins[name].position)
@@ -197,7 +197,7 @@ def open_twin(rig: Rig, port: str | None = None, *, seed: int = 0) -> Backend:
         real = open_real(rig, port, lambda name, **line: ShadowedBus(sim.buses[name], shadow, **line))
         opened.callback(real.close)
         closing = opened.pop_all()
-    return Backend("twin", real.mode, real.clock, real.buses, closing.close, sim.world)
+    return Backend("twin", real.mode, real.clock, real.buses, closing.close, sim.world, served=real.served)
 
 
 class _Commands(NamedTuple):
@@ -242,8 +242,9 @@ class PassiveTwin:
         tables = self._scales.table(raw, shadow.lag), shadow.table(self._scales, shadow.lag)
         measured, twins = ({name: table[name] for name in goals} for table in tables)
         for name, state in measured.items():
-            if math.isnan(goals[name]) or is_shut_down(state):
-                shadow.follow_limp(self._drives[name], state.position, twins[name].position)
+            drive = self._drives[name]
+            if math.isnan(goals[name]) or int(state.errors) & drive.protocol.shuts_down:
+                shadow.follow_limp(drive, state.position, twins[name].position)
         return self._residuals.update(now, measured, twins, goals)
 
     def close(self) -> None:

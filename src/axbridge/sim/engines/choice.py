@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Literal, TypeAlias
 
+from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
-from axbridge.sim.engine import Engine, Scene
+from axbridge.sim.engine import BULLET_LINKS, Engine, Scene, refuse_size
 
 EngineName: TypeAlias = Literal["auto", "bullet", "mujoco"]
 
@@ -30,6 +31,18 @@ def chosen(name: EngineName, *, ideal: bool = False) -> Literal["bullet", "mujoc
     if name not in found:
         raise UsageError(f'engine = "{name}" is not installed here', f"{_INSTALLED_BY[name]}, or take another")
     return name
+
+
+def check_size(rig: Rig) -> None:
+    """Refuse a rig whose robot is too large for the engine of its world; a robot without one is not.
+
+    Raises:
+        RigError: it has too many links.
+    """
+    if rig.world is None or len(links := rig.tree().links) <= BULLET_LINKS:
+        return
+    if chosen(rig.world.engine, ideal=any(servo.drive == "ideal" for servo in rig.servos)) == "bullet":
+        refuse_size(rig.urdf_path(), len(links))
 
 
 def build_engine(name: EngineName, scene: Scene) -> Engine:

@@ -190,7 +190,7 @@ function drawTable(at) {
     put(one.angle, told(s, position)); put(one.off, told(s, off));
     put(one.words, known(load) ? `${(100 * load).toFixed(0)} %` : "–");
     put(one.heat, known(heat) ? heat.toFixed(0) : "–"); put(one.volts, known(volt) ? volt.toFixed(1) : "–");
-    one.heat.classList.toggle("odd", heat >= 65); one.volts.classList.toggle("odd", Math.abs(volt - usual) > 0.7);
+    one.heat.classList.toggle("odd", heat >= servos[s].hot); one.volts.classList.toggle("odd", Math.abs(volt - usual) > 0.7);
     const wide = Math.round(Math.min(50, 50 * Math.abs(load) || 0)), width = `${wide}%`, left = `${load < 0 ? 50 - wide : 50}%`;
     if (one.bar.style.width !== width || one.bar.style.left !== left) Object.assign(one.bar.style, {width, left});
     one.bar.classList.toggle("high", Math.abs(load) > 0.8);

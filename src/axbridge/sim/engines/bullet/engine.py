@@ -27,7 +27,7 @@ from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, Mesh, with_checked_m
 from axbridge.errors import RigError, SimulationDiverged, UsageError
 from axbridge.jit import as_tuple, jit
 from axbridge.rotations import LinkPose
-from axbridge.sim.engine import Contact, LinkMotion, Scene, arrange, substeps
+from axbridge.sim.engine import BULLET_LINKS, Contact, LinkMotion, Scene, arrange, refuse_size, substeps
 from axbridge.sim.engines.bullet.ahead import AheadEngine, Book, System, forget, settle_at, workspace
 from axbridge.sim.engines.bullet.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
 
@@ -103,6 +103,8 @@ class BulletEngine(AheadEngine):
         if scene.ideal:
             raise UsageError("PyBullet cannot move ideal joints", 'take engine = "mujoco", or "auto"')
         self._tree, facts, self.limits, start = arrange(scene)
+        if len(self._tree.links) > BULLET_LINKS:
+            refuse_size(scene.urdf, len(self._tree.links))
         n = len(facts)
         self.joints = tuple(fact.name for fact in facts)
         self.kinds = tuple("prismatic" if fact.linear else "revolute" for fact in facts)

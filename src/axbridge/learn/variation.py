@@ -1,0 +1,119 @@
+"""What of a robot can be varied, by name: in sweeps all its servos alike, in learning each by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from axbridge.config import toml_tables
+from axbridge.config.model import FrictionParams, ServoModel
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import BusConfig, ServoConfig
+from axbridge.errors import UsageError, nearest
+
+SHORT = {
+    "armature": "motor.armature",
+    "backlash": "motor.backlash",
+    "efficiency": "motor.efficiency",
+    "friction": "friction.dry",
+    "latency": "sensor.latency_ms",
+    "noise": "sensor.position_noise",
+    "resistance": "motor.resistance",
+    "supply": "bus.supply_voltage",
+    "sag": "bus.supply_resistance",
+    "viscous": "friction.viscous",
+}
+_NUMBER = re.compile(r'(<mass\b[^>]*\bvalue=")([^"]+)(")')
+_MOMENT = re.compile(r'(\bi(?:xx|xy|xz|yy|yz|zz)=")([^"]+)(")')
+_INERTIAL = re.compile(r"<inertial\b.*?</inertial>", re.DOTALL)
+_CONTACT = re.compile(r"<contact\b.*?</contact>|<contact\b[^>]*/>", re.DOTALL)
+
+
+def check_name(name: str, *more: str) -> None:
+    """Refuse what is nothing to vary; `more` are names beside those of servos, buses and the rig's parameters.
+
+    Raises:
+        UsageError: names what is known, and what was perhaps meant.
+    """
+    table, _, key = SHORT.get(name, name).partition(".")
+    known: dict[str, Any] = {"bus": BusConfig}
+    known |= {one: ServoModel.model_fields[one].annotation for one in ("motor", "friction", "controller", "sensor")}
+    fields_of = known[table].model_fields if table in known else ()
+    if name in {"friction", *more} or (table == "parameters" and key) or key in fields_of:
+        return
+    raise UsageError(
+        f"{name!r} is nothing to vary",
+        f"{nearest(name, [*SHORT, *more])}known: {', '.join((*SHORT, *more))}, or a key of the servo's parameters, as "
+        "motor.dead_duty",
+    )
+
+
+def changed(
+    rig: Rig, values: Mapping[str, float], each: Callable[[ServoConfig], Mapping[str, float]] = lambda _: {}
+) -> Rig:
+    """The rig with these values in each of its servos and buses, and with those of `each` in that servo.
+
+    An impossible value is a RigError or ProfileError.
+    """
+    bus: dict[str, float] = {}
+    numbers: dict[str, float] = {}
+    params: dict[str, float] = {}
+    for name, value in values.items():
+        table, _, key = SHORT.get(name, name).partition(".")
+        if table == "bus":
+            bus[key] = value
+        elif table == "parameters":
+            numbers[key] = value
+        elif name != "seed":
+            params[name] = value
+    if numbers:
+        rig = rig.overridden({"parameters": numbers})
+    wired = rig.overridden({"bus": [one.model_dump() | bus for one in rig.buses]}) if bus else rig
+    found = wired.with_servos(lambda servo: _params(rig, servo, {**params, **each(servo)}))
+    for servo in found.dynamixels:
+        found.model_of(servo)
+    return found
+
+
+def _params(rig: Rig, servo: ServoConfig, values: Mapping[str, float]) -> dict[str, Any]:
+    """What changes in a servo's entry of the rig."""
+    if servo.drive != "dynamixel" or not values:
+        return {}
+    tables: dict[str, Any] = {}
+    if "friction" in values:
+        tables["friction"] = _dry(rig.model_of(servo).friction, values["friction"])
+    for name, value in values.items():
+        if name != "friction":
+            table, _, key = SHORT.get(name, name).partition(".")
+            tables.setdefault(table, {})[key] = value
+    return {"params": toml_tables.merged(servo.params, tables)}
+
+
+def _dry(friction: FrictionParams, total: float) -> dict[str, float]:
+    """All dry friction of a moving servo, N·m, before and behind its play; its parts keep their shares."""
+    now = friction.coulomb + friction.output
+    if now == 0:
+        return {"coulomb": total}
+    return {name: getattr(friction, name) * total / now for name in ("coulomb", "output", "stribeck")}
+
+
+def with_masses(text: str, factor: Callable[[], float]) -> str:
+    """A URDF in which the mass and moments of inertia of each link are `factor` times as large, drawn link by link."""
+
+    def link(found: re.Match[str]) -> str:
+        times = factor()
+
+        def scaled(number: re.Match[str]) -> str:
+            return f"{number[1]}{float(number[2]) * times!r}{number[3]}"
+
+        return _MOMENT.sub(scaled, _NUMBER.sub(scaled, found[0]))
+
+    return _INERTIAL.sub(link, text)
+
+
+def with_grip(text: str, friction: float) -> str:
+    """A URDF whose links have this coefficient of friction on the floor."""
+    contact = f'<contact><lateral_friction value="{friction!r}"/></contact>'
+    bare = _CONTACT.sub("", text)
+    return re.sub(r"</link>", f"{contact}</link>", bare)

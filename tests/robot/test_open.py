@@ -1,0 +1,101 @@
+"""Which backend a robot is opened on: what a given port means, and what a robot says of where its samples come from."""
+
+import pytest
+
+import axbridge
+from axbridge.errors import PortError, UsageError
+from axbridge.recording.provenance import origin_in_words
+from axbridge.robot.open import chosen_backend
+from tests.support.warm import serving, start
+
+RECORD = ("record", "step", "--rig", "bare_horn", "--angle", "5", "--duration", "0.1", "--engine", "mujoco")
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch):
+    for name in ("AXBRIDGE_BACKEND", "AXBRIDGE_PORT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "chosen"),
+    [
+        ((None, None), {}, "sim"),
+        ((None, "/dev/x"), {}, "real"),
+        ((None, "/dev/x"), {"BACKEND": "sim"}, "real"),
+        ((None, "/dev/x"), {"BACKEND": "twin"}, "real"),
+        (("twin", "/dev/x"), {}, "twin"),
+        (("real", None), {}, "real"),
+        ((None, None), {"PORT": "/dev/x"}, "sim"),
+        ((None, None), {"BACKEND": "real"}, "real"),
+        ((None, None), {"BACKEND": ""}, "sim"),
+        (("sim", None), {"PORT": "/dev/x", "BACKEND": "real"}, "sim"),
+    ],
+)
+def test_a_given_port_means_the_real_backend_and_a_variable_does_not(given, environment, chosen, monkeypatch):
+    for name, value in environment.items():
+        monkeypatch.setenv(f"AXBRIDGE_{name}", value)
+    assert chosen_backend(*given) == chosen
+
+
+def test_a_port_for_the_simulator_is_refused():
+    with pytest.raises(UsageError, match="the simulator has no port, and /dev/x is given"):
+        axbridge.open("bench_arm", "sim", port="/dev/x")
+
+
+def test_a_port_given_to_open_is_opened():
+    with pytest.raises(PortError, match="no such port"):
+        axbridge.open("bench_arm", port="/dev/none")
+
+
+@pytest.mark.parametrize(
+    "verb",
+    ["record step --rig bare_horn", "walk --rig bioloid", "play sample:bow --rig bioloid", "view --rig bare_horn"],
+)
+def test_a_verb_with_a_port_opens_it(verb, said, monkeypatch):
+    monkeypatch.setenv("AXBRIDGE_BACKEND", "sim")
+    assert "/dev/none: no such port" in said(*verb.split(), "--port", "/dev/none", code=3)
+    assert "the simulator has no port" in said(*verb.split(), "--port", "/dev/none", "--backend", "sim", code=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "rig"),
+    [
+        ("import axbridge\naxbridge.open('bench_arm')\n", ()),
+        ("from controller import Robot\nRobot()\n", ("--rig", "bench_arm")),
+    ],
+)
+def test_a_script_that_is_run_with_a_port_opens_it(text, rig, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(text)
+    with start("run", script, *rig, "--port", "/dev/none") as process:
+        assert "/dev/none: no such port" in process.communicate(timeout=60)[1]
+
+
+def test_a_port_of_the_environment_leaves_a_simulation_a_simulation(said, monkeypatch):
+    monkeypatch.setenv("AXBRIDGE_PORT", "/dev/none")
+    written = said(*RECORD, "--out", "a.mcap")
+    assert "simulated (mujoco)" in written
+    assert "simulated (mujoco)" in said("info", "a.mcap")
+
+
+def test_a_robot_on_a_served_line_says_that_its_servos_are_virtual(tmp_path):
+    link = tmp_path / "arm"
+    with serving("bare_horn", "--link", link), axbridge.open("bare_horn", port=str(link)) as robot:
+        assert robot.origin == {"backend": "real", "servos": "virtual"}
+        assert origin_in_words(robot.origin) == "virtual servos"
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"backend": "sim"}, "simulated"),
+        ({"backend": "sim", "engine": "bullet"}, "simulated (bullet)"),
+        ({"backend": "real"}, "real servos"),
+        ({"backend": "twin", "engine": "bullet"}, "real servos, with a simulation (bullet) beside them"),
+        ({"backend": "imported"}, "imported"),
+        ({}, ""),
+    ],
+)
+def test_where_samples_come_from_in_words(facts, words):
+    assert origin_in_words(facts) == words
