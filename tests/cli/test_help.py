@@ -66,7 +66,7 @@ def test_verbs_come_in_groups_in_the_order_one_meets_them_and_no_example_is_left
         ("info a b", "one word too many: b"),
         ("servo set-id 1 300", "NEW must be at most 253"),
         ("record step bench_arm --seed -1", "--seed must be at least 0"),
-        ("identify a.mcap bench_arm", "--model is missing"),
+        ("identify a.mcap --rig bench_arm", "--model is missing"),
         ("rig new x --profile ax-12a", "add --urdf FILE.urdf"),
         ("record stepp --rig bench_arm", "did you mean 'step'?"),
         ("record step --rig bench_arm --backend rael", "did you mean 'real'?"),
