@@ -265,15 +265,19 @@ class CorruptPacket(BusError):
 class ServoFault(BusError):
     """The servo refused; carries `id` and `flags`; `message` says what it refused.
 
-    `flags` are a `StatusError` or the protocol's flags; a plain integer is taken for `ErrorFlag`.
+    `flags` are a `StatusError` or the protocol's flags; a plain integer is taken for `ErrorFlag`. `hardware` is the
+    Hardware Error Status behind a `StatusError`, where it was read.
     """
 
-    def __init__(self, id: int, flags: int, hint: str = "", message: str = "") -> None:
+    def __init__(
+        self, id: int, flags: int, hint: str = "", message: str = "", hardware: HardwareError | None = None
+    ) -> None:
         self.id = id
         self.flags: ServoFlags | StatusError = (
             flags if isinstance(flags, ServoFlags | StatusError) else ErrorFlag(flags)
         )
-        reported = f"reports {self.flags.describe()} (0x{flags:02x})"
+        cause = f": {hardware.describe()}" if hardware else ""
+        reported = f"reports {self.flags.describe()}{cause} (0x{flags:02x})"
         super().__init__(f"servo {id} {message or reported}", f"it {reported}; {hint}" if message and flags else hint)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from axbridge import samples
+from axbridge.cli.exit import terminable
 from axbridge.recording.stored import write_recording
 from tests.support.hand import led
 from tests.support.waiting import has_grown, until
@@ -122,3 +123,13 @@ def test_while_a_reset_waits_for_its_answer_another_program_can_switch_motors_of
             asked += reset.stderr.read(1)
         assert "off and confirmed" in said("off", "--port", port)
         assert "nothing was changed" in terminated(reset)
+
+
+def test_ctrl_c_ends_a_verb_that_was_started_with_it_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a script's shell does for what is behind `&`
+    try:
+        with pytest.raises(KeyboardInterrupt), terminable():
+            os.kill(os.getpid(), signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

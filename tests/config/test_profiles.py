@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from axbridge.bus.handshake import profile_for
 from axbridge.config import toml_tables
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.rig import Rig
 from axbridge.errors import ProfileError
 from axbridge.servo.columns import pack
 from axbridge.servo.steady import SteadyServo
@@ -145,3 +147,40 @@ def test_feetech_registers_are_where_another_program_has_them(name, controller):
                 one.sign_bit or 0,
                 str(one.access).endswith("ReadWrite"),
             ), one.name
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [("LED", "led"), ("25", "led"), ("Goal Position", "goal_position"), ("30", "goal_position"), ("ID", "id")],
+)
+def test_a_register_is_meant_by_its_address_and_by_the_manuals_words(word, name):
+    assert FirmwareProfile.load("ax-12a").register_name(word) == name
+
+
+def test_a_register_that_is_read_is_the_present_one():
+    profile = FirmwareProfile.load("xl330-m288")
+    assert profile.register_name("position", "present_") == "present_position"
+    for word in ("position", "9999"):
+        with pytest.raises(ProfileError, match="no (such )?register"):
+            profile.register_name(word)
+
+
+@pytest.mark.parametrize("where", ["profiles", "mine"])
+def test_own_profiles_are_found_by_name_and_by_the_servos_model_number(where, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AXBRIDGE_PROFILES", str(tmp_path / "mine"))
+    (tmp_path / where / "models").mkdir(parents=True)
+    text = 'base = "xl330-m288"\nname = "xc330"\nmodel_number = 1220\nmodel = "xc330"\n'
+    (tmp_path / where / "xc330.toml").write_text(text)
+    (tmp_path / where / "broken.toml").write_text("name = 3\n")
+    (tmp_path / where / "models" / "xc330.toml").write_text('base = "xl330"\nname = "xc330"\n')
+    assert FirmwareProfile.load("xc330").model_number == 1220
+    assert profile_for(1220).name == "xc330"
+    servo = {"name": "a", "joint": "a", "id": 1, "profile": "xc330", "zero": 2048}
+    rig = Rig.model_validate({"name": "r", "servo": [servo]})
+    assert rig.model_of(rig.servos[0]).name == "xc330"
+    with pytest.raises(ProfileError, match="xc330"):
+        FirmwareProfile.load("xc33")
+    monkeypatch.chdir("/")
+    monkeypatch.delenv("AXBRIDGE_PROFILES")
+    assert profile_for(1220) is None

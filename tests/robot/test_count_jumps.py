@@ -19,7 +19,7 @@ EVENTS = torque_on, stop_and_resume, recover, power_cycle
 pytestmark = pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
 MOST = math.radians(5)
 COUNT = math.tau / 4096
-FAMILIES = {"xl430-w250": "xl430", "xl330-m288": "xl330", "mx-28-2.0": "mx28", "sts3215": "sts3215"}
+FAMILIES = {"xl430-w250": "xl430", "xl330-m288": "xl330", "mx-28-2.0": "mx28-2.0", "sts3215": "sts3215"}
 OFFSETS = 0, 500, -500, 1000, -1000, 1500, -1500
 X = [family for family in FAMILIES if family != "sts3215"]
 

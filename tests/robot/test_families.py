@@ -6,8 +6,10 @@ import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.errors import ControlWarning, FeetechError, HardwareError, RigError, UnsupportedOperation
+from axbridge.errors import ControlWarning, FeetechError, HardwareError, RigError, ServoFault, UnsupportedOperation
 from axbridge.errors import ErrorFlag as AxError
+from axbridge.robot.backend import open_sim
+from axbridge.robot.robot import Robot
 from axbridge.robot.safety.policies import hold
 from tests.support.ideal_world import Bench
 from tests.support.robot_files import write_comb, write_feetech_comb
@@ -372,3 +374,14 @@ def test_hold_lets_whatever_turns_stand_still(koch):
     read = {"wrist_roll": "goal_velocity", "wrist_flex": "goal_current", "shoulder_pan": "goal_pwm"}
     assert [koch[name].read(register) for name, register in read.items()] == [0, 0, 0]
     assert koch["gripper"].read("torque_enable") == 1
+
+
+def test_a_servo_that_refuses_names_its_hardware_error():
+    servo = {"name": "horn", "joint": "horn", "id": 1, "profile": "xl330-m288", "zero": 2048}
+    rig = Rig.load("bare_horn").overridden({"servo": [servo]})  # at 12 V
+    with Robot(rig, open_sim(rig)) as robot:
+        for _ in range(20):
+            robot.step(100)
+        words = r"reports it could not do it, a hardware error: input voltage \(0x81\)"
+        with pytest.raises(ServoFault, match=words):
+            robot["horn"].write("torque_enable", 1)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,7 +23,16 @@ from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.clock import Clock
 from axbridge.config.registers import Instruction
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, UsageError
+from axbridge.errors import (
+    BusError,
+    BusTimeout,
+    CorruptPacket,
+    HardwareError,
+    ServoFault,
+    ServoFlags,
+    StatusError,
+    UsageError,
+)
 
 SHORTEST_BLOCK = 16  # bytes of a servo's part of an answer to all: each waits for its own return delay
 _LOOKS = 2  # before a servo is taken for one that does not know a question
@@ -251,7 +261,17 @@ class Bus(ABC):
                 if found.data == data:
                     return found._replace(data=b"")
         held = f"holds {found.data.hex(' ') or 'nothing'} at address {address} after writing {data.hex(' ')}"
-        raise ServoFault(id, protocol.error(found.error), "check register, value and lock", held)
+        flags = protocol.error(found.error)
+        raise ServoFault(id, flags, "check register, value and lock", held, self.hardware_error(id, flags))
+
+    def hardware_error(self, id: int, flags: ServoFlags | StatusError) -> HardwareError | None:
+        """The Hardware Error Status that a status packet's alert stands for; None without an alert, or an answer."""
+        register = self.protocol(id).alarm
+        if register is None or not isinstance(flags, StatusError) or not flags.alert:
+            return None
+        with suppress(BusTimeout, CorruptPacket):
+            return HardwareError(self.read(id, *register).data[0])
+        return None
 
     def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
         """Write that waits for `action`."""

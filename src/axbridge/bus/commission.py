@@ -124,7 +124,8 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
         on = register.area is Area.EEPROM and bus.read(holder, protocol.torque_enable, 1).data == b"\1"
         if isinstance(flags, StatusError) and on:
             hint = f"its EEPROM takes nothing while its torque is on: `axbridge servo torque {id} off`"
-        raise ServoFault(id, flags, hint, f"{why}: {name} is {found} after writing {value}")
+        said, hurt = f"{why}: {name} is {found} after writing {value}", bus.hardware_error(id, flags)
+        raise ServoFault(id, flags, hint, said, hurt)
     return bus.eeprom_writes - before
 
 

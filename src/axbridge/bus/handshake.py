@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,7 +17,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
 from axbridge.config.registers import ADDRESSES, MOST_OFFSET, POSITION_MODES, FeetechAddress, OperatingMode
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError
 
 _NOT_BESIDE_2 = v2.HEADER[2]
 UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
@@ -253,8 +254,19 @@ def _shipped() -> list[FirmwareProfile]:
     return [FirmwareProfile.load(name) for name in toml_tables.shipped_names(FOLDER)]
 
 
+def _own() -> list[FirmwareProfile]:
+    """The user's own profiles, without those that have a mistake: a rig that uses one is told."""
+    found = []
+    for name in toml_tables.own_names(FOLDER):
+        with suppress(ProfileError):
+            found.append(FirmwareProfile.load(name))
+    return found
+
+
 def profile_for(model: int | None, firmware: int | None = None, limit: int | None = None) -> FirmwareProfile | None:
-    """The shipped profile of a model number, with the newest firmware that is not newer than `firmware`, if any.
+    """The profile of a model number, shipped or the user's own, if any.
+
+    It has the newest firmware that is not newer than `firmware`.
 
     Of models with one number (AX-12, AX-12A) the usual one, or whose highest supply is from the factory `limit`, 0.1 V.
     """
@@ -264,7 +276,7 @@ def profile_for(model: int | None, firmware: int | None = None, limit: int | Non
         usual = profile.name == PROTOCOLS[profile.protocol].usual_profile
         return profile.firmware_version, fits, usual, profile.name
 
-    known = [profile for profile in _shipped() if profile.model_number == model]
+    known = [profile for profile in (*_shipped(), *_own()) if profile.model_number == model]
     old_enough = [profile for profile in known if firmware is None or profile.firmware_version <= firmware]
     return max(old_enough or known, key=order, default=None)
 
@@ -275,7 +287,7 @@ def is_unknown(protocol: Protocol, model: int | None, *own: FirmwareProfile | No
     Such a servo gets no write: what is torque enable in one model is a limit or an indirect address in another. One
     that did not say its model (None) is taken for a known one.
     """
-    known = {one.model_number for one in (*_shipped(), *own) if one is not None}
+    known = {one.model_number for one in (*_shipped(), *_own(), *own) if one is not None}
     return not protocol.common_registers and model is not None and model not in known
 
 

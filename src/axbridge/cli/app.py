@@ -181,6 +181,13 @@ def _in_our_words(misuse: typer.TyperException) -> str:
         whole = "whole " if number[2] == "integer" else ""
         meant = " (a bus id; `axbridge scan` lists them)" if number[1] == "ID" else ""
         return f"{number[1]} must be a {whole}number{meant}"
+    if bound := re.fullmatch(r"Invalid value for '(.*)': Input should be (less|greater) than or equal to (\S+)", text):
+        return f"{bound[1]} must be {'at most' if bound[2] == 'less' else 'at least'} {bound[3]}"
+    if extra := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text):
+        port = re.match(r"(/dev/\S+|COM\d+|\w+://\S+)", extra[1])
+        return f"one word too many: {extra[1]}" + (f"; did you mean --port {port[1]}?" if port else "")
+    if missing := re.match(r"Missing (option|argument) '(.*?)'", text):
+        return f"{missing[2]} is missing"
     typed = re.match(r"No such command '(.*?)'", text)
     if typed and typed[1] in _HINTS:
         return f"no such verb: {typed[1]!r}; try `axbridge {_HINTS[typed[1]]}`"

@@ -12,7 +12,7 @@ from axbridge.cli.app import app, report
 from axbridge.cli.options import JsonOption, lined_up, listed
 from axbridge.config import model, profile, rig
 from axbridge.config.rig import Rig
-from axbridge.config.toml_tables import find_toml, load_table, shipped_names
+from axbridge.config.toml_tables import find_toml, load_table, own_names, shipped_names
 from axbridge.errors import ProfileError
 from axbridge.motion.experiments import EXPERIMENTS, NAMES
 from axbridge.motion.files import load_move, samples
@@ -43,12 +43,18 @@ def shipped_rigs() -> dict[str, str]:
 
 
 def _models() -> dict[str, str]:
-    files = {name: find_toml(name, model.FOLDER, ProfileError) for name in shipped_names(model.FOLDER)}
+    files = {
+        name: find_toml(name, model.FOLDER, ProfileError)
+        for name in [*shipped_names(model.FOLDER), *own_names(model.FOLDER)]
+    }
     return {name: str(load_table(path, model.FOLDER, ProfileError)["description"]) for name, path in files.items()}
 
 
 def _profiles() -> dict[str, str]:
-    loaded = {name: profile.FirmwareProfile.load(name) for name in shipped_names(profile.FOLDER)}
+    loaded = {
+        name: profile.FirmwareProfile.load(name)
+        for name in [*shipped_names(profile.FOLDER), *own_names(profile.FOLDER)]
+    }
     return {name: f"{PROTOCOLS[one.protocol].title}, model {one.model_number}" for name, one in loaded.items()}
 
 

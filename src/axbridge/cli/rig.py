@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -12,13 +13,14 @@ import typer
 from axbridge.cli.app import app, report
 from axbridge.cli.help import Verbs
 from axbridge.cli.list_ import shipped_rigs
-from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigArgument, lined_up
+from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigArgument, lined_up, separated
+from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig, rig_schema, split_options
 from axbridge.config.rig_check import check_rig
 from axbridge.config.rig_edit import copy_rig
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.config.toml_tables import written
-from axbridge.errors import UsageError, plural
+from axbridge.config.toml_tables import validate, written
+from axbridge.errors import RigError, UsageError, plural
 from axbridge.file_reading import printable, refuse_other_kind
 from axbridge.files import check_new, write_whole
 from axbridge.robot.calibration import rig_of_scan
@@ -41,15 +43,31 @@ def new(
     name: Annotated[Path, typer.Argument(metavar="NAME", help="Of the rig, and of a new folder for it.")],
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
+    urdf: Annotated[
+        Path | None, typer.Option(metavar="FILE.urdf", help="Ask no servo: write one for each joint that turns.")
+    ] = None,
+    profile: Annotated[str | None, typer.Option(metavar="NAME|FILE.toml", help="Of the servos, with --urdf.")] = None,
+    ids: Annotated[str, typer.Option(metavar="ID,ID", help="Of the joints in the URDF's order; default: 1, 2, …")] = "",
 ) -> None:
-    """Write a rig of the servos that answer on a port. Nothing moves; 0 is the middle of each servo's range."""
+    """Write a rig of the servos that answer on a port, or of the joints of a URDF.
+
+    Nothing moves; 0 is the middle of each servo's range.
+    """
     if name.is_file():
         refuse_other_kind(name, lambda what, hint: UsageError(f"{name} {what}", hint))
         raise UsageError(f"{name} is a file", "give the name of a new folder")
     path = name / f"{name.name}.toml"
     check_new(path, force=False)
-    found = rig_of_scan(name.name, port, baud)
-    lines = [f"name = {written(name.name)}", 'description = "what answered when it was made"']
+    lines = [f"name = {written(name.name)}"]
+    if urdf is not None:
+        found = _rig_of_urdf(name, urdf, profile, separated(ids))
+        lines += [f"description = {written(f'made of {urdf.name}')}", "", "[world]"]
+        lines.append(f"urdf = {written(Path(os.path.relpath(urdf, name)).as_posix())}")
+    elif profile is not None or ids:
+        raise UsageError("--profile and --ids are for the joints of a URDF", "add --urdf FILE.urdf")
+    else:
+        found = rig_of_scan(name.name, port, baud)
+        lines.append('description = "what answered when it was made"')
     for table, entries in (("bus", found.buses), ("servo", found.servos)):
         for entry in entries:
             lines += ["", f"[[{table}]]"]
@@ -58,7 +76,36 @@ def new(
     text = "\n".join(lines) + "\n"
     write_whole(path, text)
     print(f"wrote {path}: {plural(len(found.servos), 'servo')}\nnext: name them, then `axbridge rig check {name}`")
-    print("compare and identify need what the servos move, too: [world] urdf, docs/rigs.md")
+    if urdf is None:
+        print("compare and identify need what the servos move, too: [world] urdf, docs/rigs.md")
+
+
+def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[str]) -> Rig:
+    """A rig with a servo of that profile on each joint that turns, within the URDF's limits."""
+    from axbridge.config.urdf import read_tree
+
+    if profile is None:
+        raise UsageError("the URDF does not say which servos move it", "add --profile; `axbridge list profiles`")
+    kind = FirmwareProfile.load(profile)
+    if Path(profile).is_file():
+        profile = Path(os.path.relpath(profile, name)).as_posix()
+    joints = [one for one in read_tree(urdf, fixed_base=True).joints if not one.linear]
+    numbers = ids or [str(number) for number in range(1, len(joints) + 1)]
+    if len(numbers) != len(joints) or not all(map(str.isdecimal, numbers)):
+        turning = f"{plural(len(joints), 'joint')} of {urdf.name} turn: {', '.join(one.name for one in joints)}"
+        raise UsageError(turning, f"give {len(joints)} ids, separated by commas, or leave --ids out")
+    most = int(kind.register("max_voltage_limit").initial) * kind.units.voltage
+    reach = math.floor(kind.units.counts / 2 * kind.units.position * 1000) / 1000
+    servos = []
+    for joint, number in zip(joints, numbers, strict=True):
+        servo: dict[str, object] = {"name": joint.name, "joint": joint.name, "id": int(number), "profile": profile}
+        servo |= {"zero": kind.units.middle, "model": kind.model}
+        if math.isfinite(joint.low) and math.isfinite(joint.high):
+            servo |= {"min_position": max(joint.low, -reach), "max_position": min(joint.high, reach)}
+        servos.append(servo)
+    buses = [{"supply_voltage": min(kind.electrics.nominal_voltage, most)}]
+    table = {"name": name.name, "bus": buses, "servo": servos, "path": name / f"{name.name}.toml"}
+    return validate(Rig, table, urdf, RigError)
 
 
 @rig.command()

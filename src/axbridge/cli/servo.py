@@ -19,7 +19,7 @@ from axbridge.bus.handshake import counting_alike, is_shared, is_unknown, profil
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.scan import ping_all
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import DONE, HARDWARE, app, report
+from axbridge.cli.app import DONE, HARDWARE, app, note, report
 from axbridge.cli.exit import motors_after, stopping
 from axbridge.cli.help import Verbs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, servo_of, shared
@@ -44,6 +44,7 @@ _RATES = {
     "2": "9600, 57600, 115200, or 1 to 4 million",
 }
 _FEETECH_RATES = "1000000, 500000, 250000, 128000, 115200, 57600, 38400 or 19200"
+_RADIANS = 3.2  # what is smaller and no round figure may have been meant in radians
 _SCOPES = {"": 0xFF, "id": 0x01, "id+baud": 0x02}
 
 
@@ -127,23 +128,27 @@ def info(found: _Found) -> _Said:
 @_verb()
 def read(
     found: _Found,
-    registers: Annotated[list[str], typer.Argument(metavar="REGISTER…", help="Names, as `servo info` lists them.")],
+    registers: Annotated[
+        list[str], typer.Argument(metavar="REGISTER…", help="Names or addresses, as `servo info` lists them.")
+    ],
 ) -> _Said:
     """Print some registers of a servo."""
-    values = {name: read_register(found.bus, found.id, found.profile.register(name)) for name in registers}
+    names = [found.profile.register_name(word, "present_") for word in registers]
+    values = {name: read_register(found.bus, found.id, found.profile.register(name)) for name in names}
     return "\n".join(f"{name} {value}" for name, value in values.items()), {"id": found.id, "registers": values}
 
 
 @_verb(mute_too=True, context_settings={"ignore_unknown_options": True})  # a value may be negative
 def write(
     found: _Found,
-    register: Annotated[str, typer.Argument(metavar="REGISTER", help="Its name, as `servo info` lists it.")],
+    register: Annotated[str, typer.Argument(metavar="REGISTER", help="Its name or address, as `servo info` lists it.")],
     value: Annotated[int, typer.Argument(metavar="VALUE", help="In counts.")],
 ) -> _Said:
     """Set one register and check it. A value that the register already has is not written again.
 
     A new goal position switches the motor on.
     """
+    register = found.profile.register_name(register)
     if register in {"id", "baud_rate"}:
         other = "set-id" if register == "id" else "set-baud"
         hint = f"use `axbridge servo {other}`, which looks before it does"
@@ -328,6 +333,8 @@ def goto(
     """
     if not math.isfinite(angle):
         raise UsageError(f"{angle} is no angle", "give degrees: 30, or -12.5")
+    if 0 < abs(angle) < _RADIANS and angle != round(angle, 1):
+        note(f"{angle:g} is taken for degrees; {angle:g} rad are {math.degrees(angle):.1f}°")
     if duration is not None and not 0 < duration < math.inf:
         raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
     alone = _one_of_rig(rig, servo) if rig else _rig_of_id(servo, port, baud)

@@ -266,6 +266,27 @@ class FirmwareProfile(toml_tables.TomlTable):
         """Temperature, °C, from which a servo that holds these registers is hot: `HOT_MARGIN` below its own limit."""
         return registers.get("temperature_limit", int(self.register("temperature_limit").initial)) - HOT_MARGIN
 
+    def register_name(self, word: str, prefix: str = "") -> str:
+        """The register that is meant by its name, its address or the e-manual's words (``Goal Position``).
+
+        Args:
+            word: What was typed.
+            prefix: What the name may begin with and the word does not: ``present_`` for ``position``.
+
+        Raises:
+            ProfileError: this model has none.
+        """
+        if word.isdecimal():
+            found = next((name for name, one in self.registers.items() if one.address == int(word)), None)
+            if found is None:
+                raise ProfileError(self.path, f"registers.{word}", f"{self.name} has no register at address {word}")
+            return found
+        name = re.sub(r"[\s-]+", "_", word.strip().lower())
+        if name not in self.registers and prefix + name in self.registers:
+            name = prefix + name
+        self.register(name)
+        return name
+
     def register(self, name: str) -> Register:
         """The register called `name`.
 

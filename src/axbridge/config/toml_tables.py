@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -101,35 +102,53 @@ def shipped(folder: str) -> Path:
     return in_wheel if in_wheel.is_dir() else package.parents[1] / folder
 
 
+def own_folders(folder: str) -> list[Path]:
+    """Folders of the user's own profiles (``./profiles`` and those of ``AXBRIDGE_PROFILES``), or of models in them."""
+    first, _, below = folder.partition("/")
+    if first != "firmware_profiles":
+        return []
+    places = ["profiles", *os.environ.get("AXBRIDGE_PROFILES", "").split(os.pathsep)]
+    return [Path(place) / below for place in places if place]
+
+
 def shipped_names(folder: str) -> list[str]:
     """Names that can be loaded from a shipped folder: ``name.toml`` and ``name/name.toml``, sorted."""
-    root = shipped(folder)
+    return _names_in(shipped(folder))
+
+
+def own_names(folder: str) -> list[str]:
+    """Names that can be loaded from the user's own folders, sorted."""
+    return sorted({name for root in own_folders(folder) for name in _names_in(root)})
+
+
+def _names_in(root: Path) -> list[str]:
     found = [path.stem for path in root.glob("*.toml")]
     found += [path.parent.name for path in root.glob("*/*.toml") if path.stem == path.parent.name]
     return sorted(found)
 
 
 def find_toml(name: str | Path, folder: str, error: FileError) -> Path:
-    """The file meant by a path or by a name in a shipped folder."""
+    """The file meant by a path or by a name: of what is shipped, or in the user's own folders."""
     given = Path(name)
     with reading(partial(error, name, ""), "give a name, or the path of a .toml file"):
         places = [given] if given.suffix == ".toml" or given.is_file() else []
         if given.is_dir():
             places.append(given / f"{given.resolve().name}.toml")
         if given.parent == Path():
-            places += _shipped_places(str(given), folder)
+            places += _places(str(given), folder)
         if found := next(filter(Path.is_file, places), None):
             return found
     raise error(name, "", "no such file or name", _known(str(name), folder))
 
 
-def _shipped_places(name: str, folder: str) -> list[Path]:
-    root = shipped(folder)
-    return [root / f"{name}.toml", root / name / f"{name}.toml"]
+def _places(name: str, folder: str) -> list[Path]:
+    """Where a name may be: among what is shipped, then in the user's own folders."""
+    roots = (shipped(folder), *own_folders(folder))
+    return [root / place for root in roots for place in (f"{name}.toml", f"{name}/{name}.toml")]
 
 
 def _known(name: str, folder: str) -> str:
-    known, here = shipped_names(folder), [path.name for path in Path().glob("*.toml")]
+    known, here = [*shipped_names(folder), *own_names(folder)], [path.name for path in Path().glob("*.toml")]
     here += [path.parent.name for path in Path().glob("*/*.toml") if path.stem == path.parent.name]
     return f"{nearest(name, [*known, *here])}known names: {', '.join(known)}; or give the path of a .toml file"
 
@@ -198,7 +217,7 @@ def _find_base(base: str, path: Path, folder: str, error: FileError) -> Path:
         if given.suffix != ".toml":
             beside = [given.with_name(f"{given.name}.toml"), given / f"{given.name}.toml"]
             places = [file for file in beside if file.resolve() != path]  # a copy may have the name of its base
-            places += _shipped_places(base, folder)
+            places += _places(base, folder)
         if found := next(filter(Path.is_file, places), None):
             return found.resolve()
     raise error(path, "base", f"no {base!r} beside this file, and none of that name", _known(base, folder))

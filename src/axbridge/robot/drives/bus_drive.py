@@ -127,7 +127,8 @@ class BusDrive:
             return self.bus.clock.now()
         if self.protocol.refused(reply.error):
             wanted = ", ".join(f"{name} = {value}" for name, value in values.items())
-            raise ServoFault(self.id, self.protocol.error(reply.error), f"the servo did not take {wanted}")
+            flags, said = self.protocol.error(reply.error), f"the servo did not take {wanted}"
+            raise ServoFault(self.id, flags, said, hardware=self.bus.hardware_error(self.id, flags))
         return reply.time
 
     def _bytes(self, values: Mapping[str, int]) -> tuple[int, bytes]:
