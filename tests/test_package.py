@@ -89,7 +89,7 @@ def test_every_public_name_is_there_and_sorted_and_is_no_room():
 
 @pytest.mark.parametrize("kind", [one for one in vars(errors).values() if isinstance(one, type(errors.AxBridgeError))])
 def test_errors_keep_their_facts_on_the_way_out_of_a_worker_process(kind):
-    facts = {"id": 3, "data": b"\xff", "flags": 0x24, "time": 0.5}
+    facts = {"id": 3, "data": b"\xff", "flags": 0x24, "time": 0.5, "hardware": errors.HardwareError(1)}
     error = kind(**{name: facts.get(name, name) for name in list(inspect.signature(kind.__init__).parameters)[1:]})
     back = pickle.loads(pickle.dumps(error))
     for one in (back, kind(back)):  # as gymnasium's AsyncVectorEnv raises it

@@ -141,7 +141,7 @@ def test_a_terminal_shows_what_is_under_way_its_share_and_the_time_and_nothing_b
     assert "step to 20° 100%" in shown or "step back from 20° 100%" in shown
     assert "0:00:0" in shown
     wrote, following = printed.splitlines()  # stdout is a pipe here: what belongs there is there
-    assert re.fullmatch(rf"wrote {re.escape(out)}: sim, \d+\.\d s, \d+ samples of each servo", wrote)
+    assert re.fullmatch(rf"wrote {re.escape(out)}: simulated \(\w+\), \d+\.\d s, \d+ samples of each servo", wrote)
     assert following == f"next: axbridge compare {out} --rig bench_arm"
     shown, printed = on_terminal("compare", out, "--rig", "bench_arm")
     assert "writing the report" in shown  # what came before may have been too quick to be shown

@@ -164,6 +164,7 @@ WRONG = {  # by what it is: rig, what is changed, steps, answers, what is found,
             (3, "homing_offset", f"{ELSEWHERE}, as `axbridge calibrate` would", "servo write 3 homing_offset 0 --port"),
             (3, "torque", "gives at most 50% of its torque: pwm_limit is 442", ""),
             (3, "protection", "does not switch itself off when it is overloaded or hot", ""),
+            (3, "angle_limits", "", "servo write 3 max_position_limit 4095 --port"),
         ], (),
     ),
     "mirrored": (  # one goes where it should not, and somebody sees it

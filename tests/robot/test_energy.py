@@ -41,7 +41,7 @@ def paper_energy(goal, duration):
 @pytest.mark.parametrize("duty", [1.0, 0.4])
 def test_eighteen_stalled_servos_lower_the_voltage_as_ohm_says(tmp_path, resistance, duty):
     extra = f'[[bus]]\nname = "main"\nsupply_voltage = 11.1\nsupply_resistance = {resistance}'
-    bank = build_bank(Rig.load(write_comb(tmp_path, 18, extra=extra)))
+    bank = build_bank(Rig.load(write_comb(tmp_path, 18, extra=extra)).with_model("lima2009"))
     row = np.zeros(len(Command))
     row[[Command.TORQUE, Command.TORQUE_LIMIT, Command.MODE, Command.DUTY]] = 1, 1, Mode.WHEEL_DUTY, duty
     for index in range(18):

@@ -86,7 +86,12 @@ def host_of(profile, **options):
     """A servo by the name of its profile, perhaps with registers of its rig."""
     name, *registers = profile.split()
     values = {key: int(value) for key, value in (each.split("=") for each in registers)}
-    return Host(make_world(profile=name, return_delay_time=0, **values, **options), patience=0.015)
+    multi_turn = {key: values.pop(key) for key in [*values] if key.endswith("angle_limit") and values[key] == 4095}
+    host = Host(make_world(profile=name, return_delay_time=0, **values, **options), patience=0.015)
+    for key, value in multi_turn.items():  # no rig may ask for this mode
+        host.write(key, value)
+        host.wait(0.1)
+    return host
 
 
 SLOPES = ((0, 2), (3, 2), (4, 4), (15, 8), (16, 16), (63, 32), (64, 64), (128, 128), (254, 128))

@@ -55,7 +55,7 @@ def import_(
     calibration: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="LeRobot: the arm's calibration, for normalised values.")
     ] = None,
-    profile: Annotated[str, typer.Option(help="Servo whose counts are meant.")] = "ax-12a",
+    profile: Annotated[str, shared("--profile", "Of the servo whose counts are meant.")] = "ax-12a",
     rig: Annotated[str | None, shared("--rig", "The recording notes it. An arm's two .csv have its joints.")] = None,
     segment: Annotated[
         list[str] | None,

@@ -132,6 +132,8 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     ),
     "--baud": ("Bits per second.", {"metavar": "BAUD"}),
     "--duration": ("How long, s.", {}),
+    "--ids": ("Ids of servos.", {"metavar": "IDS"}),
+    "--profile": ("A servo's profile.", {"metavar": "NAME|FILE.toml"}),
     "--engine": (
         "Simulate with bullet or mujoco; default: the rig's, else Bullet where it is installed.",
         {"callback": known("engine", "auto", "bullet", "mujoco")},

@@ -13,7 +13,7 @@ import typer
 from axbridge.cli.app import app, report
 from axbridge.cli.help import Verbs
 from axbridge.cli.list_ import shipped_rigs
-from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigArgument, lined_up, separated
+from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigArgument, lined_up, separated, shared
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig, rig_schema, split_options
 from axbridge.config.rig_check import check_rig
@@ -46,8 +46,8 @@ def new(
     urdf: Annotated[
         Path | None, typer.Option(metavar="FILE.urdf", help="Ask no servo: write one for each joint that turns.")
     ] = None,
-    profile: Annotated[str | None, typer.Option(metavar="NAME|FILE.toml", help="Of the servos, with --urdf.")] = None,
-    ids: Annotated[str, typer.Option(metavar="ID,ID", help="Of the joints in the URDF's order; default: 1, 2, …")] = "",
+    profile: Annotated[str | None, shared("--profile", "Of the servos, with --urdf.")] = None,
+    ids: Annotated[str, shared("--ids", "Of the joints in the URDF's order, as 1,2,5; default: 1, 2, …")] = "",
 ) -> None:
     """Write a rig of the servos that answer on a port, or of the joints of a URDF.
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-import typer
-
 from axbridge.bus.commission import unmute
 from axbridge.bus.handshake import profile_for
 from axbridge.bus.port_name import SERVE_PATIENTLY, too_busy, unanswered_by_server
@@ -24,7 +22,7 @@ from axbridge.units import bauds_of, nearest_baud
 def scan(
     port: PortOption = None,
     baud: Annotated[str, shared("--baud", "`all` asks at every rate that a servo can be set to.")] = "1000000",
-    ids: Annotated[str, typer.Option("--ids", help="Ask these ids: a range such as 1-20, or one id.")] = "0-253",
+    ids: Annotated[str, shared("--ids", "To ask: a range such as 1-20, or one id.")] = "0-253",
     json: JsonOption = False,
 ) -> int:
     """List the servos that answer, Dynamixel and Feetech, by baud rate. The exit code is 3 if none answers."""

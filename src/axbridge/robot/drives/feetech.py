@@ -65,6 +65,8 @@ class FeetechDrive(BusDrive):
             self.restore()  # left in another mode by a program that was killed
         self._endless_left = False
         self.write("lock", 1)
+        if self._modal:
+            self._top_duty = min(self._top_duty, self.read("max_torque"))  # a program may have lowered it since
         if self.is_wheel:
             self._endless()
         present = self.read("present_position")
