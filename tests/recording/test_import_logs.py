@@ -184,13 +184,44 @@ def test_a_table_is_read_whatever_separates_its_cells(tmp_path, text):
     np.testing.assert_allclose(np.degrees(found.command), [10, math.nan, 30])
 
 
-def test_stamps_in_nanoseconds_are_named_and_read(tmp_path):
+@pytest.mark.parametrize("given", ["", ":ms", ":us"])
+def test_stamps_in_nanoseconds_are_named_and_read(tmp_path, given):
     path = tmp_path / "log.csv"
     path.write_text("t,angle\n" + "".join(f"{1_700_000_000_000_000_000 + 20_000_000 * n},0\n" for n in range(9)))
-    with pytest.raises(RecordingError, match=r"(?s)the time of line 2 is 1.7e\+18 s.*time=HEADER:ns"):
-        import_log(path, columns=parse_columns(["time=t", "position=angle"]))
+    said = []
+    try:
+        import_log(path, columns=parse_columns([f"time=t{given}", "position=angle"]), warned=said.append)
+    except RecordingError as refused:
+        assert "the time of line 2 is 1.7e+" in str(refused)
+        said = [refused.hint]
+    else:
+        said = [f"{one.cause}; {one.remedy}" for one in said]
+    assert any(one.endswith("time=HEADER:ns") for one in said)
     found = import_log(path, columns=parse_columns(["time=t:ns", "position=angle"]))["servo"]
     np.testing.assert_allclose(np.diff(found.time), 0.02, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("step", "given", "said"),
+    [
+        (20_000_000, "ms", "nanoseconds read as milliseconds: import it with --column time=HEADER:ns"),
+        (20_000, "ns", "microseconds read as nanoseconds: import it with --column time=HEADER:us"),
+        (20, "us", "milliseconds read as microseconds: import it with --column time=HEADER:ms"),
+        (20, "s", "milliseconds read as seconds: import it with --column time=HEADER:ms"),
+    ],
+)
+def test_the_unit_of_a_clock_is_named_whatever_unit_was_given(tmp_path, step, given, said):
+    path, found = tmp_path / "log.csv", []
+    path.write_text("t,angle\n" + "".join(f"{step * n},0\n" for n in range(9)))
+    import_log(path, columns=parse_columns([f"time=t:{given}", "position=angle"]), warned=found.append)
+    assert said in [f"{one.cause}: {one.remedy}" for one in found]
+
+
+def test_a_unit_that_is_none_is_named(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("t,angle\n0,0\n")
+    with pytest.raises(RecordingError, match=r"'nanos' is no unit \(of time\)\nunits: .*ns, "):
+        import_log(path, columns=parse_columns(["time=t:nanos", "position=angle:deg"]))
 
 
 def test_a_column_that_holds_no_names_is_refused_at_once(tmp_path):

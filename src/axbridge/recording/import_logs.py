@@ -337,6 +337,10 @@ class _Csv:
         """The columns of each servo; with `by` those of the one in `servos`, for each name in the column `by`."""
         for name, column in ((name, column) for its in servos.values() for name, column in its.items()):
             if column.header not in self.headers:
+                header, _, unit = column.header.rpartition(":")
+                if header in self.headers:
+                    units = ", ".join(filter(None, (*UNIT_FACTORS, COUNTS)))
+                    raise RecordingError(self._path, f"{unit!r} is no unit (of {name})", f"units: {units}, or a factor")
                 why = f"has no column {column.header!r} (for {name})"
                 raise RecordingError(self._path, why, f"its columns are {', '.join(self.headers)}")
         at = {header: place for place, header in enumerate(self.headers)}
@@ -365,7 +369,7 @@ class _Csv:
         if not any(len(lines) for lines, _ in found.values()):
             raise RecordingError(self._path, "holds no samples", _NO_ROWS)
         return {
-            name: Columns({key: np.frombuffer(values) for key, _, _, values in cells}, _Lines(lines))
+            name: Columns({key: np.frombuffer(values) for key, _, _, values in cells}, _Lines(lines), its["time"].factor)
             for name, (lines, cells) in found.items()
         }
 
