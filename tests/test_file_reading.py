@@ -14,7 +14,7 @@ FILES = {
     "log.csv": (LFS, "a pointer of Git LFS", "git lfs pull"),
     "rig.toml": (LFS, "a pointer of Git LFS", "git lfs pull"),
     "arm.wbt": ("#VRML_SIM R2023b utf8\nWorldInfo {}\n", "a world or robot of Webots", "docs/webots.md"),
-    "arm.urdf": (f'<?xml version="1.0"?>\n<!-- arm -->\n{URDF}', "a URDF", "name it in a rig"),
+    "arm.urdf": (f'<?xml version="1.0"?>\n<!-- arm -->\n{URDF}', "a URDF", "axbridge rig new NAME --urdf"),
     "arm.xacro": (URDF.replace("name", "xmlns:xacro='x' name", 1), "a xacro file", "xacro FILE > robot.urdf"),
     "arm.xml": ('<mujoco model="a"><worldbody/></mujoco>', "a model of MuJoCo", "docs/rigs.md"),
     "poppy.json": ('{"controllers": {}, "motors": {}}', "a robot of pypot", "docs/migrate.md"),

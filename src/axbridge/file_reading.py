@@ -69,7 +69,7 @@ _KINDS = (  # the first whose mark is found
         re.compile(r"\A<(.*<)?(robot\b.*xacro|xacro:)", re.DOTALL),
         "a xacro file", "expand it to a URDF: xacro FILE > robot.urdf",
     ),
-    Kind(re.compile(r"\A<(.*<)?robot\b", re.DOTALL), "a URDF", 'name it in a rig: [world] urdf = "FILE"; docs/rigs.md'),
+    Kind(re.compile(r"\A<(.*<)?robot\b", re.DOTALL), "a URDF", "make a rig of it: axbridge rig new NAME --urdf FILE --profile PROFILE; docs/rigs.md"),
     Kind(re.compile(r"\A<(.*<)?mujoco\b", re.DOTALL), "a model of MuJoCo (MJCF)", "describe it in a rig: docs/rigs.md"),
     Kind(re.compile(r"\A\[type info\]", re.IGNORECASE), "a control table of ROBOTIS (.model)", "see docs/servos.md"),
     Kind(re.compile(r"\A\{.*\"(controllers|motorgroups)\"\s*:", re.DOTALL), "a robot of pypot", _PYPOT),

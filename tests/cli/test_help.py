@@ -75,6 +75,8 @@ def test_verbs_come_in_groups_in_the_order_one_meets_them_and_no_example_is_left
         ("record step bench_arm --seed -1", "--seed must be at least 0, not '-1'"),
         ("record step bench_arm --amplitude x", "--amplitude must be a number, not 'x'"),
         ("record sine bench_arm --period 0", "period 0 s is not positive and finite"),
+        ("run missing.py --duration -1", "--duration -1 is no time"),
+        ("run missing.py --duration nan", "--duration nan is no time"),
         ("off --port /dev/none --baud 0", "0 is no baud rate"),
         ("identify a.mcap --rig bench_arm", "--model is missing: Servo model. To begin with"),
         ("rig new x --profile ax-12a", "add --urdf FILE.urdf"),

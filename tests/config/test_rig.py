@@ -222,6 +222,27 @@ def test_a_servo_has_its_profiles_own_model_and_its_models_own_profile(given, pr
         assert one.model_of(servo).name == model.removesuffix(".toml")
 
 
+@pytest.mark.parametrize("base", ["bare_horn", "bench_arm"])
+@pytest.mark.parametrize(
+    ("given", "model", "slope"),
+    [
+        ('profile = "ax-18a"', "ax18", None),
+        ('profile = "sts3215-12v"\nzero = 2048', "sts3215_12v", None),
+        ('profile = "ax-12a"', None, 0.4),
+        ('profile = "ax-18a"\nmodel = "ax12"', "ax12", 0.4),
+    ],
+)
+def test_another_profile_than_the_bases_brings_its_own_model(base, given, model, slope, load, tmp_path):
+    name = Rig.load(base).servos[0].name
+    middle = (
+        f'base = "{base}"\n[[servo]]\nname = "{name}"\nmodel = "ax12"\nparams = {{ controller = {{ slope = 0.4 }} }}\n'
+    )
+    (tmp_path / "middle.toml").write_text(middle)
+    servo = load(f'base = "middle.toml"\n[[servo]]\nname = "{name}"\n{given}\n').servos[0]
+    assert servo.model == (model or "ax12")
+    assert servo.params == ({} if slope is None else {"controller": {"slope": slope}})
+
+
 @pytest.mark.parametrize(
     ("profile", "model", "words"),
     [

@@ -54,6 +54,8 @@ def run(
     A script that uses axbridge itself gets these options in AXBRIDGE_BACKEND, AXBRIDGE_PORT, AXBRIDGE_ENGINE,
     AXBRIDGE_MODEL and AXBRIDGE_REALTIME.
     """
+    if duration is not None and not duration > 0:
+        raise UsageError(f"--duration {duration:g} is no time", "give seconds, such as --duration 5")
     if not script.is_file():
         raise UsageError(f"no such script: {script}", "give the path of a Python controller")
     script = script.resolve()

@@ -10,7 +10,9 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -88,6 +90,9 @@ class LineQuality:
     late: float = 0.0  # share of answers that came after their time
     jitter: float = 0.0  # by how much a cycle takes longer than the median in one of a hundred, s
 
+    def __post_init__(self) -> None:
+        _check_numbers(self, most={"loss": 1.0, "late": 1.0})
+
     @classmethod
     def measured(cls, statistics: Mapping[str, Mapping[str, Any]]) -> LineQuality:
         """From `Robot.bus_statistics` of a robot that ran, the worst of its buses."""
@@ -114,6 +119,9 @@ class Supply:
     resistance: float
     voltage_error: float = 0.0
     resistance_error: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
 
 
 @dataclass(frozen=True)
@@ -203,6 +211,14 @@ def _listed(given: object, name: str) -> Sequence[object]:
     return given
 
 
+def _check_numbers(given: LineQuality | Supply, most: Mapping[str, float] = MappingProxyType({})) -> None:
+    for name, value in vars(given).items():
+        high = most.get(name, math.inf)
+        if not isinstance(value, Real) or not 0 <= value <= high or value == math.inf:
+            span = f"from 0 to {high:g}" if name in most else "that is not negative"
+            raise UsageError(f"{name} = {value!r} of a {type(given).__name__}", f"give a number {span}")
+
+
 def _check_range(name: str, ends: object) -> None:
     try:
         low, high = map(float, ends)  # type: ignore[call-overload]  # whatever was given
@@ -210,5 +226,7 @@ def _check_range(name: str, ends: object) -> None:
         raise UsageError(f"{name}: {ends!r} are no lowest and highest value", _RANGES) from failure
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise UsageError(f"{name}: {low:g} to {high:g} is no range", "give the lowest value first; both are finite")
-    if (name == "mass" and low <= 0) or (name == "floor" and low < 0):
-        raise UsageError(f"{name}: {low:g} is too little", "mass is a positive factor, floor a coefficient of friction")
+    if low < 0 and (name in SHORT or name in _WORLD):
+        raise UsageError(f"{name}: {low:g} is negative", "give values from 0 on")
+    if name == "mass" and low <= 0:
+        raise UsageError(f"{name}: {low:g} is too little", "mass is a positive factor")

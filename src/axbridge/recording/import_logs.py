@@ -369,7 +369,9 @@ class _Csv:
         if not any(len(lines) for lines, _ in found.values()):
             raise RecordingError(self._path, "holds no samples", _NO_ROWS)
         return {
-            name: Columns({key: np.frombuffer(values) for key, _, _, values in cells}, _Lines(lines), its["time"].factor)
+            name: Columns(
+                {key: np.frombuffer(values) for key, _, _, values in cells}, _Lines(lines), its["time"].factor
+            )
             for name, (lines, cells) in found.items()
         }
 

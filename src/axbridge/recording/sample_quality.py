@@ -109,8 +109,7 @@ def findings(
 ) -> list[Oddity]:
     """What is odd about one servo's samples, in the order in which they were taken; errors first.
 
-    Args:
-        unit: What the log's clock was multiplied by, s.
+    `unit` is what the log's clock was multiplied by, s.
     """
     if not len(time):
         return []
