@@ -63,13 +63,20 @@ class Kind(NamedTuple):
 
 _PYPOT = "describe the robot in a rig: docs/migrate.md"
 _KINDS = (  # the first whose mark is found
+    Kind(
+        re.compile(r"\A\ufffdMCAP0"),
+        "a recording", "look at it: axbridge info FILE; repeat its motion: axbridge record replay --source FILE",
+    ),
     Kind(re.compile(r"\Aversion https://git-lfs"), "a pointer of Git LFS, not the file itself", "run: git lfs pull"),
     Kind(re.compile(r"\A#VRML"), "a world or robot of Webots", "describe the robot in a rig: docs/webots.md"),
     Kind(
         re.compile(r"\A<(.*<)?(robot\b.*xacro|xacro:)", re.DOTALL),
         "a xacro file", "expand it to a URDF: xacro FILE > robot.urdf",
     ),
-    Kind(re.compile(r"\A<(.*<)?robot\b", re.DOTALL), "a URDF", "make a rig of it: axbridge rig new NAME --urdf FILE --profile PROFILE; docs/rigs.md"),
+    Kind(
+        re.compile(r"\A<(.*<)?robot\b", re.DOTALL),
+        "a URDF", "make a rig of it: axbridge rig new NAME --urdf FILE --profile PROFILE; docs/rigs.md",
+    ),
     Kind(re.compile(r"\A<(.*<)?mujoco\b", re.DOTALL), "a model of MuJoCo (MJCF)", "describe it in a rig: docs/rigs.md"),
     Kind(re.compile(r"\A\[type info\]", re.IGNORECASE), "a control table of ROBOTIS (.model)", "see docs/servos.md"),
     Kind(re.compile(r"\A\{.*\"(controllers|motorgroups)\"\s*:", re.DOTALL), "a robot of pypot", _PYPOT),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -100,6 +101,8 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[str]) ->
     kind = FirmwareProfile.load(profile)
     if Path(profile).is_file():
         profile = Path(os.path.relpath(profile, name)).as_posix()
+    if urdf.is_file():
+        refuse_other_kind(urdf, partial(RigError, urdf, ""), but="a URDF")
     joints = [one for one in read_tree(urdf, fixed_base=True).joints if not one.linear]
     numbers = ids or [str(number) for number in range(1, len(joints) + 1)]
     if len(numbers) != len(joints) or not all(map(str.isdecimal, numbers)):

@@ -82,6 +82,19 @@ class Parameters:
         return tables
 
 
+def is_amount(value: object) -> bool:
+    """Whether it is a finite number and not negative."""
+    return isinstance(value, Real) and 0 <= float(value) < math.inf
+
+
+def _check_numbers(given: LineQuality | Supply, most: Mapping[str, float] = MappingProxyType({})) -> None:
+    for name, value in vars(given).items():
+        high = most.get(name, math.inf)
+        if not is_amount(value) or value > high:
+            span = f"from 0 to {high:g}" if name in most else "that is not negative"
+            raise UsageError(f"{name} = {value!r} of a {type(given).__name__}", f"give a number {span}")
+
+
 @dataclass(frozen=True)
 class LineQuality:
     """What a line loses and how late it is."""
@@ -209,14 +222,6 @@ def _listed(given: object, name: str) -> Sequence[object]:
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise UsageError(f"{name} is a list, not {given!r}", f"write {name}=[...]")
     return given
-
-
-def _check_numbers(given: LineQuality | Supply, most: Mapping[str, float] = MappingProxyType({})) -> None:
-    for name, value in vars(given).items():
-        high = most.get(name, math.inf)
-        if not isinstance(value, Real) or not 0 <= value <= high or value == math.inf:
-            span = f"from 0 to {high:g}" if name in most else "that is not negative"
-            raise UsageError(f"{name} = {value!r} of a {type(given).__name__}", f"give a number {span}")
 
 
 def _check_range(name: str, ends: object) -> None:

@@ -9,7 +9,6 @@ import math
 import time
 import warnings
 from abc import abstractmethod
-from numbers import Real
 from typing import Any, ClassVar, SupportsFloat
 
 import gymnasium
@@ -21,7 +20,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning, ErrorFlag, SimulationDiverged, UsageError, nearest, plural
 from axbridge.learn.camera import Camera, Picture
-from axbridge.learn.randomise import Randomisation
+from axbridge.learn.randomise import Randomisation, is_amount
 from axbridge.robot.backend import BackendName
 from axbridge.robot.open import chosen_backend, open_robot
 from axbridge.robot.robot import Robot
@@ -94,7 +93,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         self.robot: Robot | None = None
         self._port, self._randomise = port, randomise
         self._step_ms = self.rig.robot.basic_time_step_ms if step_ms is None else step_ms
-        if not isinstance(self._step_ms, Real) or not 0 < self._step_ms < math.inf:
+        if not is_amount(self._step_ms) or not self._step_ms:
             raise UsageError(f"a step_ms of {step_ms!r}", "give ms, such as 20")
         self.start = np.array([servo.position for servo in self.rig.servos])
         self._lost: dict[str, tuple[float, str]] = {}
@@ -295,7 +294,7 @@ class Reach(ServoEnv):
     def __init__(
         self, rig: str | Rig, backend: BackendName | None = None, *, span: float = 1.2, **options: Any
     ) -> None:
-        if not isinstance(span, Real) or not 0 <= span < math.inf:
+        if not is_amount(span):
             raise UsageError(f"a span of {span!r}", "give rad, such as 1.2")
         self._span = span
         super().__init__(rig, backend, **options)
