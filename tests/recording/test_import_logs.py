@@ -210,6 +210,23 @@ def test_the_unit_of_a_clock_is_named_whatever_unit_was_given(tmp_path, step, gi
     assert said in [f"{one.cause}: {one.remedy}" for one in found]
 
 
+@pytest.mark.parametrize(
+    ("headers", "position", "command"),
+    [
+        ("t,knee_deg,knee_cmd_deg", "*_deg", "*_cmd_deg"),
+        ("t,knee_deg,cmd_knee_deg", "*_deg", "cmd_*_deg"),
+        ("t,knee_pos_deg,knee_deg", "*_pos_deg", "*_deg"),
+    ],
+)
+def test_a_header_of_the_closer_pattern_names_no_servo_of_another_field(tmp_path, headers, position, command):
+    path = tmp_path / "log.csv"
+    path.write_text(f"{headers}\n0,1,2\n0.02,1,2\n")
+    columns = parse_columns(["time=t", f"position={position}:deg", f"command={command}:deg"])
+    found = import_log(path, columns=columns)
+    assert list(found) == ["knee"]
+    assert math.degrees(found["knee"].command[0]) == pytest.approx(2)
+
+
 def test_a_unit_that_is_none_is_named(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("t,angle\n0,0\n")

@@ -170,10 +170,11 @@ def _by_servo(
     before, star, after = pattern.partition("*")
     if not star or pattern in headers:
         return {servo: columns}
+    closer = [one.header.split("*") for one in columns.values() if "*" in one.header and len(one.header) > len(pattern)]
     names = [
         header[len(before) : len(header) - len(after)]
         for header in headers
-        if header.startswith(before) and header.endswith(after) and len(header) > len(before) + len(after)
+        if _fits(header, before, after) and not any(_fits(header, *ends) for ends in closer)
     ]
     if not names:
         raise RecordingError(path, f"has no column like {pattern}", f"its columns are {', '.join(headers)}")
@@ -181,6 +182,10 @@ def _by_servo(
         name: {field: one._replace(header=one.header.replace("*", name)) for field, one in columns.items()}
         for name in names
     }
+
+
+def _fits(header: str, before: str, after: str) -> bool:
+    return header.startswith(before) and header.endswith(after) and len(header) > len(before) + len(after)
 
 
 def _factor(text: str) -> float | None:
