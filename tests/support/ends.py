@@ -79,11 +79,14 @@ WAYS = {
     "main thread": (*ALL, *TWICE, "exec with inherited descriptors", "hang", "hang with the interpreter locked"),
     "main thread, and one that lives on": OWN,
     "main thread, and a pool that works on": OWN,
+    "main thread, and processes that work on": OWN,
     "main thread, and an atexit handler that hangs": OWN,
+    "main thread, and an excepthook that hangs": ("exception",),
     "main thread, its guard killed, and a broken pipe ends it": (*OWN, "SIGTERM"),
     "wheel": ALL,
     "daemon thread": ALL,
     "thread": ALL,
+    "thread that goes on": (*OWN, "SIGINT", "SIGTERM", "SIGKILL"),
     "robot of a thread": (*OWN, "SIGINT", "caught", "own handler", "SIGKILL"),  # no signal that nobody takes reaches it
     "asyncio": ALL,
     "asyncio and threads": ALL,
@@ -401,8 +404,18 @@ def work_on():
     ThreadPoolExecutor(1).submit(time.sleep, LIVES_ON)
 
 
+def work_on_in_processes():
+    from concurrent.futures import ProcessPoolExecutor  # which registers what waits for it
+
+    ProcessPoolExecutor(1).submit(time.sleep, LIVES_ON)
+
+
 def hang_at_exit():
     atexit.register(time.sleep, LIVES_ON)
+
+
+def hang_at_exception():
+    sys.excepthook = lambda *_: time.sleep(LIVES_ON)
 
 
 def kill_guard():
@@ -466,9 +479,8 @@ def drive_here(robot, step_ms, go_on, **options):
     drive(robot, step_ms, look, **options)
 
 
-def by_thread(given, step_ms, how, *, daemon):
+def by_thread(given, step_ms, how, *, daemon, go_on=lambda: True):
     robot = axbridge.open(**given)
-    go_on = (lambda: True) if daemon else threading.main_thread().is_alive
     threading.Thread(target=drive, args=(robot, step_ms, go_on), daemon=daemon).start()
     wait_for_motion(robot)
     sys.stdin.readline()
@@ -563,11 +575,14 @@ DRIVERS = {
     "main thread": by_main_thread,
     "main thread, and one that lives on": partial(by_main_thread, beside=live_on),
     "main thread, and a pool that works on": partial(by_main_thread, beside=work_on),
+    "main thread, and processes that work on": partial(by_main_thread, beside=work_on_in_processes),
     "main thread, and an atexit handler that hangs": partial(by_main_thread, beside=hang_at_exit),
+    "main thread, and an excepthook that hangs": partial(by_main_thread, beside=hang_at_exception),
     "main thread, its guard killed, and a broken pipe ends it": partial(by_main_thread, beside=kill_guard),
     "wheel": partial(by_main_thread, wheel=True),
     "daemon thread": partial(by_thread, daemon=True),
-    "thread": partial(by_thread, daemon=False),
+    "thread": partial(by_thread, daemon=False, go_on=threading.main_thread().is_alive),
+    "thread that goes on": partial(by_thread, daemon=False),
     "robot of a thread": by_thread_that_opens,
     "asyncio": partial(by_asyncio, threads=False),
     "asyncio and threads": partial(by_asyncio, threads=True),

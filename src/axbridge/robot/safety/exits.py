@@ -22,6 +22,7 @@ from axbridge.bus.line_lock import Turn
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
 _PARENT_POLL = 0.2  # s
+_MAIN_POLL = 0.05  # s
 _HANDLER_PATIENCE = 0.3  # s in which Python's own handler should have begun
 
 
@@ -47,8 +48,8 @@ class Exits:
     ) -> None:
         self._leave, self._interrupt, self._turns = leave, interrupt, turns
         self._begun_at = 0.0  # when a signal handler here has begun
-        # Processes that were taken over, and whose signals, and parents, are watched: a forked child is another one.
-        self._process = self._watching = self._orphaned = -1
+        # Processes that were taken over, and whose signals, and other ends, are watched: a forked child is another one.
+        self._process = self._watching = self._watched = -1
 
     def install(self) -> None:
         """Take over the interpreter's end, in the main thread signals, and where there are lines what threads see."""
@@ -60,9 +61,10 @@ class Exits:
             with contextlib.suppress(AttributeError, RuntimeError):  # not there, or the interpreter is ending
                 threading._register_atexit(self._leave)  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
         threads = bool(self._turns())
-        if threads and self._orphaned != os.getpid():
-            self._orphaned = os.getpid()
+        if threads and self._watched != os.getpid():
+            self._watched = os.getpid()
             _watch_parent(self._end_with_parent)
+            _watch_main_thread(self._leave)
         if threading.current_thread() is not threading.main_thread():
             return
         for number in _SIGNALS:
@@ -138,6 +140,33 @@ def _watch_parent(gone: Callable[[], None]) -> None:
         gone()
 
     threading.Thread(target=watch, args=(os.getppid(),), name="axbridge parent", daemon=True).start()
+
+
+def _watch_main_thread(ended: Callable[[], None]) -> None:
+    """Call `ended`, in a thread, when the main thread has ended, or an exception has left its outermost frame.
+
+    Python then still calls what prints the exception, and what others have registered for the end after this; either
+    may take its time. At an interactive prompt an exception ends nothing.
+    """
+    main = threading.main_thread()
+    frame = sys._current_frames().get(main.ident or 0)  # noqa: SLF001 - as documented
+    while frame is not None and frame.f_back is not None:
+        frame = frame.f_back
+    program = None if frame is None or sys.flags.inspect or hasattr(sys, "ps1") else frame.f_code
+    del frame  # it would keep the main thread's variables
+
+    def alive() -> bool:
+        failed = getattr(sys, "last_traceback", None)
+        shutting_down = getattr(threading, "_SHUTTING_DOWN", False)  # before the main thread counts as ended
+        return main.is_alive() and not shutting_down and (failed is None or failed.tb_frame.f_code is not program)
+
+    def watch() -> None:
+        while alive():
+            main.join(_MAIN_POLL)
+        ended()
+
+    if alive():  # else a thread that has outlived it has opened the robot
+        threading.Thread(target=watch, name="axbridge main thread", daemon=True).start()
 
 
 def _watch_signals(noticed: Callable[[int], None]) -> bool:
