@@ -207,6 +207,14 @@ def test_a_servo_that_was_never_heard_is_no_cause_for_alarm(line, capfd):
     assert (capfd.readouterr().err, NETS.unconfirmed) == ("", [])
 
 
+def test_servos_that_were_not_heard_yet_when_the_program_ends_are_no_cause_for_alarm(line, capfd, monkeypatch):
+    line.deaf.update((1, 2))
+    monkeypatch.setattr(connection, "handshake", lambda *_, **__: sys.exit(7))  # as a signal's handler does
+    with pytest.raises(SystemExit):
+        opened(line)
+    assert (capfd.readouterr().err, NETS.unconfirmed) == ("", [])
+
+
 def test_a_servo_that_falls_silent_is_named_until_a_net_watches_again(line, capfd):
     with driven(line) as robot:
         robot["knee"].torque_on()

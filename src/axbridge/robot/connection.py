@@ -97,6 +97,7 @@ class Connection:
                     guard=self.backend.mode != SIMULATION,
                     restore=self._end,
                     tripped=tripped,
+                    absent=self._unheard,
                 )
                 self._safety.arm()
             self._set_up_servos()
@@ -331,6 +332,11 @@ class Connection:
             servo = replace(servo, voltage_range=(round(safety.voltage[0] * 10), round(safety.voltage[1] * 10)))
         return servo
 
+    def _unheard(self) -> frozenset[str]:
+        """Servos that nothing has ever come from: no motor of theirs was switched on."""
+        stats = ((drive, getattr(drive.bus, "stats", None)) for drive in self.on_bus)
+        return frozenset(drive.config.name for drive, line in stats if line is not None and not line.of(drive.id).heard)
+
     def _park_pose(self) -> dict[str, int]:
         """The rig's pose in counts, for the servos on a bus."""
         pose = self.rig.safety.park
@@ -347,11 +353,6 @@ class Connection:
                 Expected(d.config.name, d.id, d.profile, d.config.registers) for d in drives if d.config.bus == name
             ]
             findings[name] = handshake(bus, here, port=getattr(bus, "port_name", ""))
-        if self._safety is not None:
-            missing = {
-                (name, finding.id) for name in findings for finding in findings[name] if finding.kind == "missing"
-            }
-            self._safety.absent = frozenset(d.config.name for d in drives if (d.config.bus, d.id) in missing)
         for name, bus in self.backend.buses.items():
             require(findings[name], getattr(bus, "port_name", "") or name)
         failures: list[BusError] = []

@@ -142,6 +142,7 @@ class Safety:
         guard: bool = True,
         restore: Callable[[], None] = lambda: None,
         tripped: Callable[[frozenset[str]], None] | None = None,
+        absent: Callable[[], frozenset[str]] = frozenset,  # never heard nor written to: they need not confirm
     ) -> None:
         self.cycles = tuple(cycles)
         self.policy: Policy = policy
@@ -159,7 +160,7 @@ class Safety:
         self._releasing = self._released = False
         self._releases = 0
         self._left: Mapping[str, BusError] = {}  # what the policy has not confirmed
-        self.absent: frozenset[str] = frozenset()  # never heard nor written to: they need not confirm
+        self._absent = absent
         self._fed_at = time.monotonic()
         self._shown_at = -math.inf  # when the guard was shown a sign of life
         self._applying = threading.RLock()
@@ -285,7 +286,7 @@ class Safety:
         return "hold" if self.policy == "hold" else "limp"
 
     def _unconfirmed(self, cycles: Sequence[Cycle]) -> dict[str, BusError]:
-        names = {name for cycle in cycles for name in cycle.servos_by_name} - self.absent
+        names = {name for cycle in cycles for name in cycle.servos_by_name} - self._absent()
         return {name: BusError("the policy was interrupted") for name in names}
 
     def _park(self, cycles: Sequence[Cycle]) -> None:
@@ -331,7 +332,8 @@ class Safety:
             except Exception as failure:  # noqa: BLE001 - whatever it is, it must not spare the next bus
                 unknown = failure if isinstance(failure, BusError) else BusError(f"{type(failure).__name__}: {failure}")
                 errors |= dict.fromkeys(cycle.servos_by_name, unknown)
-        self._left = errors = {name: error for name, error in errors.items() if name not in self.absent}
+        absent = self._absent()
+        self._left = errors = {name: error for name, error in errors.items() if name not in absent}
         return errors
 
     # -- what `NETS` asks for -----------------------------------------------------------------------------------------
