@@ -16,7 +16,7 @@ import pytest
 import axbridge
 from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
-from axbridge.errors import BusTimeout, ControlWarning, PortError, RobotStopped, UsageError
+from axbridge.errors import BusError, BusTimeout, ControlWarning, PortError, RobotStopped, UsageError
 from axbridge.robot import connection
 from axbridge.robot import robot as robot_module
 from axbridge.robot.safety import net, policies
@@ -213,6 +213,20 @@ def test_servos_that_were_not_heard_yet_when_the_program_ends_are_no_cause_for_a
     with pytest.raises(SystemExit):
         opened(line)
     assert (capfd.readouterr().err, NETS.unconfirmed) == ("", [])
+
+
+def test_a_servo_that_cannot_change_its_mode_costs_the_others_no_goal(line):
+    with opened(line) as robot:
+        robot["hip"].set_position(math.inf)
+        robot["hip"].set_velocity(0.5)
+        robot["knee"].set_position(0.1)
+        line.frozen.update(range(6, 10))  # the angle limits
+        with pytest.raises(BusError):
+            robot.step(20)
+        assert list(robot.last_step.errors) == ["hip"]
+        assert robot.time == 0.02
+        assert line.powered == [2]
+        line.frozen.clear()
 
 
 def test_a_servo_that_falls_silent_is_named_until_a_net_watches_again(line, capfd):
