@@ -236,7 +236,7 @@ def test_a_servo_without_an_led_is_not_said_to_blink_and_a_jump_of_its_count_is_
     mine = write_feetech_comb(tmp_path, 2)
     before = Rig.load(mine).servos[0]
     with led(mine) as (port, tell), wizard_of(mine, port, "--joints", "s1") as wizard:
-        wizard.until("joint 1 of 1: s1, servo 1 by the rig\n")
+        wizard.until("joint 1 of 1: s1, servo 1 by the rig: it has no LED\n")
         lead(wizard, tell, 0, ends=(1.5, 3.0, 3.4))
         wizard.until("this already: nothing is written")
         code, _, err = wizard.end()

@@ -53,6 +53,7 @@ def test_what_is_written_lasts_and_the_lock_is_closed_behind_it(line, on_line):
 def test_the_doctor_names_what_is_wrong(tmp_path, said):
     rig = write_feetech_comb(tmp_path, 2, supply=12.0)
     text = rig.read_text(encoding="utf-8")
+    text = text.replace("return_delay_time = 0", "return_delay_time = 0, shutdown = 44")  # whatever the voltage
     rig.write_text(text.replace("return_delay_time = 0", "return_delay_time = 250, firmware_minor = 9", 1))
     with serving(rig) as port:
         said("servo", "write", 2, "lock", 0, "--port", port)

@@ -171,7 +171,7 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
         ((*FIT, "log.mcap", "--out", "./log.mcap"), "both read and to be written"),
         ((*FIT, "log.mcap", "--holdout", "empty.mcap", "--out", "x.toml", "--html", "empty.mcap"), "both read"),
         ((*FIT, "log.mcap", "--out", "x.toml", "--html", "./x.toml"), "two files are to be written to x.toml"),
-        ((*FIT, "log.mcap", "--seed", "-1", "--out", "x.toml"), "should be greater than or equal to 0"),
+        ((*FIT, "log.mcap", "--seed", "-1", "--out", "x.toml"), "--seed must be at least 0"),
         ((*FIT, "unpowered.mcap", "--out", "x.toml"), "unpowered.mcap: has a supply of 0 V"),
         (("compare", "log.mcap", "--out", "log.mcap"), "both read and to be written"),
     ],

@@ -42,6 +42,7 @@ def rig(tmp_path, engine):
         turns = JOINT.format(extra=extra, stops=stops, kind=kind)
         (tmp_path / "arm.urdf").write_text(f"<robot name='r'>{BASE}{arm}{turns}</robot>")
         path = tmp_path / "arm.toml"
+        servo = servo if "model" in servo else f'model = "lima2009"\n{servo}'
         path.write_text(
             f'name = "arm"\n[world]\nurdf = "arm.urdf"\nengine = "{engine}"\n{world}\n'
             f'[[servo]]\nname = "a"\njoint = "{joint}"\nid = 1\n{servo}\n'
@@ -137,7 +138,10 @@ def test_a_box_slides_on_the_floor_by_the_friction_that_the_urdf_says(tmp_path, 
             {"shape": SEEN.format("collision")},
             r"arm.urdf: arm: the mesh 'claw.stl' of its <collision> is not there\nput the",
         ),
-        ({"stops": (0.5, 2)}, r"arm.urdf: j: it starts at 0, outside its stops 0.5..2\nwrite position = …"),
+        (
+            {"stops": (0.5, 2)},
+            r"arm.urdf: j: it starts at 0, outside its stops 0.5..2\nwrite position = 0.5 in the rig, in radians",
+        ),
         (
             {"servo": "min_position = -70\nmax_position = 70"},
             r"min_position: -70 rad is 11 turns.*\n.*-70 degrees are -1.222",

@@ -52,7 +52,8 @@ SENT = {name: signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP", "
 SENT |= {"caught": signal.SIGINT, "own handler": signal.SIGTERM}
 TWICE = {"own handler set after open, twice": signal.SIGTERM, "Ctrl-C twice, Python's handler": signal.SIGINT}
 SENT |= TWICE
-AGAIN = 0.3  # s between the two signals: a park is under way by then
+AGAIN = {"park": 0.3}  # s between the two signals: a park is under way by then
+AT_ONCE = 0.02  # s between them where it does not park: it is being closed
 OWN = ("script", "exception", "sys.exit")
 SUDDEN = (
     "SIGKILL",
@@ -249,8 +250,9 @@ def program(line, way, how, step_ms, given):
             if how in SENT:
                 os.killpg(process.pid, SENT[how])  # as Ctrl-C does: the processes that it has started get it, too
                 if how in TWICE:
-                    time.sleep(AGAIN)
-                    os.killpg(process.pid, SENT[how])
+                    time.sleep(AGAIN.get(given["safety"]["on_exit"], AT_ONCE))
+                    with suppress(ProcessLookupError):  # it has ended already
+                        os.killpg(process.pid, SENT[how])
             elif how in {"SIGSTOP", ORPHAN}:
                 process.send_signal(signal.SIGSTOP if how == "SIGSTOP" else signal.SIGKILL)
             else:

@@ -47,6 +47,11 @@ class Warm(subprocess.Popen):
         (self.pid,) = _NUMBER.unpack(os.read(self._told, _NUMBER.size))
         self._child_created = True
 
+    def __exit__(self, kind, *error):
+        if kind is not None and self.returncode is None:
+            self.kill()  # a failed assertion is told, not waited for
+        super().__exit__(kind, *error)
+
     def _try_wait(self, wait_flags):
         if wait_flags & os.WNOHANG and not select.select([self._told], (), (), 0)[0]:
             return 0, 0

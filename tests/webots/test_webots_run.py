@@ -53,7 +53,7 @@ robot = Robot()
 motor = robot.getDevice("shoulder")
 motor.setVelocity(2.0)
 motor.setPosition(0.6)
-for _ in range(30): robot.step(20)
+for _ in range(50): robot.step(20)
 motor.setVelocity(motor.getMaxVelocity())
 motor.setPosition(-0.3)
 for _ in range(30): robot.step(20)
@@ -112,6 +112,7 @@ def test_a_controller_that_never_steps_is_ended_by_sigterm_and_hears_of_ctrl_c(t
             assert running.stdout.readline().strip() == "running"
             running.send_signal(number)
             if number == signal.SIGINT:
+                assert running.stderr.readline().strip() == "note: bench_arm: real servos"
                 assert running.stderr.readline().startswith("axbridge: heard Ctrl-C")
                 running.send_signal(number)
             assert running.wait(10) == (-number if number == signal.SIGTERM else 130)
@@ -153,13 +154,13 @@ def test_bad_input_is_two_lines_and_exit_code_2():
 # ---- with --record
 
 
-def check_goals(track):
+def check_goals(track, backend):
     """Goals stand beside the sample from which on they act, and were sent after it."""
     assert (track.commanded[:-1] > track.time[:-1]).all()
     second = np.flatnonzero(np.isclose(track.command, -0.3))[0]
     assert track.command[0] == pytest.approx(0.6)
     assert track.position[second] == pytest.approx(0.6, abs=0.05)  # it has not begun to move
-    assert track.speed_limit[0] == pytest.approx(2.0)
+    assert track.speed_limit[0] == pytest.approx(2.0 if backend == "sim" else np.radians(45))  # its first goal is slow
     assert track.speed_limit[second] == pytest.approx(Rig.load("bench_arm").servos[0].max_velocity or 6.2, 0.1)
     assert np.isnan(track.command[-1])  # torque control has no goal
     assert track.enabled.all()
@@ -168,15 +169,15 @@ def check_goals(track):
 
 @pytest.mark.parametrize("backend", ["sim", "real"])
 def test_a_webots_controller_is_recorded(tmp_path, backend):
-    with serving("bench_arm") if backend == "real" else nullcontext("/dev/null") as port:
-        options = "--backend", backend, "--port", port, "--slow"
+    with serving("bench_arm") if backend == "real" else nullcontext() as port:
+        options = *((*ON_BUS, port) if port else ("--backend", "sim")), "--slow"
         done, path = ended(tmp_path, WEBOTS, "--record", "run.mcap", *options)
     assert done.returncode == 0, done.stderr
     found = open_recording(path)
     assert found.complete
     track = found["shoulder"]
-    check_goals(track)
-    assert (len(track), len(found.cycles["late_ms"])) == (66, 65)
+    check_goals(track, backend)
+    assert (len(track), len(found.cycles["late_ms"])) == (86, 85)
     off = np.abs(track.true_position - track.position)
     assert np.nanmax(off) < 0.02 if backend == "sim" else np.isnan(off).all()
     facts = found.metadata
@@ -188,7 +189,8 @@ def test_a_script_of_ones_own_is_recorded_and_its_second_robot_is_not(tmp_path):
     done, path = ended(tmp_path, OWN + OWN.replace("0.6", "-0.5"), "--record", "run.mcap")
     assert done.returncode == 0, done.stderr
     note = f"note: {path} holds the first robot that the script opened, not this one"
-    assert done.stderr == f"{note}\nwrote {path}\n"
+    origin = "note: bench_arm: simulated (bullet)"
+    assert done.stderr.splitlines() == [origin, origin, note, f"wrote {path}"]
     track = open_recording(path)["shoulder"]
     assert track.position[-1] == pytest.approx(0.6, abs=0.05)
     assert len(track) == 51
@@ -223,7 +225,7 @@ def test_a_script_that_raises_shows_its_own_traceback_and_leaves_a_whole_recordi
     assert "RuntimeError: my mistake" in done.stderr
     assert "cli/run.py" not in done.stderr
     found = open_recording(path)
-    assert (found.complete, found.events[-1].name, len(found["shoulder"])) == (True, "aborted", 66)
+    assert (found.complete, found.events[-1].name, len(found["shoulder"])) == (True, "aborted", 86)
 
 
 @pytest.mark.parametrize("kind", FOREVER)
@@ -238,5 +240,5 @@ def test_ctrl_c_leaves_the_motor_off_and_says_what_is_kept(tmp_path, kind):
         with axbridge.open("bench_arm", backend="real", port=port) as robot:
             assert robot["shoulder"].read("torque_enable") == 0
     assert process.returncode == (0 if kind == "webots" else 130), said
-    assert said.startswith(f"stopped: motors are off; {path} is whole and holds ")
+    assert f"\nstopped: motors are off; {path} is whole and holds " in said
     assert open_recording(path).complete

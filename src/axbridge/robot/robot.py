@@ -264,9 +264,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._sensed = self._connection.sense(self._start)
         raw, fresh, faults = self._connection.receive()
         self._sampling.add(raw, fresh, self._start)
-        self._torque_watch.update(self.time)  # it compares the old goals with where servos are that lost their turns
-        for name in self._connection.take_restarted():
-            self._joints[name].void_goal(self._joints[name].sample("position"))
+        self._torque_watch.update(self.time)
         self._stall_watch.update()
         return faults
 

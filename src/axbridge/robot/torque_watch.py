@@ -41,7 +41,8 @@ class TorqueWatch:
     def update(self, time: float) -> None:
         """Revive, mark and say what the latest exchange has shown; `time` is the robot's, s."""
         connection, joints = self._connection, self._joints
-        if self._quiet and not (connection.events or connection.torqueless):
+        restarted = connection.take_restarted()
+        if self._quiet and not (connection.events or connection.torqueless or restarted):
             return
         wanted = {name for name, joint in joints.items() if joint.setpoints.enabled and not joint.dead}
         back = {event.name for event in connection.events if event.kind == "without power"} & wanted
@@ -50,6 +51,8 @@ class TorqueWatch:
             if joints[name].has_goal_turns_away(joints[name].sample("position")):
                 connection.cycles[joints[name].config.bus].withhold(name)
                 self._why[name] = "it was without power, and may have forgotten its turns"
+        for name in restarted:  # before they get torque, which may change the count of a servo at the end of its turn
+            joints[name].void_goal(joints[name].sample("position"))
         lost = any(event.kind == "port lost" for event in connection.events)
         for name in joints if lost else back:
             joints[name].lapses += 1  # a command over time is somewhere else by now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.util import find_spec
 from typing import Literal, TypeAlias
 
@@ -15,20 +16,29 @@ _PACKAGES: dict[Literal["bullet", "mujoco"], str] = {"bullet": "pybullet", "mujo
 _INSTALLED_BY = {"bullet": "pip install pybullet", "mujoco": "pip install 'mujoco<4'"}
 
 
+@cache
+def _is_installed(name: Literal["bullet", "mujoco"]) -> bool:
+    return find_spec(_PACKAGES[name]) is not None
+
+
 def installed() -> list[Literal["bullet", "mujoco"]]:
     """The engines that can be had here, the one that ``auto`` means first."""
-    return [name for name, package in _PACKAGES.items() if find_spec(package) is not None]
+    return [name for name in _PACKAGES if _is_installed(name)]
 
 
 def chosen(name: EngineName, *, ideal: bool = False) -> Literal["bullet", "mujoco"]:
-    """The engine meant: for ``auto`` Bullet where it is installed, else MuJoCo; MuJoCo for `ideal` joints."""
-    found = installed()
+    """The engine meant: for ``auto`` Bullet where it is installed, else MuJoCo; MuJoCo for `ideal` joints.
+
+    Raises:
+        UsageError: it is not installed.
+    """
     if name == "auto" and not ideal:
-        if not found:
+        first = next(filter(_is_installed, _PACKAGES), None)  # one that is not used may be too large for this process
+        if first is None:
             raise UsageError("no physics engine is installed, so nothing can be simulated", _INSTALLED_BY["mujoco"])
-        return found[0]
+        return first
     name = "mujoco" if name == "auto" else name
-    if name not in found:
+    if not _is_installed(name):
         raise UsageError(f'engine = "{name}" is not installed here', f"{_INSTALLED_BY[name]}, or take another")
     return name
 
