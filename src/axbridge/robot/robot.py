@@ -595,6 +595,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         try:
             self._connection.close()
         finally:
+            self._connection.close()  # where an exception came before it had begun
             while self._observers:
                 _, closed = self._observers.pop(0)
                 closed()
