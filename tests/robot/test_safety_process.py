@@ -164,6 +164,36 @@ def test_a_child_that_outlives_its_parent_and_keeps_the_port_is_named(line):
     assert child != int(done.stdout)
 
 
+MOVED_ONCE = """
+import code, sys, time
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.serial import SerialBus
+from axbridge.robot.safety.net import Safety
+
+cycle = Cycle(SerialBus(sys.argv[1]), [CycleServo("hip", 1)])
+Safety([cycle]).arm()
+cycle.exchange({"hip": Goal(500, 100)})
+"""
+CAUGHT = "try: 1 / 0\nexcept ZeroDivisionError: code.InteractiveInterpreter().showtraceback()\n"
+GO_ON = "time.sleep(0.3); print('still there', flush=True); time.sleep(60)\n"
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("options", "program", "typed"), [("-ic", "1 / 0\n", GO_ON), ("-c", CAUGHT + GO_ON, "")], ids=["prompt", "caught"]
+)
+def test_an_exception_that_does_not_end_the_program_leaves_its_motors_on(line, options, program, typed):
+    command = [sys.executable, options, MOVED_ONCE + program, line.port]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, text=True, **pipes) as controller:
+        controller.stdin.write(typed)
+        controller.stdin.flush()
+        assert controller.stdout.readline() == "still there\n"
+        assert line.powered == [1]
+        controller.kill()
+        torque_off_after(line, time.monotonic())
+
+
 def holder(port):
     """The one process that is said to have the port; nobody is told to kill it."""
     with pytest.raises(PortError, match=r"in use by process \d+: python.*\nend it where .* by Ctrl-C") as refused:
