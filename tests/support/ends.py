@@ -75,7 +75,8 @@ CODES = {
 }
 ORPHAN = "SIGKILL of its parent alone"
 ALL = (*OWN, *SENT, "os._exit", "exec")
-KERNEL = ("restart", "interrupt, restart", "shutdown", "kernel killed")
+IN_CLOSE = ("interrupt during close, restart", "interrupt during close, close")
+KERNEL = ("restart", "interrupt, restart", *IN_CLOSE, "shutdown", "kernel killed")
 WAYS = {
     "main thread": (*ALL, *TWICE, "exec with inherited descriptors", "hang", "hang with the interpreter locked"),
     "main thread, and one that lives on": OWN,
@@ -301,6 +302,13 @@ def drive():
             servo.set_position(start[name] + 0.03 * (-1) ** (count // 20))
 """
 
+CLOSE = """
+import os, random, signal
+moment = random.uniform(0, 2 * {middle})
+threading.Timer(moment, os.kill, (os.getpid(), signal.SIGINT)).start()  # as Jupyter's Interrupt
+robot.close()
+"""
+
 
 @contextmanager
 def kernel(_line, way, how, step_ms, given):
@@ -311,18 +319,26 @@ def kernel(_line, way, how, step_ms, given):
     aside = "threading.Thread(target=drive, daemon=True).start(); time.sleep(0.2)"
     cells = [CELL.format(given=given, step_ms=step_ms), aside if "thread" in way else "robot.step(20)"]
 
+    def executed(cell):
+        reply = {"status": "aborted"}
+        while reply["status"] == "aborted":  # a kernel aborts what comes with an interrupt
+            reply = client.execute_interactive(cell, timeout=LONGEST, output_hook=lambda _: None)["content"]
+        return reply
+
     def tell():
-        if how == "interrupt, restart":
+        if "interrupt" in how:
             manager.interrupt_kernel()
-        if how == "shutdown":
+        if how in IN_CLOSE:
+            executed(CLOSE.format(middle=AGAIN.get(given["safety"]["on_exit"], AT_ONCE)))
+        if how.endswith("close"):
+            executed("robot.close()")
+        elif how == "shutdown":
             manager.shutdown_kernel()
         else:
             manager.restart_kernel(now=how == "kernel killed")
 
     try:
-        replies = (client.execute_interactive(cell, timeout=LONGEST, output_hook=lambda _: None) for cell in cells)
-        contents = [reply["content"] for reply in replies]
-        failed = [content for content in contents if content["status"] != "ok"]
+        failed = [content for cell in cells if (content := executed(cell))["status"] != "ok"]
         if way == "notebook" and not failed:
             client.execute("drive()")
         yield not failed, tell, lambda: (None, str(failed or ""))
