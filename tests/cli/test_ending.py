@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from axbridge import samples
+from axbridge.cli.by_hand import END, pressed
 from axbridge.recording.stored import write_recording
 from tests.support.hand import led
 from tests.support.waiting import has_grown, until
@@ -114,6 +115,16 @@ def test_a_live_monitor_says_by_its_exit_code_that_it_was_terminated():
         assert os.read(ours, 1)
         terminated(monitor)
     os.close(ours)
+
+
+def test_a_terminal_that_is_closed_while_keys_are_awaited_ends_the_keys_and_is_no_error(monkeypatch):
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        with pressed() as key:
+            assert key() == ""
+            os.close(ours)
+            assert key() == END
 
 
 def test_while_a_reset_waits_for_its_answer_another_program_can_switch_motors_off(said):
