@@ -692,6 +692,10 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
 
 def start_of_way(servo: Servo) -> float:
-    """From where a servo goes on, rad or m: its target when it is about there, as a loaded joint is; else its place."""
+    """From where a servo goes on, rad or m: its target when it is about there, as a loaded joint is; else its place.
+
+    A joint that only holds is at its target, also when its latest sample is from before an X servo put its count back.
+    """
     here, target = servo.position, servo.target_position
-    return target if servo.torque_enabled and abs(target - here) < FOLLOWS else here
+    follows = abs(target - here) < FOLLOWS or servo._joint.setpoints.holding  # noqa: SLF001 - as of `Robot`
+    return target if servo.torque_enabled and follows else here
