@@ -12,7 +12,12 @@ IDS = (1, 2, 3, 4, 5, 6, 7)
 
 
 class PacketBus(VirtualBus):
-    """Every read as a packet of its own."""
+    """Every read as a packet of its own, and every goal carried out by its servo."""
+
+    def __init__(self, world):
+        super().__init__(world)
+        for servo in world.servos.values():
+            servo.following = lambda *_: None
 
     def _read_ahead(self, requests):
         return []
@@ -36,7 +41,7 @@ def history(kind, world, rounds=18, disturb=None):
         seen.append((told(bus.read_many(requests)), world.now()))
     tables = [bytes(servo.table.data) for servo in world.servos.values()]
     line = world.lines["main"]
-    return seen, tables, line.host_free, line.packets, world.next_watch
+    return seen, tables, line.host_free, line.packets, world.next_watch, world.bank.command.tolist()
 
 
 def disturb(world, bus, turn):

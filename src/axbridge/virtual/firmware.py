@@ -70,6 +70,17 @@ class Written(NamedTuple):
     time: float
 
 
+class Following(NamedTuple):
+    """What a servo makes of two words that it does nothing with but follow: Goal Position and a speed limit."""
+
+    low: tuple[float, float]  # it takes both as they are from here
+    high: tuple[float, float]  # to here
+    middle: float  # of the turn that its sensor sees, rad
+    zero: int  # count at 0 rad
+    position: float  # rad a count
+    speed: float  # rad/s a count
+
+
 class Seen(NamedTuple):
     """What the sensors say, in counts with their signs."""
 
@@ -164,12 +175,13 @@ class Firmware(ABC):
             if name in written.values:
                 effect(name, written)
 
-    def aim(self, written: Written) -> tuple[float, float] | None:  # noqa: ARG002 - for those whose cycle is short
-        """Goal, rad, and speed limit, rad/s, of a write after which the motor is to do nothing else but that.
-
-        None, also where that is not quick to say: then the motor gets a whole row.
-        """
+    def following(self, address: int, length: int) -> Following | None:  # noqa: ARG002 - most have more to do
+        """How it would follow a write there; None where the write would do anything else, too."""
         return None
+
+    def take_goal(self, data: bytes, time: float) -> None:
+        """Take over a write that it follows, at `time` (s)."""
+        raise NotImplementedError
 
     def switches_on(self, written: Written) -> bool:
         """Whether a write to Torque Enable has brought the torque on."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from axbridge.bus.protocols import v2
@@ -18,6 +18,7 @@ from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
 from axbridge.bus.protocols.v1 import OVERHEAD
 from axbridge.config.registers import Instruction
 from axbridge.virtual.collision import Transmission, overlay
+from axbridge.virtual.followers import Followers
 from axbridge.virtual.framing import Framing, Heard
 from axbridge.virtual.mishaps import Mishaps
 from axbridge.virtual.servo import Status, VirtualServo
@@ -91,6 +92,7 @@ class Line:
         self._by_id: dict[tuple[int, int], list[VirtualServo]] = {}  # by version of the packets and id
         for servo in servos:
             self.add(servo)
+        self._followers = Followers()
         self._framing = Framing(servo.protocol.version for servo in self.servos)
         self._inbox: deque[tuple[float, float, Heard]] = deque()  # start and end on the line
         self._outbox: list[Delivery] = []  # by due time
@@ -237,10 +239,13 @@ class Line:
     def _execute(self, start: float, end: float, heard: Heard) -> None:
         self.packets += 1
         version, packet, size, _ = heard
+        servos: Sequence[VirtualServo]
         servos = [servo for servo in self._by_id.get((version, packet.id), ()) if self._hears(servo, start, size)]
         if version == 2 and packet.code in _FAST_READS and packet.id == BROADCAST and packet.intact:
             self._fast_read(servos, packet, end)
             return
+        if servos and packet.code == Instruction.SYNC_WRITE and packet.id == BROADCAST and packet.intact:
+            servos = self._followers.obey(servos, packet, end)
         replies: list[tuple[VirtualServo, Status, float]] = []
         for servo in servos:
             baud = servo.baud  # its answer still has this rate, whatever the packet changes
@@ -253,7 +258,7 @@ class Line:
         if replies:
             self._answer(replies, end)
 
-    def _fast_read(self, servos: list[VirtualServo], packet: Packet, end: float) -> None:
+    def _fast_read(self, servos: Sequence[VirtualServo], packet: Packet, end: float) -> None:
         """One answer of several servos: each adds its block, until one is missing."""
         by_id = {servo.id: servo for servo in servos}
         reads = SECOND.reads(packet)

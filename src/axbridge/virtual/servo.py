@@ -27,7 +27,7 @@ from axbridge.units import baud_of
 from axbridge.virtual.ax_firmware import AxFirmware
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.feetech_firmware import FeetechFirmware
-from axbridge.virtual.firmware import Firmware, Written
+from axbridge.virtual.firmware import Firmware, Following, Written
 from axbridge.virtual.x_firmware import XFirmware
 
 FIRMWARES: Mapping[str, type[Firmware]] = {  # by family of units
@@ -84,8 +84,9 @@ class VirtualServo:
         self.burns_all = False  # also EEPROM bytes that keep their value (a fault)
         self.dead = False  # broken: power does not bring it back
         self.row = index
+        self.commands = 0  # that its motor got, whole ones
         self.zero = zero
-        self._motors = motors
+        self.motors = motors
         self._rows = np.array([index])
         self._level = int(ADDRESSES[profile.protocol].STATUS_RETURN_LEVEL)
         self._eeprom = profile.eeprom_end
@@ -231,7 +232,7 @@ class VirtualServo:
     @property
     def listens(self) -> bool:
         """Whether it hears packets: with power, and unless its Protocol Type is 1.0; those of radios leave it 2.0."""
-        return self.firmware.powered and self.table.get("protocol_type") != 1
+        return self.firmware.powered and not self._speaks_first
 
     @property
     def _state_bits(self) -> int:
@@ -426,20 +427,20 @@ class VirtualServo:
             now = table.data[address : min(address + len(data), eeprom)]
             burnt = len(now) if self.burns_all else sum(map(int.__ne__, old, now))
             self.deafness += burnt * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6
-        written, driven = Written(values, before, time), self.firmware.driven
-        self.firmware.apply(written)
-        aim = self.firmware.aim(written) if driven and not old else None
-        if aim is None:
-            self.push(time)
-        elif values != before:  # else the motor has this goal already, or will have it first
-            self._motors.set_goal(self.row, *aim, time)
+        self.firmware.apply(Written(values, before, time))
+        self.push(time)
         return error
+
+    def following(self, address: int, length: int) -> Following | None:
+        """See `Firmware.following`, of a SYNC_WRITE."""
+        return self.firmware.following(address, length) if Instruction.SYNC_WRITE in self._known else None
 
     def configure(self) -> None:
         """Take over what the EEPROM area says."""
         table = self.table
         self.id = table["id"]
         self.baud = baud_of(table["baud_rate"], self.profile.units_name)
+        self._speaks_first = table.get("protocol_type") == 1
         self._return_delay = table["return_delay_time"] * self.profile.timing.return_delay_us_per_unit * 1e-6
         self.alarms.configure()
         self.firmware.configure()
@@ -449,12 +450,13 @@ class VirtualServo:
 
     def push(self, time: float) -> None:
         """Hand the registers to the motor."""
-        reading = float(self._motors.state[self.row, _READING])
-        self._motors.set_command(self.row, self.firmware.command(reading, driven=self.firmware.driven), time)
+        self.commands += 1
+        reading = float(self.motors.state[self.row, _READING])
+        self.motors.set_command(self.row, self.firmware.command(reading, driven=self.firmware.driven), time)
 
     def _state_at(self, time: float) -> list[float]:
         """Its row of the state array at `time` (s)."""
-        (state,) = self._motors.sampled(self._rows, (time,)).tolist()
+        (state,) = self.motors.sampled(self._rows, (time,)).tolist()
         return state  # type: ignore[no-any-return]
 
     # -- faults ------------------------------------------------------------------------------------------------------
@@ -478,7 +480,7 @@ class VirtualServo:
 
     def stick(self, time: float) -> None:
         """Freeze the position reading from now on, for the host and for the servo's own loop."""
-        self.firmware.stuck = self.firmware.position(self._motors.state[self.row].tolist())
+        self.firmware.stuck = self.firmware.position(self.motors.state[self.row].tolist())
         self.push(time)
 
     def unstick(self, time: float) -> None:
