@@ -42,7 +42,7 @@ class StillBank:
         """Take a command in."""
         self.command[index] = row
 
-    def set_goals(self, rows: np.ndarray, goals: np.ndarray, time: float) -> None:  # noqa: ARG002
+    def set_goals(self, rows: list[int], goals: list[tuple[float, float]], time: float) -> None:  # noqa: ARG002
         """Take goals in."""
         self.command[rows, GOAL] = goals
 

@@ -17,7 +17,7 @@ class PacketBus(VirtualBus):
     def __init__(self, world):
         super().__init__(world)
         for servo in world.servos.values():
-            servo.following = lambda *_: None
+            servo.firmware.follow = lambda *_: None
 
     def _read_ahead(self, requests):
         return []

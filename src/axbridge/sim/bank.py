@@ -35,8 +35,8 @@ class Motors(Protocol):
     def set_command(self, index: int, row: list[float], time: float) -> None:
         """Hand over one row of `Command`, written at `time` (s)."""
 
-    def set_goals(self, rows: IntArray, goals: FloatArray, time: float) -> None:
-        """Hand over goals (rad) and speed limits (rad/s), (k, 2), for joint mode; all else stays as commanded."""
+    def set_goals(self, rows: list[int], goals: list[tuple[float, float]], time: float) -> None:
+        """Hand over goals (rad) and speed limits (rad/s) of servos in joint mode; all else stays as commanded."""
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
         """Rows of `State` of these servos, each as it was at its own time, s, since the last watch."""
@@ -74,8 +74,8 @@ class BankServo:
 class _Order(NamedTuple):
     """What is to be written into the command array: these rows, these columns."""
 
-    rows: int | IntArray
-    values: Sequence[float] | FloatArray
+    rows: list[int]
+    values: list[Sequence[float]]
     columns: slice
 
 
@@ -152,14 +152,17 @@ class ServoBank:
 
     def set_command(self, index: int, row: Sequence[float], time: float) -> None:
         """Hand over a row of `Command` written at `time` (s); it acts after the model's latency."""
-        self._order_at(time + self._latency[index], _Order(index, list(row), slice(None)))
+        self._order_at(time + self._latency[index], _Order([index], [list(row)], slice(None)))
 
-    def set_goals(self, rows: IntArray, goals: FloatArray, time: float) -> None:
-        """Hand over goals (rad) and speed limits (rad/s), (k, 2), written at `time` (s); else as `set_command`."""
-        latencies = [self._latency[row] for row in rows.tolist()]
-        for latency in dict.fromkeys(latencies):
-            mine = [latency == one for one in latencies]
-            self._order_at(time + latency, _Order(rows[mine], goals[mine], GOAL))
+    def set_goals(self, rows: list[int], goals: list[tuple[float, float]], time: float) -> None:
+        """Hand over goals (rad) and speed limits (rad/s) written at `time` (s); else as `set_command`."""
+        orders: dict[float, _Order] = {}  # by latency
+        for row, goal in zip(rows, goals, strict=True):
+            order = orders.setdefault(self._latency[row], _Order([], [], GOAL))
+            order.rows.append(row)
+            order.values.append(goal)
+        for latency, order in orders.items():
+            self._order_at(time + latency, order)
 
     def _order_at(self, due: float, order: _Order) -> None:
         heapq.heappush(self._pending, (due, next(self._order), order))

@@ -77,8 +77,8 @@ class RemoteBank:
         with contextlib.suppress(BrokenPipeError):  # it has died: `advance` says so
             os.write(self._commands, _ROW.pack(index, time - self._lost, *row))
 
-    def set_goals(self, rows: IntArray, goals: FloatArray, time: float) -> None:
-        for index, goal in zip(rows.tolist(), goals.tolist(), strict=True):
+    def set_goals(self, rows: list[int], goals: list[tuple[float, float]], time: float) -> None:
+        for index, goal in zip(rows, goals, strict=True):
             self._rows[index][GOAL] = goal
             self.set_command(index, self._rows[index], time)
 

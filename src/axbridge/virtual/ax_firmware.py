@@ -6,6 +6,7 @@ Behaviour that differs between firmwares is a flag of the profile.
 from __future__ import annotations
 
 import math
+import struct
 from typing import ClassVar
 
 from axbridge.config.registers import Address
@@ -13,10 +14,11 @@ from axbridge.jit import plain as plain_python
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.servo.position_laws import compliance
 from axbridge.units import FULL_SCALE, bits_to_signed
-from axbridge.virtual.firmware import Firmware, Following, Seen, Written
+from axbridge.virtual.firmware import Firmware, Seen, Written
 
 _TORQUE = int(Address.TORQUE_ENABLE)
 _READING, _SPEED = int(State.READING), int(State.SPEED)
+_GOALS = struct.Struct("<HH")  # Goal Position and Moving Speed
 _TURN = 2 * math.pi
 _ACCELERATION_UNIT = math.radians(8.583)  # rad/s² per count of the MX goal acceleration
 _COMPLIANCE = Command.MARGIN_CW, Command.MARGIN_CCW, Command.SLOPE_CW, Command.SLOPE_CCW, Command.PUNCH
@@ -81,18 +83,18 @@ class AxFirmware(Firmware):
         lock = self.profile.registers["lock"]  # it stays writable: 1 is all it takes
         return (address, length) != (lock.address, lock.size) and self.profile.behaviour.locks(address, length)
 
-    def following(self, address: int, length: int) -> Following | None:
-        """See `Firmware.following`; not for wheels and several turns, and with a faulty sensor."""
-        plain = self.mode is Mode.JOINT and not self.multi_turn and self.stuck is None and self.driven
-        if not plain or (address, length) != (self._goal, 4) or self.locked(address, length, own=True):
-            return None
-        (low, high), units = self.goal_range, self.units
-        most = min(high, units.counts), units.full_scale
-        return Following((low, 0), most, self._middle, self.zero, units.position, units.speed)
+    def followed(self) -> tuple[int, int] | None:
+        """See `Firmware.followed`; not for wheels and several turns, and with a faulty sensor."""
+        plain = self.driven and self.mode is Mode.JOINT and not self.multi_turn and self.stuck is None
+        return None if not plain or self.locked(self._goal, _GOALS.size, own=True) else (self._goal, _GOALS.size)
 
-    def take_goal(self, data: bytes, time: float) -> None:
-        self.table.data[self._goal : self._goal + len(data)] = data
+    def follow(self, goals: bytes, reading: float, time: float) -> tuple[float, float] | None:
+        (position, speed), (low, high), units = _GOALS.unpack(goals), self.goal_range, self.units
+        if not low <= position <= high or position > units.counts or speed > units.full_scale:
+            return None
+        self.table.data[self._goal : self._goal + len(goals)] = goals
         self._busy_until = time + _BUSY
+        return (position - self.zero) * units.position + self._turns(reading), speed * units.speed
 
     def _switch(self, _: str, written: Written) -> None:
         if not written.values["torque_enable"]:

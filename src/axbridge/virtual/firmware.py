@@ -70,17 +70,6 @@ class Written(NamedTuple):
     time: float
 
 
-class Following(NamedTuple):
-    """What a servo makes of two words that it does nothing with but follow: Goal Position and a speed limit."""
-
-    low: tuple[float, float]  # it takes both as they are from here
-    high: tuple[float, float]  # to here
-    middle: float  # of the turn that its sensor sees, rad
-    zero: int  # count at 0 rad
-    position: float  # rad a count
-    speed: float  # rad/s a count
-
-
 class Seen(NamedTuple):
     """What the sensors say, in counts with their signs."""
 
@@ -175,12 +164,15 @@ class Firmware(ABC):
             if name in written.values:
                 effect(name, written)
 
-    def following(self, address: int, length: int) -> Following | None:  # noqa: ARG002 - most have more to do
-        """How it would follow a write there; None where the write would do anything else, too."""
+    def followed(self) -> tuple[int, int] | None:
+        """Address and length of a write of goals that it does nothing with but follow, as it is now; None: of none."""
         return None
 
-    def take_goal(self, data: bytes, time: float) -> None:
-        """Take over a write that it follows, at `time` (s)."""
+    def follow(self, goals: bytes, reading: float, time: float) -> tuple[float, float] | None:
+        """Take over such a write; goal, rad, and speed limit, rad/s, of a shaft that the sensor sees at `reading`, rad.
+
+        None, and nothing is taken over, where it would refuse the goals or clip them.
+        """
         raise NotImplementedError
 
     def switches_on(self, written: Written) -> bool:

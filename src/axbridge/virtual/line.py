@@ -17,13 +17,14 @@ from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
 from axbridge.bus.protocols.v1 import OVERHEAD
 from axbridge.config.registers import Instruction
+from axbridge.servo.columns import State
 from axbridge.virtual.collision import Transmission, overlay
-from axbridge.virtual.followers import Followers
 from axbridge.virtual.framing import Framing, Heard
 from axbridge.virtual.mishaps import Mishaps
-from axbridge.virtual.servo import Status, VirtualServo
+from axbridge.virtual.servo import Status, VirtualServo, blocks_of
 
 _FAST_READS = {Instruction.FAST_SYNC_READ, Instruction.FAST_BULK_READ}
+_READING = int(State.READING)
 _READ_FRAME = 2 + OVERHEAD  # bytes of a READ
 
 
@@ -92,7 +93,6 @@ class Line:
         self._by_id: dict[tuple[int, int], list[VirtualServo]] = {}  # by version of the packets and id
         for servo in servos:
             self.add(servo)
-        self._followers = Followers()
         self._framing = Framing(servo.protocol.version for servo in self.servos)
         self._inbox: deque[tuple[float, float, Heard]] = deque()  # start and end on the line
         self._outbox: list[Delivery] = []  # by due time
@@ -245,7 +245,7 @@ class Line:
             self._fast_read(servos, packet, end)
             return
         if servos and packet.code == Instruction.SYNC_WRITE and packet.id == BROADCAST and packet.intact:
-            servos = self._followers.obey(servos, packet, end)
+            servos = self._follow(servos, packet, end)
         replies: list[tuple[VirtualServo, Status, float]] = []
         for servo in servos:
             baud = servo.baud  # its answer still has this rate, whatever the packet changes
@@ -257,6 +257,26 @@ class Line:
                 self._deafen(servo, end, busy)
         if replies:
             self._answer(replies, end)
+
+    @staticmethod
+    def _follow(servos: Sequence[VirtualServo], packet: Packet, end: float) -> Sequence[VirtualServo]:
+        """Let servos that do no more than that follow the goals of a SYNC_WRITE, all at once; returns the others."""
+        ((address, blocks),) = blocks_of(servos[0].protocol, packet)
+        motors, others, rows, goals = servos[0].motors, [], [], []
+        for servo in servos:
+            data = blocks.get(servo.id, b"")
+            goal = None
+            if servo.followed == (address, len(data)) and servo.motors is motors:
+                old = servo.table.data[address : address + len(data)]
+                goal = servo.firmware.follow(data, motors.state.item(servo.row, _READING), end)
+            if goal is None:
+                others.append(servo)
+            elif data != old:  # else the motor has this goal already, or will have it first
+                rows.append(servo.row)
+                goals.append(goal)
+        if rows:
+            motors.set_goals(rows, goals, end)
+        return others
 
     def _fast_read(self, servos: Sequence[VirtualServo], packet: Packet, end: float) -> None:
         """One answer of several servos: each adds its block, until one is missing."""

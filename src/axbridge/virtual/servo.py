@@ -27,7 +27,7 @@ from axbridge.units import baud_of
 from axbridge.virtual.ax_firmware import AxFirmware
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.feetech_firmware import FeetechFirmware
-from axbridge.virtual.firmware import Firmware, Following, Written
+from axbridge.virtual.firmware import Firmware, Written
 from axbridge.virtual.x_firmware import XFirmware
 
 FIRMWARES: Mapping[str, type[Firmware]] = {  # by family of units
@@ -52,7 +52,7 @@ class Status(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def _blocks(protocol: Protocol, packet: Packet) -> Sequence[tuple[int, Mapping[int, bytes]]]:
+def blocks_of(protocol: Protocol, packet: Packet) -> Sequence[tuple[int, Mapping[int, bytes]]]:
     """See `Protocol.blocks`: each servo on a line asks for those of the same packet."""
     return protocol.blocks(packet) or ()
 
@@ -84,7 +84,7 @@ class VirtualServo:
         self.burns_all = False  # also EEPROM bytes that keep their value (a fault)
         self.dead = False  # broken: power does not bring it back
         self.row = index
-        self.commands = 0  # that its motor got, whole ones
+        self.followed: tuple[int, int] | None = None  # see `Firmware.followed`
         self.zero = zero
         self.motors = motors
         self._rows = np.array([index])
@@ -173,7 +173,7 @@ class VirtualServo:
             return None if silent else self._status(damaged or 0, b"", Instruction.PING)
         self.feed(time)
         if broadcast and code in _GROUP_WRITES:
-            for address, data in _blocks(self.protocol, packet) if code in self._known else ():
+            for address, data in blocks_of(self.protocol, packet) if code in self._known else ():
                 if self.id in data:
                     self.write(address, data[self.id], time)
             return None
@@ -224,7 +224,7 @@ class VirtualServo:
         """Delay of the answer to a READ of these registers, as in `Status`; None where they cannot be read just so."""
         if self._answering < 1 or address < 0 or length < 0 or address + length > self.table.size:
             return None
-        return self._delay(Instruction.READ)
+        return self._read_delay
 
     def _delay(self, code: int) -> float:
         return self._delays.get(code, self._delays[Instruction.WRITE]) + self._return_delay
@@ -232,7 +232,7 @@ class VirtualServo:
     @property
     def listens(self) -> bool:
         """Whether it hears packets: with power, and unless its Protocol Type is 1.0; those of radios leave it 2.0."""
-        return self.firmware.powered and not self._speaks_first
+        return self.firmware.powered and self.table.get("protocol_type") != 1
 
     @property
     def _state_bits(self) -> int:
@@ -431,17 +431,13 @@ class VirtualServo:
         self.push(time)
         return error
 
-    def following(self, address: int, length: int) -> Following | None:
-        """See `Firmware.following`, of a SYNC_WRITE."""
-        return self.firmware.following(address, length) if Instruction.SYNC_WRITE in self._known else None
-
     def configure(self) -> None:
         """Take over what the EEPROM area says."""
         table = self.table
         self.id = table["id"]
         self.baud = baud_of(table["baud_rate"], self.profile.units_name)
-        self._speaks_first = table.get("protocol_type") == 1
         self._return_delay = table["return_delay_time"] * self.profile.timing.return_delay_us_per_unit * 1e-6
+        self._read_delay = self._delay(Instruction.READ)
         self.alarms.configure()
         self.firmware.configure()
         self.changed()
@@ -450,7 +446,7 @@ class VirtualServo:
 
     def push(self, time: float) -> None:
         """Hand the registers to the motor."""
-        self.commands += 1
+        self.followed = self.firmware.followed() if Instruction.SYNC_WRITE in self._known else None
         reading = float(self.motors.state[self.row, _READING])
         self.motors.set_command(self.row, self.firmware.command(reading, driven=self.firmware.driven), time)
 
