@@ -264,14 +264,15 @@ class Line:
         ((address, blocks),) = blocks_of(servos[0].protocol, packet)
         motors, others, rows, goals = servos[0].motors, [], [], []
         for servo in servos:
-            data = blocks.get(servo.id, b"")
-            goal = None
+            goal, data = None, blocks.get(servo.id, b"")
             if servo.followed == (address, len(data)) and servo.motors is motors:
-                old = servo.table.data[address : address + len(data)]
-                goal = servo.firmware.follow(data, motors.state.item(servo.row, _READING), end)
+                servo.feed(end)  # which may stop it
+                if servo.followed:
+                    goal = servo.firmware.follow(data, motors.state.item(servo.row, _READING), end)
             if goal is None:
                 others.append(servo)
-            elif data != old:  # else the motor has this goal already, or will have it first
+            elif goal != servo.goal:  # else the motor has it already, or will have it first
+                servo.goal = goal
                 rows.append(servo.row)
                 goals.append(goal)
         if rows:

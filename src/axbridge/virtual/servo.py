@@ -85,6 +85,7 @@ class VirtualServo:
         self.dead = False  # broken: power does not bring it back
         self.row = index
         self.followed: tuple[int, int] | None = None  # see `Firmware.followed`
+        self.goal: tuple[float, float] | None = None  # rad and rad/s, that the motor got since its latest command
         self.zero = zero
         self.motors = motors
         self._rows = np.array([index])
@@ -446,6 +447,7 @@ class VirtualServo:
 
     def push(self, time: float) -> None:
         """Hand the registers to the motor."""
+        self.goal = None
         self.followed = self.firmware.followed() if Instruction.SYNC_WRITE in self._known else None
         reading = float(self.motors.state[self.row, _READING])
         self.motors.set_command(self.row, self.firmware.command(reading, driven=self.firmware.driven), time)
