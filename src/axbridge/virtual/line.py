@@ -172,7 +172,7 @@ class Line:
 
         They end before the first for which packets could come to anything else: nobody or several have that id, the
         servo would not hear or refuse it, or take longer than `patience` (s) to begin, or it would be heard at `until`
-        (s) or later. A step on 18 servos takes 1.2 times as long without (`benchmarks/plant_cost.py`, `without`).
+        (s) or later.
         """
         found: list[Foreseen] = []
         start = max(time, self.host_free)
