@@ -98,8 +98,15 @@ def close_until(robot, count):
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # an interrupted line loses its socket or process
-@pytest.mark.parametrize("policy", ["limp", "park", "hold"])
-@pytest.mark.parametrize("every", [16, pytest.param(1, marks=pytest.mark.ci)])
+@pytest.mark.parametrize(
+    ("policy", "every"),
+    [
+        ("limp", 16),
+        ("hold", 16),
+        ("park", 64),
+        *(pytest.param(policy, 1, marks=pytest.mark.ci) for policy in ("limp", "hold", "park")),
+    ],
+)
 def test_an_exception_at_any_line_of_close_leaves_no_motor_on(line, policy, every):
     def interrupted(count):
         with opened(line, on_exit=policy, park={"hip": 0.0, "knee": 0.0}) as robot:
