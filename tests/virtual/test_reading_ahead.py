@@ -106,24 +106,26 @@ def pursuit(profile, *, alone):
     for servo in world.servos.values():
         servo.firmware.follow = partial(counted, servo.firmware.follow)
     bus.sync_write(protocol.torque_enable, dict.fromkeys(IDS, b"\1"))
-    unusual = [(register, value) for register, value in UNUSUAL if register in world.servos["s1"].table]
-    for turn in range(16 + len(unusual)):
-        goals = {id_: protocol.goal_bytes((id_ * 97 + turn * 131) % 1100, 40 * (turn % 3)) for id_ in IDS}
+    unusual = [one for one in UNUSUAL if one[1] in world.servos["s1"].table]
+    for turn in range(12 + len(unusual)):
+        goals = {id_: protocol.goal_bytes((id_ * 97 + turn * 131) % 1100, 40 * ((turn + 1) % 3)) for id_ in IDS}
         bus.sync_write(protocol.goal, goals)
         world.sleep_until(world.now() + 0.025 * (turn % 3))
         if turn < len(unusual):
-            register, value = unusual[turn]
+            id_, register, value = unusual[turn]
             entry = world.servos["s1"].profile.register(register)
-            bus.write(turn % len(IDS) + 1, entry.address, entry.encode(value), answered=False)
+            bus.write(id_, entry.address, entry.encode(value), answered=False)
+            world.sleep_until(world.now() + 0.01)  # it answers
         seen.append([bytes(servo.table.data) for servo in world.servos.values()])
         seen.append([servo.peek(*protocol.usual, world.now()) for servo in world.servos.values()])
         seen.append(world.bank.command.tolist())
     return seen, followed
 
 
-UNUSUAL = (("profile_acceleration", 20), ("bus_watchdog", 1), ("goal_time", 500), ("lock", 0), ("operating_mode", 4),
-           ("torque_enable", 0), ("torque_limit", 300), ("goal_velocity", 30), ("max_position_limit", 700),
-           ("ccw_angle_limit", 700))  # fmt: skip
+UNUSUAL = ((1, "profile_acceleration", 20), (2, "bus_watchdog", 1), (3, "goal_time", 500), (4, "torque_enable", 0),
+           (1, "profile_acceleration", 0), (5, "torque_limit", 300), (6, "goal_velocity", 30), (4, "lock", 0),
+           (4, "max_position_limit", 700), (4, "ccw_angle_limit", 700), (4, "drive_mode", 4), (4, "torque_enable", 1),
+           (7, "torque_enable", 0), (7, "operating_mode", 1), (7, "torque_enable", 1))  # fmt: skip
 
 
 @pytest.mark.parametrize("profile", ["ax-12a", "mx-28", "mx-28-2.0", "xl430-w250", "sts3215", "scs0009"])

@@ -126,8 +126,8 @@ class XFirmware(Firmware):
 
     def followed(self) -> tuple[int, int] | None:
         """See `Firmware.followed`; not where the way to a goal depends on where it begins."""
-        table = self.table
-        depends = table["profile_acceleration"] or table["drive_mode"] & DriveMode.TIMED
+        table, accelerates = self.table, self.table["profile_acceleration"] or self._approach.acceleration
+        depends = accelerates or table["drive_mode"] & DriveMode.TIMED
         plain = self.driven and self.mode in POSITION_MODES and self.stuck is None and not self._expired
         return (self.protocol.goal, _GOALS.size) if plain and not depends else None
 
