@@ -93,7 +93,8 @@ told = []
 signal.signal(signal.SIGTERM, end)
 jit.compile_first()
 with jit.reporting(report):
-    axbridge.open("bench_arm").step(20)
+    with axbridge.open("bioloid") as robot:
+        next(iter(robot.values())).set_position(0.1)  # it is switched on, and off at the end
 """
 
 
@@ -127,7 +128,7 @@ def test_a_short_simulation_compiles_nothing_and_gives_the_same_bits_as_a_compil
     assert none == 0 < some
     assert cold.stderr == ""
     assert re.match(
-        r"axbridge: compiling the simulation, once for this machine: \d+ of \d+, about \d+ s left\n", warm.stderr
+        r"axbridge: compiling the simulation, once for this machine: \d+ of \d+(, about \d+ s left)?\n", warm.stderr
     )
 
 

@@ -100,7 +100,12 @@ class _Kernel:
                     self._run = self._interpret
                 else:
                     self._run = self.py_func if _numba() is None else self._compiler("outer", reorders=self.reorders)
-        return self._run(*arguments)
+        try:
+            return self._run(*arguments)
+        except BaseException:
+            if not self.done:  # a signal has come: to close a robot must not wait for the compiler again
+                self._run = self._interpret
+            raise
 
     def _interpret(self, *arguments: Any) -> Any:
         global _interpreted, _interpreting  # noqa: PLW0603 - of the process
@@ -242,7 +247,7 @@ def _numba() -> Any:
             kernel = getattr(event.data["dispatcher"], "kernel", None)
             if kernel is not None:
                 _compiled_for.pop()
-                kernel.done = True
+                kernel.done = not _raised
                 _report[0](*(kernels() if _compiled_for else (0, 0)))
                 if not _compiled_for:
                     _raise_what_was_kept()
@@ -273,6 +278,7 @@ def _handle(number: int, frame: Any) -> None:
 
 
 def _raise_what_was_kept() -> None:
+    global _interpreted  # noqa: PLW0603 - of the process
     while _handlers:
         number, handler = _handlers.popitem()
         if signal.getsignal(number) is _handle:
@@ -280,6 +286,7 @@ def _raise_what_was_kept() -> None:
     if _raised:
         failure = _raised.pop()
         _raised.clear()
+        _interpreted = -_INTERPRETED  # what is left of the program may be short
         raise failure
 
 
