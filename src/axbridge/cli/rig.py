@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,16 @@ import typer
 from axbridge.cli.app import app, report
 from axbridge.cli.help import Verbs
 from axbridge.cli.list_ import shipped_rigs
-from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigArgument, lined_up, separated, shared
+from axbridge.cli.options import (
+    BaudOption,
+    ForceOption,
+    JsonOption,
+    PortOption,
+    RigArgument,
+    lined_up,
+    separated,
+    shared,
+)
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig, rig_schema, split_options
 from axbridge.config.rig_check import check_rig
@@ -48,6 +58,7 @@ def new(
     ] = None,
     profile: Annotated[str | None, shared("--profile", "Of the servos, with --urdf.")] = None,
     ids: Annotated[str, shared("--ids", "Of the joints in the URDF's order, as 1,2,5; default: 1, 2, …")] = "",
+    force: ForceOption = False,
 ) -> None:
     """Write a rig of the servos that answer on a port, or of the joints of a URDF.
 
@@ -57,7 +68,7 @@ def new(
         refuse_other_kind(name, lambda what, hint: UsageError(f"{name} {what}", hint))
         raise UsageError(f"{name} is a file", "give the name of a new folder")
     path = name / f"{name.name}.toml"
-    check_new(path, force=False)
+    check_new(path, force=force)
     lines = [f"name = {written(name.name)}"]
     if urdf is not None:
         found = _rig_of_urdf(name, urdf, profile, separated(ids))
@@ -75,7 +86,8 @@ def new(
             lines += [f"{key} = {written(value)}" for key, value in values.items() if value != {}]
     text = "\n".join(lines) + "\n"
     write_whole(path, text)
-    print(f"wrote {path}: {plural(len(found.servos), 'servo')}\nnext: name them, then `axbridge rig check {name}`")
+    named = "" if urdf is not None else "name them, then "
+    print(f"wrote {path}: {plural(len(found.servos), 'servo')}\nnext: {named}`axbridge rig check {name}`")
     if urdf is None:
         print("compare and identify need what the servos move, too: [world] urdf, docs/rigs.md")
 
@@ -89,6 +101,8 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[str]) ->
     kind = FirmwareProfile.load(profile)
     if Path(profile).is_file():
         profile = Path(os.path.relpath(profile, name)).as_posix()
+    if urdf.is_file():
+        refuse_other_kind(urdf, partial(RigError, urdf, ""), but="a URDF")
     joints = [one for one in read_tree(urdf, fixed_base=True).joints if not one.linear]
     numbers = ids or [str(number) for number in range(1, len(joints) + 1)]
     if len(numbers) != len(joints) or not all(map(str.isdecimal, numbers)):

@@ -55,6 +55,7 @@ class Joint:
         self.withheld = False  # limp until `recover`: it has shut itself down, or was beyond a limit
         self.dead = False  # the battery is empty
         self.way: object = None  # the goals of the `goto` that leads it, or led it last
+        self.unsent: dict[str, float] = {}  # the robot's own: when servos were commanded since the last step, s
         self.lapses = 0  # how often it was switched off, or shut itself down
         self._warned: set[str | tuple[str, bool]] = set()  # what is emulated; command and end that were clipped
         if config.multiplier == 0:
@@ -205,6 +206,17 @@ class Joint:
         """
         if self.is_positioned and (self.setpoints.holding or not self.limp) and not math.isnan(here):
             self.hold(here)
+
+    def rest(self, here: float) -> None:
+        """Let no command from before a loss of power act again: hold `here`, or speed, torque and duty become 0."""
+        self.void_goal(here)
+        setpoints = self.setpoints
+        if setpoints.endless:
+            setpoints.velocity = self.requested["velocity"] = 0.0
+        if setpoints.torque is not None:
+            setpoints.torque = 0.0
+        if setpoints.duty is not None:
+            setpoints.duty = 0.0
 
     def command(self, period: float) -> Goal | None:
         """What the drive makes of the set-points for a step of `period` s."""

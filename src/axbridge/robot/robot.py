@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from axbridge import minimum_jerk
 from axbridge.arrays import FloatArray
+from axbridge.bus.cycle import Goal
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, UnknownServo, UsageError, plural, warn
 from axbridge.robot.backend import SIMULATION, Backend, BackendName
@@ -44,6 +48,7 @@ _LATE = 0.1  # of a step: what is later counts as late for a twin
 _THERE = {"rotational": math.radians(2), "linear": 0.002}  # rad, m: this near a goal a joint has arrived
 _LONGEST_WAY = 86_400.0  # s: a day
 _PATIENCE = 0.5  # s that a joint may come after its goal
+_WAITED = 0.3  # s after a command: a program that waits so long and takes no step has forgotten it
 _STALE = 0.1  # s: no command over time begins from samples that are older
 FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
 
@@ -79,6 +84,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._insist_at = -math.inf
         self._sensed: dict[str, Sample | None] = {}
         self._believed = False  # that it stands as its servos say: checked since its motors are on
+        self._unsent: dict[str, float] = {}  # by servo: when it was commanded since the last step, s
+        weakref.finalize(self, _warn_of_unsent, self._unsent)  # for a program that does not close it
         self._connection = Connection(rig, backend, seed)
         try:
             self._begin(rig, backend, seed)
@@ -90,6 +97,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._joints = {one.name: Joint(one, self._connection, row) for row, one in enumerate(rig.servos)}
         self._servos = {name: Servo(joint, self.goto) for name, joint in self._joints.items()}
         couple(self._joints)
+        for joint in self._joints.values():
+            joint.unsent = self._unsent
         self._sampling = Sampling(list(self._joints.values()), seed)
         self._battery = math.nan if rig.robot.battery is None else rig.robot.battery[0]  # J; NaN: there is none
         self._drawn = 0.0  # J, by the simulation's meter at the last look
@@ -131,7 +140,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         Raises:
             UsageError: a period of 0.2 ms or less, or longer than a day, or a process forked from the robot's own.
             RobotStopped: a signal comes in this step, and this is not the main thread.
-            BusError: a change of control mode needed a register that could not be written.
+            BusError: a change of control mode needed a register that could not be written. The others have had their
+                goals and were read.
             RigError: on a real bus, before the first goals of the whole robot: its servos report a pose that cannot be.
                 Nothing has moved then, and every motor is off.
         """
@@ -149,14 +159,16 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             began = clock.now()
             end = self._time_ms + requested
             due = self._start + end / 1000
-            commanded = self._send(requested)
+            commanded, refused = self._send(requested)
             late = max(0.0, clock.now() - due)
             self._pass_basic_steps(end)
             clock.sleep_until(due)
             self._time_ms = end
             self._start += late  # a late step delays the next tick instead of being caught up with
-            faults = self._receive()
+            faults = refused | self._receive()
             self._report(requested, clock.now() - began, commanded, faults, late * 1000)
+            for failure in refused.values():
+                raise failure
             return self.last_step.late
 
     def _pass_basic_steps(self, end: float) -> None:
@@ -209,9 +221,11 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             self._connection.refuse_closed()
             clock = self._connection.backend.clock
             began = clock.now()
-            commanded = self._send(self.basic_time_step)
-            faults = self._receive()
+            commanded, refused = self._send(self.basic_time_step)
+            faults = refused | self._receive()
             self._report(0.0, clock.now() - began, commanded, faults)
+            for failure in refused.values():
+                raise failure
             return self._sampling.table
 
     def _trip(self, names: frozenset[str]) -> None:
@@ -223,18 +237,28 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             why = f"no step for {ms:g} ms" if (ms := self.rig.safety.stale_command_ms) else "this program stood still"
             _log.warning("%s: the motors are off until set_position or torque_on", why)
 
-    def _send(self, period: float) -> float:
-        """Insist on a stop, check a real robot's pose, send goals; when they were heard, s on the backend's clock."""
+    def _send(self, period: float) -> tuple[float, dict[str, BusError]]:
+        """Insist on a stop, check a real robot's pose, send goals.
+
+        Returns when they were heard, s on the backend's clock, and by name which servos could not change their mode.
+        """
+        self._unsent.clear()
         self._connection.feed()
         if self._powered_still != {} and (now := self._connection.backend.clock.now()) >= self._insist_at:
             self._insist_at = now + _INSIST
             self._powered_still = self._connection.limp()
-        goals = {
-            name: goal
-            for name, joint in self._joints.items()
-            if not joint.withheld  # a change of mode would switch it on
-            and (goal := joint.command(period / 1000)) is not None
-        }
+        goals: dict[str, Goal] = {}
+        refused: dict[str, BusError] = {}
+        for name, joint in self._joints.items():
+            if joint.withheld:  # a change of mode would switch it on
+                continue
+            try:
+                goal = joint.command(period / 1000)
+            except BusError as failure:
+                refused[name] = failure
+            else:
+                if goal is not None:
+                    goals[name] = goal
         if self.mode != SIMULATION:
             whole = len(goals) + sum(joint.withheld for joint in self._joints.values()) == len(self._joints)
             if whole and not self._believed:
@@ -243,7 +267,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         heard = self._connection.send(goals)
         for name in goals:
             self._joints[name].keep_off()
-        return heard
+        return heard, refused
 
     def _receive(self) -> dict[str, BusError]:
         self._sensed = self._connection.sense(self._start)
@@ -576,13 +600,19 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         return joint.min_position, joint.max_position
 
     def close(self) -> None:
-        """Switch every motor off and release ports and worlds; may be called twice."""
+        """Switch every motor off and release ports and worlds; may be called twice.
+
+        A `ControlWarning` names servos whose commands no step has sent although the program waited after them.
+        """
         try:
+            end = time.monotonic()
             self._connection.close()
         finally:
+            self._connection.close()  # where an exception came before it had begun
             while self._observers:
                 _, closed = self._observers.pop(0)
                 closed()
+        _warn_of_unsent(self._unsent, end)
 
     def __enter__(self) -> Robot:
         return self
@@ -675,7 +705,20 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         return f"<Robot {self.name!r} on {self.backend}: {plural(len(self), 'servo')}, {state}>"
 
 
+def _warn_of_unsent(commanded: dict[str, float], end: float | None = None) -> None:
+    """Warn of commands that no step has sent, where the program waited until its `end` and no exception ended it."""
+    since = (time.monotonic() if end is None else end) - _WAITED
+    unsent = sorted(name for name, moment in commanded.items() if moment <= since)
+    commanded.clear()
+    if unsent and sys.exc_info()[1] is None and not hasattr(sys, "last_value"):
+        warn(f"{plural(len(unsent), 'command')} never sent: call step() after a command ({', '.join(unsent)})")
+
+
 def start_of_way(servo: Servo) -> float:
-    """From where a servo goes on, rad or m: its target when it is about there, as a loaded joint is; else its place."""
+    """From where a servo goes on, rad or m: its target when it is about there, as a loaded joint is; else its place.
+
+    A joint that only holds is at its target, also when its latest sample is from before an X servo put its count back.
+    """
     here, target = servo.position, servo.target_position
-    return target if servo.torque_enabled and abs(target - here) < FOLLOWS else here
+    follows = abs(target - here) < FOLLOWS or servo._joint.setpoints.holding  # noqa: SLF001 - as of `Robot`
+    return target if servo.torque_enabled and follows else here
