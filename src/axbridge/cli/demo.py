@@ -27,7 +27,7 @@ from axbridge.comparison.tables import acts_table, headline
 from axbridge.comparison.walks import sides_of
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import AxBridgeError, BusError
+from axbridge.errors import AxBridgeError, BusError, install, require
 from axbridge.files import check_new, claimed
 from axbridge.fit import identify, write_params
 from axbridge.jit import COMPILED, LIGHTEN
@@ -64,6 +64,7 @@ def demo(
     by the code that drives real ones. One model is the published one. The other is identified from this servo, if the
     rig has one and numba is installed. A robot with legs, such as the rig bioloid, walks instead, in the simulator.
     """
+    require("the demo", "scipy", "cma", "matplotlib")
     loaded = Rig.load(rig).with_engine(engine)
     walks = port is None and can_walk(loaded)
     names = _WALK_FILES.values() if walks else (*_recordings(port), *_FILES)
@@ -135,7 +136,7 @@ def _demo_arm(
     acts = (before,) if after is None else (before, after)
     note(*(line for act in acts for line in lacks(act)))
     lines = [headline(before, after), "", table_text(acts_table(acts))]
-    lacking = ["", "The third act, a model identified from recordings, needs numba: pip install numba"]
+    lacking = ["", f"The third act, a model identified from recordings, needs numba: {install('numba')}"]
     beside = f"--rig {rig} --model {files['model']}" if teaches else files["sim"]
     compared = f"axbridge compare {taught if teaches else files[kind]} {beside}"
     commands = [f"axbridge info {files[kind]}", compared, f"axbridge serve {rig} --link /tmp/arm"]

@@ -24,8 +24,7 @@ from axbridge.errors import RigError, UsageError, plural
 from axbridge.file_reading import printable, refuse_other_kind
 from axbridge.files import check_new, write_whole
 from axbridge.robot.calibration import rig_of_scan
-from axbridge.robot.open import with_usual_engine
-from axbridge.sim.engines.choice import check_size
+from axbridge.sim.engines.choice import check_size, with_usual_engine
 
 rig = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
 app.add_typer(rig, name="rig")

@@ -17,8 +17,8 @@ from axbridge.config.rig import Rig
 from axbridge.config.rig_check import refuse_unsound
 from axbridge.errors import RigError, UsageError
 from axbridge.jit import LIGHTEN
-from axbridge.robot.open import with_usual_engine
 from axbridge.sim.bank_process import RemoteBank
+from axbridge.sim.engines.choice import with_usual_engine
 from axbridge.sim.support import supported
 from axbridge.virtual.assembly import build_bank
 from axbridge.virtual.channel import Channel, PtyChannel, TcpChannel, is_loopback, parse_address

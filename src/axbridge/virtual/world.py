@@ -109,7 +109,7 @@ class World:
 
     @property
     def engine_name(self) -> str:
-        """``bullet`` or ``mujoco``; ``pendulums`` for a rig without a world."""
+        """``bullet``, ``mujoco`` or ``none``; ``pendulums`` for a rig without a world."""
         world = self.rig.world
         return "pendulums" if world is None else chosen(world.engine, ideal=bool(self.ideal))
 
