@@ -121,7 +121,7 @@ class Rig(toml_tables.TomlTable):
         Raises:
             RigError: there is no such engine, it cannot move the rig's ideal joints, or the rig has no world.
         """
-        if name is None:
+        if name is None or (name == "none" and self.world is None):
             return self
         self._simulated()
         return self.overridden({"world": {"engine": name}})
