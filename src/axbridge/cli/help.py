@@ -16,7 +16,7 @@ VERBS = {
     ),
     "More": (
         "rig", "monitor", "verify", "calibrate", "run", "teach", "play", "move", "info", "plot", "convert", "import",
-        "export", "sweep", "warmup",
+        "export", "sweep", "conformance", "warmup",
     ),
 }  # fmt: skip
 PANELS = {verb: panel for panel, verbs in VERBS.items() for verb in verbs}
@@ -26,6 +26,7 @@ load: Callable[[str], object]  # imports a file of this folder, which registers 
 EXAMPLES = {
     "calibrate": "axbridge calibrate --rig my_head --port /dev/ttyUSB0",
     "compare": "axbridge compare real.mcap --rig bench_arm --out report.html",
+    "conformance": "axbridge conformance --rig koch -- python my_driver.py {port}",
     "convert": "axbridge convert step.mcap step.csv --wide --rate 50",
     "demo": "axbridge demo --out my-demo",
     "doctor": "axbridge doctor --port /dev/ttyUSB0",
