@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.errors import UsageError
 from axbridge.testing.servo_bus import LoggedPacket, ServoBus, Timing, serve
 
@@ -122,11 +123,11 @@ def check_driver(
         report("no fault")
         clean = [_run(bus, command, None) for _ in range(2)]
         first = clean[0]
-        if first.code or not first.packets:
+        if first.code or not _answering(first.packets):
             why = (
                 f"without a fault the program ends with {first.code}: {first.said}"
                 if first.code
-                else "it sends nothing"
+                else "no servo answers it"
             )
             raise UsageError(why, "let it work on this rig first: `axbridge serve` shows what it meets")
         yield Finding("no fault", LEFT_ON if first.powered else GOES_ON, "", "", first.seconds)
@@ -156,7 +157,7 @@ def _run(bus: ServoBus, command: Sequence[str], case: Case | None, clean: Ran | 
         bus.reset()
     else:
         for name, value in case.before.items():
-            for servo in {one.id for one in clean.packets if one.kind == "status"}:
+            for servo in set(_answering(clean.packets)):
                 bus.write(servo, name, value)
         bus.inject(_filled(case.spec, clean.packets))
     patience = None if clean is None else clean.seconds * _SLOWER + _MORE
@@ -199,8 +200,13 @@ def _filled(spec: str, packets: Sequence[LoggedPacket]) -> str:
 
 
 def _asked_most(packets: Sequence[LoggedPacket]) -> int:
-    ids = [one.id for one in packets if one.kind == "status"] or [one.id for one in packets]
+    ids = _answering(packets)
     return max(ids, key=ids.count)
+
+
+def _answering(packets: Sequence[LoggedPacket]) -> list[int]:
+    """The id of each answer of one servo; the one answer to a fast read has none."""
+    return [one.id for one in packets if one.kind == "status" and one.id != BROADCAST]
 
 
 def _judged(case: Case, ran: Ran, clean: Sequence[Ran], *, unplugged: bool) -> Finding:
