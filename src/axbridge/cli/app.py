@@ -26,7 +26,7 @@ _LITTLE = 60  # MB; with less, whatever fails has failed for that
 
 _HARMLESS = {  # verbs that move no motor
     "compare", "conformance", "convert", "doctor", "export", "identify", "import", "info", "list", "monitor", "move",
-    "plot", "ports", "rig", "scan", "sweep", "warmup",
+    "plot", "ports", "profile", "rig", "scan", "sweep", "warmup",
 }  # fmt: skip
 _HINTS = {  # what people type
     "id": "servo set-id 1 7",

@@ -15,8 +15,8 @@ VERBS = {
         "serve",
     ),
     "More": (
-        "rig", "monitor", "verify", "calibrate", "run", "teach", "play", "move", "info", "plot", "convert", "import",
-        "export", "sweep", "conformance", "warmup",
+        "rig", "profile", "monitor", "verify", "calibrate", "run", "teach", "play", "move", "info", "plot", "convert",
+        "import", "export", "sweep", "conformance", "warmup",
     ),
 }  # fmt: skip
 PANELS = {verb: panel for panel, verbs in VERBS.items() for verb in verbs}
@@ -37,6 +37,7 @@ EXAMPLES = {
     "info": "axbridge info step.mcap",
     "monitor": "axbridge monitor --port /dev/ttyUSB0",
     "off": "axbridge off --port /dev/ttyUSB0",
+    "profile from-model": "axbridge profile from-model xm430_w350.model",
     "record": "axbridge record step --rig bench_arm --angle 45 --out step.mcap",
     "move convert": "axbridge move convert bow.mtn bow.json --rig bioloid",
     "move info": "axbridge move info sample:bow",
