@@ -32,6 +32,7 @@ EXAMPLES = {
     "doctor": "axbridge doctor --port /dev/ttyUSB0",
     "export bam": "axbridge export bam bench_arm --out ax12.json",
     "export mujoco": "axbridge export mujoco bench_arm --out arm.xml",
+    "export ros2": "axbridge export ros2 koch --out my_robot",
     "identify": "axbridge identify falls.mcap sine.mcap --rig bench_arm --model ax12 --out my_servo.toml",
     "import": "axbridge import sample:xl330 pendulum.mcap",
     "info": "axbridge info step.mcap",

@@ -22,6 +22,7 @@ from axbridge.config.rig import Rig, rig_schema, split_options
 from axbridge.config.rig_check import check_rig
 from axbridge.config.rig_edit import copy_rig
 from axbridge.config.rig_tables import ServoConfig
+from axbridge.config.ros2_control import read_ros2_control
 from axbridge.config.toml_tables import validate, written
 from axbridge.errors import RigError, UsageError, plural
 from axbridge.file_reading import printable, refuse_other_kind
@@ -118,9 +119,13 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[str], on
     kind = FirmwareProfile.load(profile)
     if Path(profile).is_file():
         profile = Path(os.path.relpath(profile, name)).as_posix()
+    control = None if only else read_ros2_control(urdf)
+    only = only if control is None or ids else control.servos
     joints = [
-        one for one in read_tree(urdf, fixed_base=True).joints if not one.linear and (not only or one.name in only)
+        one for one in read_tree(urdf, fixed_base=True).joints if not (one.linear or (only and one.name not in only))
     ]
+    if control is not None:
+        ids = ids or [str(control.servos[one.name].id) for one in joints]
     numbers = ids or [str(number) for number in range(1, len(joints) + 1)]
     if len(numbers) != len(joints) or not all(map(str.isdecimal, numbers)):
         turning = f"{plural(len(joints), 'joint')} of {urdf.name} turn: {', '.join(one.name for one in joints)}"
@@ -133,11 +138,17 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[str], on
     for joint, number in zip(joints, numbers, strict=True):
         servo: dict[str, object] = {"name": joint.name, "joint": joint.name, "id": int(number), "profile": profile}
         servo |= {"zero": kind.units.middle, "model": kind.model}
+        if control is not None and (said := control.servos.get(joint.name)) is not None:
+            servo |= {} if said.zero is None else {"zero": said.zero}
+            registers = {key: value for key, value in said.registers.items() if key in kind.registers}
+            servo |= {"registers": registers} if registers else {}
         if math.isfinite(joint.low) and math.isfinite(joint.high):
             servo |= {"min_position": max(joint.low, -reach), "max_position": min(joint.high, reach)}
         servos.append(servo)
-    buses = [{"supply_voltage": min(kind.electrics.nominal_voltage, most)}]
-    table = {"name": name.name, "bus": buses, "servo": servos, "path": name / f"{name.name}.toml"}
+    bus: dict[str, object] = {"supply_voltage": min(kind.electrics.nominal_voltage, most)}
+    if control is not None:
+        bus |= {key: value for key, value in (("port", control.port), ("baud", control.baud)) if value is not None}
+    table = {"name": name.name, "bus": [bus], "servo": servos, "path": name / f"{name.name}.toml"}
     return validate(Rig, table, urdf, RigError)
 
 
