@@ -67,6 +67,8 @@ VERBS = [
     ("export bam ax12 --out bam.json", ""),
     ("export mujoco bench_arm --out arm.xml", "sim"),
     ("list rigs", ""),
+    ("profile from-model idle.py", ""),
+    ("conformance --rig bench_arm -- true {port}", ""),
     ("move info sample:bow", ""),
     ("move optimise sample:bow less.json --rig bioloid", "fit,sim"),
     ("play sample:bow --rig bioloid --engine mujoco", "sim"),
