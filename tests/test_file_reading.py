@@ -14,7 +14,7 @@ FILES = {
     "log.csv": (LFS, "a pointer of Git LFS", "git lfs pull"),
     "rig.toml": (LFS, "a pointer of Git LFS", "git lfs pull"),
     "arm.wbt": ("#VRML_SIM R2023b utf8\nWorldInfo {}\n", "a world or robot of Webots", "docs/webots.md"),
-    "arm.urdf": (f'<?xml version="1.0"?>\n<!-- arm -->\n{URDF}', "a URDF", "name it in a rig"),
+    "arm.urdf": (f'<?xml version="1.0"?>\n<!-- arm -->\n{URDF}', "a URDF", "axbridge rig new NAME --urdf"),
     "arm.xacro": (URDF.replace("name", "xmlns:xacro='x' name", 1), "a xacro file", "xacro FILE > robot.urdf"),
     "arm.xml": ('<mujoco model="a"><worldbody/></mujoco>', "a model of MuJoCo", "docs/rigs.md"),
     "poppy.json": ('{"controllers": {}, "motors": {}}', "a robot of pypot", "docs/migrate.md"),
@@ -31,6 +31,29 @@ def test_a_file_of_another_program_is_named_with_what_to_do_with_it(tmp_path, na
     (tmp_path / name).write_text(text)
     with pytest.raises(AxBridgeError, match=rf"(?s){name}: .*is .*{what}.*{hint}"):
         read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said_of_it"),
+    [
+        ("play a.mcap bioloid", "a.mcap: is a recording"),
+        ("move info a.mcap", "a.mcap: is a recording"),
+        ("run a.mcap", "a.mcap is a recording, and no script"),
+        ("run arm.urdf", "arm.urdf is a URDF, and no script"),
+        ("export bam a.mcap --out x.json", "a.mcap: is a recording"),
+        ("serve a.mcap", "is a recording"),
+        ("import arm.json x.toml", "arm.json: is a calibration of LeRobot"),
+        ("rig new x --urdf arm.xml --profile ax-12a", "arm.xml: is a model of MuJoCo"),
+        ("rig new x --urdf a.mcap --profile ax-12a", "a.mcap: is a recording"),
+        ("rig check arm.urdf", "axbridge rig new NAME --urdf"),
+    ],
+)
+def test_a_verb_names_a_file_that_is_another_verbs(typed, said_of_it, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("arm.urdf", "arm.json", "arm.xml"):
+        (tmp_path / name).write_text(FILES[name][0])
+    (tmp_path / "a.mcap").write_bytes(b"\x89MCAP0\r\n" + bytes(99))
+    assert said_of_it in said(*typed.split(), code=2)
 
 
 def test_a_pointer_that_is_named_as_a_recording_is_no_recording(tmp_path, said):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from axbridge import __version__
 from axbridge.errors import AxBridgeError
@@ -63,13 +63,20 @@ class Kind(NamedTuple):
 
 _PYPOT = "describe the robot in a rig: docs/migrate.md"
 _KINDS = (  # the first whose mark is found
+    Kind(
+        re.compile(r"\A\ufffdMCAP0"),
+        "a recording", "look at it: axbridge info FILE; repeat its motion: axbridge record replay --source FILE",
+    ),
     Kind(re.compile(r"\Aversion https://git-lfs"), "a pointer of Git LFS, not the file itself", "run: git lfs pull"),
     Kind(re.compile(r"\A#VRML"), "a world or robot of Webots", "describe the robot in a rig: docs/webots.md"),
     Kind(
         re.compile(r"\A<(.*<)?(robot\b.*xacro|xacro:)", re.DOTALL),
         "a xacro file", "expand it to a URDF: xacro FILE > robot.urdf",
     ),
-    Kind(re.compile(r"\A<(.*<)?robot\b", re.DOTALL), "a URDF", 'name it in a rig: [world] urdf = "FILE"; docs/rigs.md'),
+    Kind(
+        re.compile(r"\A<(.*<)?robot\b", re.DOTALL),
+        "a URDF", "make a rig of it: axbridge rig new NAME --urdf FILE --profile PROFILE; docs/rigs.md",
+    ),
     Kind(re.compile(r"\A<(.*<)?mujoco\b", re.DOTALL), "a model of MuJoCo (MJCF)", "describe it in a rig: docs/rigs.md"),
     Kind(re.compile(r"\A\[type info\]", re.IGNORECASE), "a control table of ROBOTIS (.model)", "see docs/servos.md"),
     Kind(re.compile(r"\A\{.*\"(controllers|motorgroups)\"\s*:", re.DOTALL), "a robot of pypot", _PYPOT),
@@ -103,6 +110,41 @@ def regular(path: Path | str) -> Path:
         kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
         raise OSError(errno.EINVAL, f"is {kind}, and no file", str(path))
     return Path(path)
+
+
+_MISFITS = {  # kinds of errors of pydantic
+    "bool": "must be true or false",
+    "dict": "must be a table",
+    "finite_number": "must be a finite number",
+    "float": "must be a number",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "int": "must be a whole number",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "list": "must be a list",
+    "literal_error": "must be {expected}",
+    "mapping": "must be a table",
+    "model": "must be a table",
+    "string": "must be a text",
+    "string_too_short": "must have at least one character",
+    "too_long": "must have at most {max_length} values",
+    "too_short": "must have at least {min_length} values",
+    "tuple": "must be a list",
+}
+
+
+def misfit_in_words(found: Mapping[str, Any]) -> str:
+    """What is wrong with a value, from an item of pydantic's `ValidationError.errors()`."""
+    kind = found["type"]
+    known = _MISFITS.get(kind) or _MISFITS.get(kind.partition("_")[0])
+    if known is None:
+        message = str(found["msg"]).removeprefix("Value error, ")
+        return f"{message[:1].lower()}{message[1:]}"
+    limits = found.get("ctx", {}).items()
+    return known.format(
+        **{name: int(one) if isinstance(one, float) and one.is_integer() else one for name, one in limits}
+    )
 
 
 def check_format(found: object, error: Callable[[str, str], AxBridgeError]) -> None:

@@ -127,7 +127,7 @@ def test_a_port_that_is_lost_during_the_check_leaves_the_latency_as_it_was():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rate", [2_000_000, 153_846, 7_843])
+@pytest.mark.parametrize("rate", [2_000_000, *(pytest.param(rate, marks=pytest.mark.ci) for rate in (153_846, 7_843))])
 def test_servos_are_found_at_every_rate_that_they_can_be_set_to(rate):
     with PtyLine((1, 2)) as line, SerialBus(line.port) as bus:
         for servo in line._line.servos:

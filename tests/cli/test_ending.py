@@ -4,13 +4,14 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from axbridge import samples
-from axbridge.cli.exit import terminable
+from axbridge.cli.by_hand import END, pressed
 from axbridge.recording.stored import write_recording
 from tests.support.hand import led
 from tests.support.waiting import has_grown, until
@@ -116,6 +117,16 @@ def test_a_live_monitor_says_by_its_exit_code_that_it_was_terminated():
     os.close(ours)
 
 
+def test_a_terminal_that_is_closed_while_keys_are_awaited_ends_the_keys_and_is_no_error(monkeypatch):
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        with pressed() as key:
+            assert key() == ""
+            os.close(ours)
+            assert key() == END
+
+
 def test_while_a_reset_waits_for_its_answer_another_program_can_switch_motors_off(said):
     with led("pan_tilt") as (port, _), start("servo", "reset", "1", "--port", port) as reset:
         asked = ""
@@ -125,11 +136,25 @@ def test_while_a_reset_waits_for_its_answer_another_program_can_switch_motors_of
         assert "nothing was changed" in terminated(reset)
 
 
-def test_ctrl_c_ends_a_verb_that_was_started_with_it_ignored():
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a script's shell does for what is behind `&`
-    try:
-        with pytest.raises(KeyboardInterrupt), terminable():
+_IGNORED = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a script's shell does for what is behind `&`
+from axbridge.cli import main
+
+class Interrupt:
+    def find_spec(name, *_):
+        if name == "axbridge.{file}":
             os.kill(os.getpid(), signal.SIGINT)
-        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
+
+sys.meta_path.insert(0, Interrupt)
+sys.argv[1:] = ["view", "bench_arm", "--no-open"]
+main()
+"""
+
+
+@pytest.mark.parametrize("file", ["cli.app", "cli.view", "robot.robot"])
+def test_ctrl_c_ends_a_verb_that_was_started_with_it_ignored_while_it_is_still_imported(file):
+    command = [sys.executable, "-c", _IGNORED.format(file=file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 130
+    assert done.stderr.startswith("stopped: ")

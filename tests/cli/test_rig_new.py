@@ -17,7 +17,7 @@ def urdf(tmp_path):
 @pytest.mark.parametrize("profile", ["ax-12a", "xl330-m288", "sts3215", "mx-28"])
 def test_each_joint_of_a_urdf_gets_a_servo_of_the_profile(profile, urdf, said):
     written = said("rig", "new", "mine", "--urdf", urdf, "--profile", profile)
-    assert "wrote mine/mine.toml: 6 servos" in written
+    assert written == "wrote mine/mine.toml: 6 servos\nnext: `axbridge rig check mine`\n"  # a URDF has their names
     rig = Rig.load("mine")
     assert [servo.id for servo in rig.servos] == [1, 2, 3, 4, 5, 6]
     assert {servo.profile for servo in rig.servos} == {profile}
@@ -34,3 +34,11 @@ def test_ids_may_be_given(urdf, said):
 
 def test_a_urdf_without_a_profile_is_refused(urdf, said):
     assert "add --profile" in said("rig", "new", "mine", "--urdf", urdf, code=2)
+
+
+def test_a_rig_that_is_there_is_replaced_with_force_alone(urdf, said):
+    made = ("rig", "new", "mine", "--urdf", urdf, "--profile", "ax-12a")
+    said(*made)
+    assert "replace it with --force" in said(*made, "--ids", "6,5,4,3,2,1", code=2)
+    said(*made, "--ids", "6,5,4,3,2,1", "--force")
+    assert Rig.load("mine").servos[0].id == 6

@@ -157,12 +157,18 @@ def test_a_warning_is_one_plain_line(tmp_path):
 
 
 def test_a_pipe_is_told_every_ten_seconds_how_much_is_done_and_left_of_this_part(capsys, monkeypatch):
+    monkeypatch.setattr("axbridge.cli.progress._FIRST", 0.01)
     monkeypatch.setattr("axbridge.cli.progress._EVERY", 0.02)
     with progress("searching") as show:
         time.sleep(0.5)  # not of the part that begins now
         show("start 2", 0.0)
         show("start 2", 0.25)
         until(lambda: re.search(r"start 2 25%, \d s so far, about [01] s left\n", capsys.readouterr().err))
+
+
+def test_a_pipe_is_told_after_a_second_what_is_under_way(capsys):
+    with progress("searching"):
+        until(lambda: re.fullmatch(r"searching, \d s so far\n", capsys.readouterr().err))
 
 
 WAITING = """

@@ -64,7 +64,7 @@ def test_every_shipped_rig_loads_with_its_profiles_and_models(name):
         ),
         (('name = "b"', 'name = "a::b::c"'), "servo.a::b::c.name", "more than one `::`"),
         (("id = 2", 'id = 2\nbus = "left"'), "servo.b.bus", "is on bus 'left', but the rig has main"),
-        (("id = 2", "id = true"), "servo.b.id", "integer, not True"),
+        (("id = 2", "id = true"), "servo.b.id", "must be a whole number, not true"),
         (("id = 2", "id = 2\nposition = 2\nmin_stop = -1\nmax_stop = 1"), "servo.b.position", "outside the stops -1"),
         (("id = 2", "id = 2\nmin_stop = 1\nmax_stop = 1"), "servo.b.max_stop", "both stops are at 1"),
         (
@@ -220,6 +220,27 @@ def test_a_servo_has_its_profiles_own_model_and_its_models_own_profile(given, pr
         servo = one.servos[0]
         assert (servo.profile, servo.model) == (profile, model)
         assert one.model_of(servo).name == model.removesuffix(".toml")
+
+
+@pytest.mark.parametrize("base", ["bare_horn", "bench_arm"])
+@pytest.mark.parametrize(
+    ("given", "model", "slope"),
+    [
+        ('profile = "ax-18a"', "ax18", None),
+        ('profile = "sts3215-12v"\nzero = 2048', "sts3215_12v", None),
+        ('profile = "ax-12a"', None, 0.4),
+        ('profile = "ax-18a"\nmodel = "ax12"', "ax12", 0.4),
+    ],
+)
+def test_another_profile_than_the_bases_brings_its_own_model(base, given, model, slope, load, tmp_path):
+    name = Rig.load(base).servos[0].name
+    middle = (
+        f'base = "{base}"\n[[servo]]\nname = "{name}"\nmodel = "ax12"\nparams = {{ controller = {{ slope = 0.4 }} }}\n'
+    )
+    (tmp_path / "middle.toml").write_text(middle)
+    servo = load(f'base = "middle.toml"\n[[servo]]\nname = "{name}"\n{given}\n').servos[0]
+    assert servo.model == (model or "ax12")
+    assert servo.params == ({} if slope is None else {"controller": {"slope": slope}})
 
 
 @pytest.mark.parametrize(
@@ -453,9 +474,9 @@ ASKS = sys.version_info < (3, 14)  # from then on a name that is too long is a f
         ("a = " + "9" * 100_000, "has a number that is too large"),
         ('base = "a\\u0000b"', "base: makes no sense: "),
         (f'base = "{"a" * 5000}"', "base: File name too long" if ASKS else "base: no "),
-        ("world.time_step_ms = 1e-9", "world.time_step_ms: input should be greater than or equal to 0.01"),
-        ("robot.basic_time_step_ms = 1e300", "robot.basic_time_step_ms: input should be less than or equal to 60000"),
-        ("safety.stale_command_ms = 1e300", "safety.stale_command_ms: input should be less than or equal to 60000"),
+        ("world.time_step_ms = 1e-9", "world.time_step_ms: must be at least 0.01"),
+        ("robot.basic_time_step_ms = 1e300", "robot.basic_time_step_ms: must be at most 60000"),
+        ("safety.stale_command_ms = 1e300", "safety.stale_command_ms: must be at most 60000"),
         (f"world.base_height = {'9' * 400}", "world.base_height: "),
         (f'world.urdf = "{"a" * 5000}"', "File name too long" if ASKS else "world.urdf: no such file"),
         ('world.urdf = "a\\u0000b"', "world.urdf: has control characters"),

@@ -217,4 +217,4 @@ def test_a_joint_without_end_goes_as_far_as_its_servo(made):
     urdf = URDF.replace('type="revolute"', 'type="continuous"')
     checked = check_rig(Rig.load(made(RIG, urdf)))
     assert any("knee: turns about z, -150 to 150°" in line for line in checked.tree)
-    assert "knee: no min_position and max_position: it may be sent as far as its stops" in checked.assumed
+    assert "knee: no min_position and max_position: it can hit its end stops" in checked.assumed

@@ -56,6 +56,7 @@ def test_actions_and_observations_are_radians_within_the_rigs_limits():
             ([math.nan, 0.0, 0.0], "not all finite"),
             ([0.1, 0.2], "expected 3 goals, got 2"),
             ([0.0, -1.3, 0.0], r"goal -1.3 rad of .* is outside of -1.200 to"),
+            (["a", 0.0, 0.0], r"\['a', 0.0, 0.0\] are no goals"),
             ([90.0, 0.0, 0.0], "radians\\? 90° is 1.571"),
         ):
             with pytest.raises(UsageError, match=said):
@@ -68,6 +69,11 @@ def test_actions_and_observations_are_radians_within_the_rigs_limits():
         ({"randomise": True}, "randomise is a Randomisation, not bool"),
         ({"randomise": {"friction": (0, 1)}}, "randomise is a Randomisation, not dict"),
         ({"randomize": None}, "did you mean 'randomise'"),
+        ({"rig": None}, "None is no rig"),
+        ({"step_ms": 0}, "a step_ms of 0"),
+        ({"step_ms": "20"}, "a step_ms of '20'"),
+        ({"span": -1.0}, "a span of -1.0"),
+        ({"span": "x"}, "a span of 'x'"),
     ],
 )
 def test_a_wrong_option_is_named(options, said):

@@ -1,6 +1,7 @@
 """What is drawn is what was measured: spreads, correlations, losses, and a supply that sags."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -112,6 +113,7 @@ def test_a_link_of_twice_the_mass_needs_twice_the_torque():
         ({"ranges": {"friction": 0.1}}, "no lowest and highest value"),
         ({"ranges": {"mass": (0.0, 1.0)}}, "mass: 0 is too little"),
         ({"ranges": [0.1]}, "ranges is a dict"),
+        ({"ranges": {"friction": (-0.1, 0.1)}}, "friction: -0.1 is negative"),
         ({"supplies": Supply(11.1, 0.3)}, "supplies is a list of Supply"),
         ({"parameters": [1]}, "parameters is a list of Parameters"),
         ({"line": 0.1}, "line is a LineQuality"),
@@ -120,6 +122,21 @@ def test_a_link_of_twice_the_mass_needs_twice_the_torque():
 def test_a_randomisation_refuses_what_is_none_when_it_is_made(options, said):
     with pytest.raises(UsageError, match=said):
         Randomisation(**options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        (LineQuality, {"loss": 2}, "loss = 2 of a LineQuality\ngive a number from 0 to 1"),
+        (LineQuality, {"late": "x"}, "late = 'x' of a LineQuality"),
+        (LineQuality, {"jitter": math.nan}, "jitter = nan of a LineQuality"),
+        (Supply, {"voltage": -3, "resistance": 0.1}, "voltage = -3 of a Supply"),
+        (Supply, {"voltage": "12", "resistance": 0.1}, "voltage = '12' of a Supply"),
+    ],
+)
+def test_a_line_and_a_supply_refuse_what_is_no_such_number(kind, options, said):
+    with pytest.raises(UsageError, match=said):
+        kind(**options)
 
 
 def test_no_result_of_a_fit_is_refused(tmp_path):

@@ -61,7 +61,7 @@ def test_the_verb_prints_a_table_and_asks_back(tmp_path, capsys, monkeypatch):
         ([*said[:-1], "stepp"], "did you mean 'step'?"),
         ([*said[:-1], "step.rice"], "it has: delay, rise"),
         ([*said[:3], "efficiency=2"], "efficiency"),
-        ([*said[:3], "supply=-5"], "supply_voltage: input should be greater than 0"),
+        ([*said[:3], "supply=-5"], "supply_voltage: must be more than 0"),
         ([*said, "--executor", "ray://x"], "dask://HOST:PORT"),
     ):
         assert run(wrong) == 2

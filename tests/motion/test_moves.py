@@ -80,7 +80,7 @@ KEYS = '{"pages": {"1": {"keys": [%s]}}}'
         ('{"pages": {"1": {"keys": [{"time": 1}]}}}', "pages.1.keys.#1.positions: missing"),
         ('{"pages": {"1": {"keys": [{"positions": {"a": "x"}, "time": 1}]}}}', "pages.1.keys.#1.positions.a: "),
         ('{"pages": {"1": {"keys": [{"positions": {"a": NaN}, "time": 1}]}}}', "pages.1.keys.#1.positions.a: "),
-        ('{"pages": {"1": {"keys": [{"positions": {"a": 1}, "time": -1}]}}}', "greater than or equal to 0"),
+        ('{"pages": {"1": {"keys": [{"positions": {"a": 1}, "time": -1}]}}}', "must be at least 0, not -1"),
         ('{"pages": {"1": {"speeed": 1}}}', "pages.1.speeed: "),
         ('{"pages": {"1": {"next": "7"}}}', "pages.1.next: there is no page '7'"),
         ('{"pages": {"1": {}}, "start": "2"}', "start: there is no page '2'"),

@@ -187,10 +187,51 @@ def test_a_table_is_read_whatever_separates_its_cells(tmp_path, text):
 def test_stamps_in_nanoseconds_are_named_and_read(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("t,angle\n" + "".join(f"{1_700_000_000_000_000_000 + 20_000_000 * n},0\n" for n in range(9)))
-    with pytest.raises(RecordingError, match=r"(?s)the time of line 2 is 1.7e\+18 s.*time=HEADER:ns"):
-        import_log(path, columns=parse_columns(["time=t", "position=angle"]))
+    for given, read in (("", "18"), (":ms", "15")):
+        with pytest.raises(RecordingError, match=rf"(?s)the time of line 2 is 1.7e\+{read} s.*time=HEADER:ns"):
+            import_log(path, columns=parse_columns([f"time=t{given}", "position=angle"]))
     found = import_log(path, columns=parse_columns(["time=t:ns", "position=angle"]))["servo"]
     np.testing.assert_allclose(np.diff(found.time), 0.02, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("step", "given", "said"),
+    [
+        (20_000_000, "ms", "nanoseconds read as milliseconds: import it with --column time=HEADER:ns"),
+        (20_000, "ns", "microseconds read as nanoseconds: import it with --column time=HEADER:us"),
+        (20, "us", "milliseconds read as microseconds: import it with --column time=HEADER:ms"),
+        (20, "s", "milliseconds read as seconds: import it with --column time=HEADER:ms"),
+    ],
+)
+def test_the_unit_of_a_clock_is_named_whatever_unit_was_given(tmp_path, step, given, said):
+    path, found = tmp_path / "log.csv", []
+    path.write_text("t,angle\n" + "".join(f"{step * n},0\n" for n in range(9)))
+    import_log(path, columns=parse_columns([f"time=t:{given}", "position=angle"]), warned=found.append)
+    assert said in [f"{one.cause}: {one.remedy}" for one in found]
+
+
+@pytest.mark.parametrize(
+    ("headers", "position", "command"),
+    [
+        ("t,knee_deg,knee_cmd_deg", "*_deg", "*_cmd_deg"),
+        ("t,knee_deg,cmd_knee_deg", "*_deg", "cmd_*_deg"),
+        ("t,knee_pos_deg,knee_deg", "*_pos_deg", "*_deg"),
+    ],
+)
+def test_a_header_of_the_closer_pattern_names_no_servo_of_another_field(tmp_path, headers, position, command):
+    path = tmp_path / "log.csv"
+    path.write_text(f"{headers}\n0,1,2\n0.02,1,2\n")
+    columns = parse_columns(["time=t", f"position={position}:deg", f"command={command}:deg"])
+    found = import_log(path, columns=columns)
+    assert list(found) == ["knee"]
+    assert math.degrees(found["knee"].command[0]) == pytest.approx(2)
+
+
+def test_a_unit_that_is_none_is_named(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("t,angle\n0,0\n")
+    with pytest.raises(RecordingError, match=r"'nanos' is no unit \(of time\)\nunits: .*ns, "):
+        import_log(path, columns=parse_columns(["time=t:nanos", "position=angle:deg"]))
 
 
 def test_a_column_that_holds_no_names_is_refused_at_once(tmp_path):

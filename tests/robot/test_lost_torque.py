@@ -1,5 +1,6 @@
 """Servos that lose their power or torque, or push in vain: nothing is silent, and nothing snaps when it comes back."""
 
+import math
 from contextlib import ExitStack, nullcontext
 from itertools import product
 
@@ -11,7 +12,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning
 from axbridge.virtual.bus import VirtualBus
 from tests.support.pty_line import PtyLine
-from tests.support.robot_files import write_comb, write_feetech_comb
+from tests.support.robot_files import write_comb, write_feetech_comb, write_horn
 from tests.support.waiting import run, until
 from tests.support.warm import serving
 
@@ -177,18 +178,18 @@ def test_slow_steps_let_no_joint_jump_that_was_without_power_in_between():
         assert elbow.position == pytest.approx(1.2, abs=0.06)
 
 
-TURNING = {  # registers of the rig, what the program wants, and whether it still turns two seconds later
-    "extended position": ({"operating_mode": 4, "position_p_gain": 900}, lambda servo: servo.set_position(2.5), False),
-    "position by current": ({"operating_mode": 5}, lambda servo: servo.set_position(1.5), False),
-    "velocity": ({}, lambda servo: (servo.set_position(float("inf")), servo.set_velocity(0.5)), True),
-    "duty": ({}, lambda servo: servo.set_duty(0.15), True),
-    "current": ({}, lambda servo: servo.set_torque(0.02), True),
+MODES = {  # registers of the rig, and what the program wants
+    "extended position": ({"operating_mode": 4, "position_p_gain": 900}, lambda servo: servo.set_position(2.5)),
+    "position by current": ({"operating_mode": 5}, lambda servo: servo.set_position(1.5)),
+    "velocity": ({}, lambda servo: (servo.set_position(float("inf")), servo.set_velocity(0.5))),
+    "duty": ({}, lambda servo: servo.set_duty(0.15)),
+    "current": ({}, lambda servo: servo.set_torque(0.02)),
 }
 
 
-@pytest.mark.parametrize("mode", TURNING)
-def test_an_x_servo_goes_on_in_its_mode_without_a_jump(mode):
-    registers, command, turns = TURNING[mode]
+@pytest.mark.parametrize("mode", MODES)
+def test_an_x_servo_stays_in_its_mode_and_stands_until_its_next_command(mode):
+    registers, command = MODES[mode]
     rig = Rig.load("koch").with_servos(lambda servo: {"registers": registers} if servo.name == "wrist_roll" else {})
     with axbridge.open(rig) as robot:
         servo = robot["wrist_roll"]
@@ -204,11 +205,35 @@ def test_an_x_servo_goes_on_in_its_mode_without_a_jump(mode):
         robot.step(20)
         assert {name: servo.read(name) for name in set_up} == set_up
         assert first_speed(robot, servo, 0.5) < 0.25 * servo.max_velocity
-        if turns:
-            assert servo.position > here + 0.1
-        else:
-            run(robot, 2.0)
-            assert servo.position == pytest.approx(servo.target_position, abs=0.1)
+        assert servo.position == pytest.approx(here, abs=0.06)
+        command(servo)
+        run(robot, 1.0)
+        assert abs(servo.position - here) > 0.1
+
+
+COMMANDS = {
+    "a speed": lambda servo: (servo.set_position(math.inf), servo.set_velocity(1.5)),
+    "a duty": lambda servo: servo.set_duty(0.3),
+    "a torque": lambda servo: servo.set_torque(0.15 * servo.max_torque),
+}
+FAMILIES = "ax-12a", "mx-28", "xl430-w250", "sts3215", "scs0009"
+
+
+@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
+@pytest.mark.parametrize(
+    ("family", "what"), [case for case in product(FAMILIES, COMMANDS) if case != ("mx-28", "a duty")]
+)
+def test_what_turned_before_a_loss_of_power_stands_until_the_next_command(tmp_path, family, what):
+    with axbridge.open(write_horn(tmp_path, family)) as robot:
+        (servo,) = robot.values()
+        COMMANDS[what](servo)
+        run(robot, 0.3)
+        robot.simulation.inject("brownout:0.05s")
+        step_until(robot, lambda: "without power" in kinds(robot, servo.name), 3.0)
+        run(robot, 0.2)
+        begun = servo.truth.position
+        assert max(run(robot, 0.6, lambda: abs(servo.truth.position - begun))) < math.radians(5)
+        assert servo.torque_enabled
 
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")

@@ -3,6 +3,7 @@
 import gc
 import math
 import os
+import re
 import signal
 import sys
 import time
@@ -16,10 +17,9 @@ import pytest
 import axbridge
 from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
-from axbridge.errors import BusTimeout, ControlWarning, PortError, RobotStopped, UsageError
+from axbridge.errors import BusError, BusTimeout, ControlWarning, PortError, RobotStopped, UsageError
 from axbridge.robot import connection
 from axbridge.robot import robot as robot_module
-from axbridge.robot.safety import net, policies
 from axbridge.robot.safety.net import NETS
 from tests.support.pty_line import PtyLine
 from tests.support.waiting import run, until
@@ -70,9 +70,11 @@ class Interruption(BaseException):
     """As KeyboardInterrupt, SystemExit and CancelledError are: no `except Exception` holds it up."""
 
 
+CLOSING = re.compile(r"axbridge/(robot|bus)/|contextlib\.py|serialposix\.py")  # files
+
+
 def close_until(robot, count):
     """Close, and raise an `Interruption` before this many lines, 0: none; the first count of each line that was run."""
-    files = {module.__file__ for module in (net, policies, connection, robot_module)}
     counts = {}
     number = 0
 
@@ -84,10 +86,13 @@ def close_until(robot, count):
             if number == count:
                 sys.settrace(None)
                 raise Interruption
-        return trace if frame.f_code.co_filename in files else None
+        return trace
+
+    def enter(frame, event, _):
+        return trace if event == "call" and CLOSING.search(frame.f_code.co_filename) else None
 
     before = sys.gettrace()
-    sys.settrace(lambda frame, event, argument: trace(frame, event, argument) if event == "call" else None)
+    sys.settrace(enter)
     try:
         robot.close()
     except Interruption:
@@ -98,20 +103,34 @@ def close_until(robot, count):
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # an interrupted line loses its socket or process
-@pytest.mark.parametrize("policy", ["limp", "park", "hold"])
-@pytest.mark.parametrize("every", [16, pytest.param(1, marks=pytest.mark.ci)])
-def test_an_exception_at_any_line_of_close_leaves_no_motor_on(line, policy, every):
+@pytest.mark.parametrize(
+    ("policy", "every"),
+    [
+        *(pytest.param(policy, 5, marks=pytest.mark.ci) for policy in ("limp", "hold", "park")),
+        ("limp", 64),
+        ("hold", 64),
+        ("park", 96),
+    ],
+)
+def test_an_exception_at_any_line_of_close_leaves_no_motor_on_no_port_open_and_no_guard(line, policy, every):
     def interrupted(count):
-        with opened(line, on_exit=policy, park={"hip": 0.0, "knee": 0.0}) as robot:
-            for servo in robot.values():
-                servo.torque_on()
-            robot.step(20)
-            assert line.powered == [1, 2]
-            counts = close_until(robot, count)
-            if not robot.closed:  # it came before anything was done
-                robot.close()
-            held = policy == "hold" and all(table[30:32] == table[36:38] for table in line.tables.values())
-            assert held or not line.powered, count
+        robot = opened(line, on_exit=policy, park={"hip": 0.0, "knee": 0.0})
+        for number, servo in enumerate(robot.values(), 1):
+            line.tables[number][36:38] = (512).to_bytes(2, "little")  # where it parks
+            servo.torque_on()
+        robot.step(20)
+        assert line.powered == [1, 2]
+        (net_of_robot,) = NETS.armed
+        guard = net_of_robot._guard
+        counts = close_until(robot, count)
+        if not robot.closed:  # it came before anything was done
+            assert NETS.armed == (net_of_robot,)
+            assert guard.poll() is None
+            robot.close()
+        held = policy == "hold" and all(table[30:32] == table[36:38] for table in line.tables.values())
+        assert held or not line.powered, count
+        assert (NETS.armed, guard.poll()) == ((), 0), count
+        SerialBus(line.port).close()
         return counts
 
     for count in interrupted(0)[::every]:
@@ -205,6 +224,28 @@ def test_a_servo_that_was_never_heard_is_no_cause_for_alarm(line, capfd):
     with pytest.raises(BusTimeout, match="servo 2 did not answer"):
         opened(line)
     assert (capfd.readouterr().err, NETS.unconfirmed) == ("", [])
+
+
+def test_servos_that_were_not_heard_yet_when_the_program_ends_are_no_cause_for_alarm(line, capfd, monkeypatch):
+    line.deaf.update((1, 2))
+    monkeypatch.setattr(connection, "handshake", lambda *_, **__: sys.exit(7))  # as a signal's handler does
+    with pytest.raises(SystemExit):
+        opened(line)
+    assert (capfd.readouterr().err, NETS.unconfirmed) == ("", [])
+
+
+@pytest.mark.filterwarnings("ignore:.*turns in wheel mode:axbridge.errors.ControlWarning")
+def test_a_servo_that_cannot_change_its_mode_costs_the_others_no_goal(line):
+    with opened(line) as robot:
+        robot["hip"].set_position(math.inf)
+        robot["hip"].set_velocity(0.5)
+        robot["knee"].set_position(0.1)
+        line.tables[1][47] = 1  # Lock: the angle limits take no write
+        with pytest.raises(BusError):
+            robot.step(20)
+        assert list(robot.last_step.errors) == ["hip"]
+        assert robot.time == 0.02
+        assert [int.from_bytes(table[30:32], "little") for table in line.tables.values()] == [501, 532]
 
 
 def test_a_servo_that_falls_silent_is_named_until_a_net_watches_again(line, capfd):

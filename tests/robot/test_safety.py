@@ -228,7 +228,7 @@ def test_what_the_policy_does_not_switch_off_is_left_to_the_guard(line, cycle, t
     assert capfd.readouterr().err == ""
 
 
-def test_one_more_ctrl_c_while_the_guard_works_leaves_no_net_behind(line, cycle, monkeypatch):
+def test_a_net_whose_wait_for_the_guard_was_interrupted_waits_again_when_it_is_left_once_more(line, cycle, monkeypatch):
     line.deaf.add(2)
     watched = safety.Safety([cycle])
     watched.arm()
@@ -241,7 +241,9 @@ def test_one_more_ctrl_c_while_the_guard_works_leaves_no_net_behind(line, cycle,
     with pytest.raises(KeyboardInterrupt):
         watched.__exit__(None, None, None)
     monkeypatch.undo()
-    assert guard.wait(10) == 1  # it was told, and went on
+    assert NETS.armed == (watched,)
+    watched.__exit__(None, None, None)
+    assert (NETS.armed, guard.returncode) == ((), 1)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     assert "knee" in NETS.unconfirmed
 

@@ -71,7 +71,10 @@ FEW = [
     ("main thread", "exec with inherited descriptors"),
     ("main thread, and one that lives on", "exception"),
     ("main thread, and a pool that works on", "script"),
+    ("main thread, and processes that work on", "exception"),
     ("main thread, and an atexit handler that hangs", "sys.exit"),
+    ("main thread, and an excepthook that hangs", "exception"),
+    ("thread that goes on", "exception"),
     ("main thread, its guard killed, and a broken pipe ends it", "SIGTERM"),
     *(("robot of a thread", how) for how in ("exception", "SIGINT", "caught")),
     *((way, "SIGTERM") for way in ("loop without a step", "long call into a library")),
@@ -159,6 +162,36 @@ def test_a_child_that_outlives_its_parent_and_keeps_the_port_is_named(line):
     child = holder(line.port)
     os.kill(child, signal.SIGKILL)
     assert child != int(done.stdout)
+
+
+MOVED_ONCE = """
+import code, sys, time
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.serial import SerialBus
+from axbridge.robot.safety.net import Safety
+
+cycle = Cycle(SerialBus(sys.argv[1]), [CycleServo("hip", 1)])
+Safety([cycle]).arm()
+cycle.exchange({"hip": Goal(500, 100)})
+"""
+CAUGHT = "try: 1 / 0\nexcept ZeroDivisionError: code.InteractiveInterpreter().showtraceback()\n"
+GO_ON = "time.sleep(0.3); print('still there', flush=True); time.sleep(60)\n"
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("options", "program", "typed"), [("-ic", "1 / 0\n", GO_ON), ("-c", CAUGHT + GO_ON, "")], ids=["prompt", "caught"]
+)
+def test_an_exception_that_does_not_end_the_program_leaves_its_motors_on(line, options, program, typed):
+    command = [sys.executable, options, MOVED_ONCE + program, line.port]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, text=True, **pipes) as controller:
+        controller.stdin.write(typed)
+        controller.stdin.flush()
+        assert controller.stdout.readline() == "still there\n"
+        assert line.powered == [1]
+        controller.kill()
+        torque_off_after(line, time.monotonic())
 
 
 def holder(port):

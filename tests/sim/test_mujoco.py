@@ -102,7 +102,7 @@ def test_the_engine_is_chosen_by_open_by_the_rig_and_by_the_environment(monkeypa
     monkeypatch.setenv("AXBRIDGE_ENGINE", "mujoco")
     assert kind("bench_arm") == "MujocoEngine"
     assert kind("bench_arm", engine="bullet") == "BulletEngine"
-    with pytest.raises(RigError, match="world.engine: input should be 'auto', 'bullet', 'mujoco' or 'none'"):
+    with pytest.raises(RigError, match="world.engine: must be 'auto', 'bullet', 'mujoco' or 'none'"):
         kind("bench_arm", engine="ode")
 
 

@@ -152,7 +152,7 @@ def test_a_box_slides_on_the_floor_by_the_friction_that_the_urdf_says(tmp_path, 
         ),
         (
             {"servo": "[servo.params.friction]\nviscous = -0.1"},
-            r"arm.toml: servo.a.params.friction.viscous: input should be greater than or equal to 0, not -0.1$",
+            r"arm.toml: servo.a.params.friction.viscous: must be at least 0, not -0.1$",
         ),
         (
             {"servo": "[servo.params.motor]\narmatur = 0.1"},

@@ -75,16 +75,20 @@ CODES = {
 }
 ORPHAN = "SIGKILL of its parent alone"
 ALL = (*OWN, *SENT, "os._exit", "exec")
-KERNEL = ("restart", "interrupt, restart", "shutdown", "kernel killed")
+IN_CLOSE = ("interrupt during close, restart", "interrupt during close, close")
+KERNEL = ("restart", "interrupt, restart", *IN_CLOSE, "shutdown", "kernel killed")
 WAYS = {
     "main thread": (*ALL, *TWICE, "exec with inherited descriptors", "hang", "hang with the interpreter locked"),
     "main thread, and one that lives on": OWN,
     "main thread, and a pool that works on": OWN,
+    "main thread, and processes that work on": OWN,
     "main thread, and an atexit handler that hangs": OWN,
+    "main thread, and an excepthook that hangs": ("exception",),
     "main thread, its guard killed, and a broken pipe ends it": (*OWN, "SIGTERM"),
     "wheel": ALL,
     "daemon thread": ALL,
     "thread": ALL,
+    "thread that goes on": (*OWN, "SIGINT", "SIGTERM", "SIGKILL"),
     "robot of a thread": (*OWN, "SIGINT", "caught", "own handler", "SIGKILL"),  # no signal that nobody takes reaches it
     "asyncio": ALL,
     "asyncio and threads": ALL,
@@ -298,6 +302,13 @@ def drive():
             servo.set_position(start[name] + 0.03 * (-1) ** (count // 20))
 """
 
+CLOSE = """
+import os, random, signal
+moment = random.uniform(0, 2 * {middle})
+threading.Timer(moment, os.kill, (os.getpid(), signal.SIGINT)).start()  # as Jupyter's Interrupt
+robot.close()
+"""
+
 
 @contextmanager
 def kernel(_line, way, how, step_ms, given):
@@ -308,18 +319,26 @@ def kernel(_line, way, how, step_ms, given):
     aside = "threading.Thread(target=drive, daemon=True).start(); time.sleep(0.2)"
     cells = [CELL.format(given=given, step_ms=step_ms), aside if "thread" in way else "robot.step(20)"]
 
+    def executed(cell):
+        reply = {"status": "aborted"}
+        while reply["status"] == "aborted":  # a kernel aborts what comes with an interrupt
+            reply = client.execute_interactive(cell, timeout=LONGEST, output_hook=lambda _: None)["content"]
+        return reply
+
     def tell():
-        if how == "interrupt, restart":
+        if "interrupt" in how:
             manager.interrupt_kernel()
-        if how == "shutdown":
+        if how in IN_CLOSE:
+            executed(CLOSE.format(middle=AGAIN.get(given["safety"]["on_exit"], AT_ONCE)))
+        if how.endswith("close"):
+            executed("robot.close()")
+        elif how == "shutdown":
             manager.shutdown_kernel()
         else:
             manager.restart_kernel(now=how == "kernel killed")
 
     try:
-        replies = (client.execute_interactive(cell, timeout=LONGEST, output_hook=lambda _: None) for cell in cells)
-        contents = [reply["content"] for reply in replies]
-        failed = [content for content in contents if content["status"] != "ok"]
+        failed = [content for cell in cells if (content := executed(cell))["status"] != "ok"]
         if way == "notebook" and not failed:
             client.execute("drive()")
         yield not failed, tell, lambda: (None, str(failed or ""))
@@ -403,8 +422,18 @@ def work_on():
     ThreadPoolExecutor(1).submit(time.sleep, LIVES_ON)
 
 
+def work_on_in_processes():
+    from concurrent.futures import ProcessPoolExecutor  # which registers what waits for it
+
+    ProcessPoolExecutor(1).submit(time.sleep, LIVES_ON)
+
+
 def hang_at_exit():
     atexit.register(time.sleep, LIVES_ON)
+
+
+def hang_at_exception():
+    sys.excepthook = lambda *_: time.sleep(LIVES_ON)
 
 
 def kill_guard():
@@ -468,9 +497,8 @@ def drive_here(robot, step_ms, go_on, **options):
     drive(robot, step_ms, look, **options)
 
 
-def by_thread(given, step_ms, how, *, daemon):
+def by_thread(given, step_ms, how, *, daemon, go_on=lambda: True):
     robot = axbridge.open(**given)
-    go_on = (lambda: True) if daemon else threading.main_thread().is_alive
     threading.Thread(target=drive, args=(robot, step_ms, go_on), daemon=daemon).start()
     wait_for_motion(robot)
     sys.stdin.readline()
@@ -565,11 +593,14 @@ DRIVERS = {
     "main thread": by_main_thread,
     "main thread, and one that lives on": partial(by_main_thread, beside=live_on),
     "main thread, and a pool that works on": partial(by_main_thread, beside=work_on),
+    "main thread, and processes that work on": partial(by_main_thread, beside=work_on_in_processes),
     "main thread, and an atexit handler that hangs": partial(by_main_thread, beside=hang_at_exit),
+    "main thread, and an excepthook that hangs": partial(by_main_thread, beside=hang_at_exception),
     "main thread, its guard killed, and a broken pipe ends it": partial(by_main_thread, beside=kill_guard),
     "wheel": partial(by_main_thread, wheel=True),
     "daemon thread": partial(by_thread, daemon=True),
-    "thread": partial(by_thread, daemon=False),
+    "thread": partial(by_thread, daemon=False, go_on=threading.main_thread().is_alive),
+    "thread that goes on": partial(by_thread, daemon=False),
     "robot of a thread": by_thread_that_opens,
     "asyncio": partial(by_asyncio, threads=False),
     "asyncio and threads": partial(by_asyncio, threads=True),

@@ -7,6 +7,8 @@ A robot's free base is held in the air. Without a model, shafts have no load.
 - `seen`: says `there` once a client has read every servo; `stall 1`: takes hold of the second shaft for good.
 - `stop`: the process stands still until SIGCONT, and no servo answers; `pause 2`: for 2 s.
 - `register led`: prints that register of every servo, as it is in the servo; -1: it has none.
+- `mark`: says `there`; from then on `moved` prints how far the first motor has gone down and up, rad.
+- `power-cycle`, or a fault as of `axbridge serve`: says `there` when it has struck.
 """
 
 import mmap
@@ -16,7 +18,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -50,8 +54,9 @@ class HandledBank:
     def __init__(self, bank, directions):
         self._bank = bank
         self.directions = directions
-        shared = np.frombuffer(mmap.mmap(-1, 3 * len(directions) * 8), dtype=np.float64).reshape(3, len(directions))
-        self.goals, self.left, self.known = shared  # rad; NaN: free; how far it is still to those known
+        shared = np.frombuffer(mmap.mmap(-1, 6 * len(directions) * 8), dtype=np.float64).reshape(6, len(directions))
+        self.goals, self.left, self.known = shared[:3]  # rad; NaN: free; how far it is still to those known
+        self.marked, self.lowest, self.highest = shared[3:]  # rad, of joints; NaN: to be marked
         self.goals[:] = self.known[:] = np.nan
 
     def __getattr__(self, name):
@@ -76,6 +81,17 @@ class HandledBank:
         self.left[:] = self.directions * goals - bank.state[:, State.ANGLE]
         self.known[:] = goals
         bank.advance(until)
+        here = self.directions * bank.state[:, State.ANGLE]
+        driven = np.where(bank.command[:, Command.TORQUE] > 0, here, np.nan)  # what falls moves by itself
+        self.lowest[:], self.highest[:] = np.fmin(self.lowest, driven), np.fmax(self.highest, driven)
+        self.marked[:] = np.where(np.isnan(self.marked), here, self.marked)
+
+    def mark(self):
+        """Let what moves be counted from here."""
+        self.lowest[:] = self.highest[:] = self.marked[:] = np.nan
+        while np.isnan(self.marked).any():
+            time.sleep(0.002)
+        print("there", flush=True)
 
     def turn(self, goals):
         """Lead joints to angles, by row; says `there` when all are."""
@@ -128,15 +144,31 @@ def main(name, faults="none", model=""):
             elif word == "stall":
                 bank.stall[int(more[0])] = True
                 print("there", flush=True)
+            elif word == "mark":
+                hand.mark()
+            elif word == "moved":
+                ways = np.nan_to_num([hand.lowest[0], hand.highest[0]] - hand.marked[0])
+                print(*ways.tolist(), flush=True)
+            elif word == "power-cycle":
+                struck.append(world.power_cycle)
+            elif word[0].isalpha() and word != "all":
+                struck.append(partial(world.inject, line.strip()))
             elif word == "all":
                 hand.turn(dict.fromkeys(range(len(directions)), float(more[0])))
             else:
                 hand.turn({int(word): float(more[0])})
 
+    struck = deque()
+
+    def strike():
+        while struck:
+            struck.popleft()()
+            print("there", flush=True)
+
     world = World(rig, bank=bank, faults=faults)
     served = world.lines["main"]
     threading.Thread(target=listen, daemon=True).start()
-    serve(world, {"main": channel}, lambda: False, lambda: print(f"ready: {channel.address}", flush=True))
+    serve(world, {"main": channel}, strike, lambda: print(f"ready: {channel.address}", flush=True))
 
 
 @contextmanager
@@ -153,6 +185,8 @@ def led(rig, *options):
             said = server.stdout.readline().split()
             if what.startswith("register"):
                 return [int(value) for value in said]
+            if what == "moved":
+                return [float(value) for value in said]
             assert said == ["there"]
             return None
 

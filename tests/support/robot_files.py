@@ -1,5 +1,7 @@
 """Rigs written to a folder: many independent arms, light enough to run anywhere; a shipped rig, built otherwise."""
 
+import json
+
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.rig_edit import copy_rig, edited
@@ -77,3 +79,18 @@ def write_built(folder, rig, changes):
     path = copy_rig(Rig.load(rig), folder)[0]
     path.write_text(edited(path.read_text(encoding="utf-8"), changes, path), encoding="utf-8")
     return path
+
+
+def write_rig(rig, path):
+    """Write a rig that was made of data, without a world, to a file; return the path."""
+    table = rig.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"path"})
+    path.write_text("".join(f"{key} = {_toml(value)}\n" for key, value in table.items()), encoding="utf-8")
+    return path
+
+
+def _toml(value):
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value)

@@ -149,10 +149,12 @@ class SerialBus(Bus):
         """Close the port for good, after the transaction under way; may be called twice."""
         self._ended = True
         mine = self.turn.lock.acquire(timeout=_CLOSING)
-        self.port.close()
-        self.turn.reserve(None)  # a thread that waits to write finds it closed
-        if mine:
-            self.turn.lock.release()
+        try:
+            self.port.close()
+        finally:
+            self.turn.reserve(None)  # a thread that waits to write finds it closed
+            if mine:
+                self.turn.lock.release()
 
     @property
     def closed(self) -> bool:

@@ -25,6 +25,11 @@ class ServoStats:
     late: int = 0  # answers that came after their time, or once more, and were thrown away
 
     @property
+    def heard(self) -> bool:
+        """Whether anything has ever come from it, damaged or late or not."""
+        return self.asked > self.timeouts or self.late > 0
+
+    @property
     def loss(self) -> float:
         """Share of questions without a good answer, 0..1."""
         return (self.timeouts + self.corrupt) / self.asked if self.asked else 0.0

@@ -9,6 +9,7 @@ from importlib import import_module
 from io import TextIOWrapper
 
 from axbridge.cli import help as verbs
+from axbridge.cli.exit import accept_interrupts
 from axbridge.files import fill_streams
 from axbridge.memory import ask_before_imports, words
 
@@ -19,6 +20,7 @@ verbs.load = lambda name: import_module(f"axbridge.cli.{name}")
 
 def main() -> None:
     """Entry point of the `axbridge` program."""
+    accept_interrupts()  # before the imports, which take up to a second
     open_streams()
     ask_before_imports()
     try:

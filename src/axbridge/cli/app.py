@@ -18,7 +18,7 @@ from axbridge.cli import help as listed
 from axbridge.cli.exit import INTERRUPTED, TERMINATED, Stopped, terminable
 from axbridge.cli.help import PANELS, Verbs
 from axbridge.errors import AxBridgeError, BusError
-from axbridge.file_reading import printable
+from axbridge.file_reading import misfit_in_words, printable
 
 DONE, FAILED_CHECK, MISUSE, HARDWARE = 0, 1, 2, 3  # exit codes
 _LONGEST_LINE = 2000  # characters of an error
@@ -171,28 +171,43 @@ def _stopped(arguments: list[str], signals: list[int]) -> int:
 
 def _in_our_words(misuse: typer.TyperException) -> str:
     """What typer complains about; what was meant is asked as everywhere else."""
+    from pydantic import ValidationError  # typer has imported it by now
+
     text = misuse.format_message()
-    close = getattr(misuse, "possibilities", None)
-    wrong = str(getattr(misuse, "option_name", ""))
-    if close:
-        nearest = difflib.get_close_matches(wrong, close, n=1, cutoff=0)[0]
-        return f"no such option: {wrong}; did you mean {nearest}?"
-    if number := re.fullmatch(r"Invalid value for '(.*)': Input should be a valid (integer|number).*", text):
-        whole = "whole " if number[2] == "integer" else ""
-        meant = " (a bus id; `axbridge scan` lists them)" if number[1] == "ID" else ""
-        return f"{number[1]} must be a {whole}number{meant}"
-    if bound := re.fullmatch(r"Invalid value for '(.*)': Input should be (less|greater) than or equal to (\S+)", text):
-        return f"{bound[1]} must be {'at most' if bound[2] == 'less' else 'at least'} {bound[3]}"
+    param: Any = getattr(misuse, "param", None)
+    name = "" if param is None else param.metavar or param.name
+    if param is not None and param.param_type_name == "option":
+        name = max(param.opts, key=len)
+    if isinstance(found := misuse.__cause__, ValidationError):
+        error = found.errors()[0]
+        meant = " (a bus id; `axbridge scan` lists them)" if name == "ID" else ""
+        return f"{name} {misfit_in_words(error)}, not {str(error['input'])!r}{meant}"
+    if text.startswith("Missing ") and param is not None:
+        return f"{name} is missing: {str(param.help).rstrip('.')}"
+    if option := getattr(misuse, "option_name", ""):
+        if "requires" in text:
+            return f"{option} needs a value"
+        if "does not take" in text:
+            return f"{option} takes no value"
+        close = difflib.get_close_matches(option, getattr(misuse, "possibilities", None) or (), n=1)
+        return f"no such option: {option}" + (f"; did you mean {close[0]}?" if close else "")
     if extra := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text):
-        port = re.match(r"(/dev/\S+|COM\d+|\w+://\S+)", extra[1])
-        return f"one word too many: {extra[1]}" + (f"; did you mean --port {port[1]}?" if port else "")
-    if missing := re.match(r"Missing (option|argument) '(.*?)'", text):
-        return f"{missing[2]} is missing"
+        return _too_many(extra[1].split(), getattr(misuse, "ctx", None))
     typed = re.match(r"No such command '(.*?)'", text)
     if typed and typed[1] in _HINTS:
         return f"no such verb: {typed[1]!r}; try `axbridge {_HINTS[typed[1]]}`"
-    found = re.fullmatch(r"No such command ('.*')\. Did you mean (.*)\?", text)
-    return f"no such verb: {found[1]}; did you mean {' or '.join(found[2].split(', '))}?" if found else text
+    found_verb = re.fullmatch(r"No such command ('.*')\. Did you mean (.*)\?", text)
+    if found_verb:
+        return f"no such verb: {found_verb[1]}; did you mean {' or '.join(found_verb[2].split(', '))}?"
+    return text
+
+
+def _too_many(words: list[str], context: Any) -> str:
+    said = f"{'one word' if len(words) == 1 else f'{len(words)} words'} too many: {' '.join(words)}"
+    takes_port = context is not None and any(param.name == "port" for param in context.command.params)
+    if takes_port and re.match(r"/|COM\d+$|\w+://", words[0]) and not Path(words[0]).is_file():
+        said += f"; did you mean --port {words[0]}?"
+    return said
 
 
 def _unread() -> int:

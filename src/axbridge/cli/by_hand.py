@@ -8,7 +8,7 @@ import select
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Generic, TypeVar
 
 from axbridge.cli.progress import Show
@@ -68,7 +68,10 @@ def pressed() -> Iterator[Callable[[], str]]:
 
     def key() -> str:
         while select.select([number], [], [], 0)[0]:
-            data = os.read(number, 1)
+            try:
+                data = os.read(number, 1)
+            except OSError:  # the terminal was closed
+                return END
             if not data:
                 return END
             if terminal or data not in b"\r\n":
@@ -90,7 +93,8 @@ def pressed() -> Iterator[Callable[[], str]]:
     try:
         yield key
     finally:
-        termios.tcsetattr(number, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # the terminal was closed
+            termios.tcsetattr(number, termios.TCSADRAIN, before)
 
 
 class Hand(Generic[Found]):

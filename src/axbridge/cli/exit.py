@@ -29,6 +29,12 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM has come; like Ctrl-C, no `except Exception` holds it up."""
 
 
+def accept_interrupts() -> None:
+    """Let SIGINT end this program, although a shell without job control starts what is behind `&` with it ignored."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @contextmanager
 def terminable() -> Iterator[list[int]]:
     """Raise `Terminated` in the block when SIGTERM or SIGHUP comes, but not in its children; yields a list for it.
@@ -49,18 +55,13 @@ def terminable() -> Iterator[list[int]]:
         raise Terminated
 
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, end)}
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell without job control starts what is behind `&`
-        before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, end)
     try:
         yield come
     finally:
         for number, handler in before.items():
-            if signal.getsignal(number) in {
-                end,
-                signal.default_int_handler,
-            }:  # else a robot that is open yet, or a script, has its own
+            if signal.getsignal(number) is end:  # else a robot that is open yet, or a script, has its own
                 signal.signal(number, handler)
 
 

@@ -88,8 +88,8 @@ class Verbs(typer.core.TyperGroup):
             for option in command.params:
                 if option.name == "rig" and option.param_type_name == "option":
                     positional = any("RIG" in (one.metavar or "") for one in _arguments(command))
-                    free = "RIG can also stand alone, without --rig."
-                    option.help += f" {free if positional or _may_omit(command) else 'Write --rig before it.'}"  # type: ignore[attr-defined]
+                    free = "The word --rig may be left out."
+                    option.help += f" {free if positional or _may_omit(command) else 'Write --rig NAME.'}"  # type: ignore[attr-defined]
             example = EXAMPLES.get(inside + name)
             if example is not None:
                 command.epilog = f"Example: {example}"

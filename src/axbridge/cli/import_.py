@@ -89,7 +89,7 @@ def import_(
             why = f"{path} has neither meta/info.json nor control.csv and state_motor.csv"
             raise UsageError(why, "give a log, a LeRobot dataset's folder, or an arm's")
         elif path.suffix == ".mcap" and path.is_file():
-            refuse_other_kind(path, partial(RecordingError, path))
+            refuse_other_kind(path, partial(RecordingError, path), but="a recording")
             raise UsageError(f"{path} is a recording already", f"use it as it is: axbridge info {path}")
         elif calibration is not None:
             hint = "give its folder, or leave --calibration out"

@@ -1,4 +1,4 @@
-"""How far a verb is: one line on a terminal; in a pipe a line every 10 s; nothing with ``--json``."""
+"""How far a verb is: one line on a terminal; in a pipe a line after 1 s and every 10 s; nothing with ``--json``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Protocol
 from axbridge.file_reading import printable
 from axbridge.jit import compiling, reporting
 
-_EVERY = 10.0  # s
+_FIRST, _EVERY = 1.0, 10.0  # s until the first line in a pipe, and between two
 
 
 class Show(Protocol):
@@ -59,7 +59,7 @@ def progress(what: str, *, quiet: bool = False) -> Iterator[Show]:
 
 @contextmanager
 def _lines(what: str) -> Iterator[Show]:
-    """Yields what is told how far it is; a thread says so every 10 s."""
+    """Yields what is told how far it is; a thread says so after 1 s and every 10 s."""
     began = since = time.monotonic()
     latest: tuple[str, float | None] = what, None
     first = 0.0  # the share at `since`: parts begin again at 0
@@ -72,7 +72,9 @@ def _lines(what: str) -> Iterator[Show]:
         latest = what, share
 
     def keep_saying() -> None:
-        while not over.wait(_EVERY):
+        wait = _FIRST
+        while not over.wait(wait):
+            wait = _EVERY
             now, (what, share) = time.monotonic(), latest
             done = "" if share is None else f" {share:.0%}"
             left = (

@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,16 @@ import typer
 from axbridge.cli.app import app, note, report
 from axbridge.cli.help import Verbs
 from axbridge.cli.list_ import shipped_rigs
-from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigArgument, lined_up, separated, shared
+from axbridge.cli.options import (
+    BaudOption,
+    ForceOption,
+    JsonOption,
+    PortOption,
+    RigArgument,
+    lined_up,
+    separated,
+    shared,
+)
 from axbridge.config.mjcf import find_mjcf, read_mjcf
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig, rig_schema, split_options
@@ -54,16 +64,17 @@ def new(
     ] = None,
     profile: Annotated[str | None, shared("--profile", "Of the servos, with --urdf or --mjcf.", "--servo")] = None,
     ids: Annotated[str, shared("--ids", "Of the joints in the file's order, as 1,2,5 or 1-6; default: 1, 2, …")] = "",
+    force: ForceOption = False,
 ) -> None:
     """Write a rig of the servos that answer on a port, or of the joints of a URDF or MJCF file.
 
-    Nothing moves; 0 is the middle of each servo's range. A URDF with <ros2_control> gives ids, port, baud and profiles.
+    Nothing moves; 0 is the middle of each servo's range. A URDF with <ros2_control> gives ids, port and baud.
     """
     if name.is_file():
         refuse_other_kind(name, lambda what, hint: UsageError(f"{name} {what}", hint))
         raise UsageError(f"{name} is a file", "give the name of a new folder")
     path = name / f"{name.name}.toml"
-    check_new(path, force=False)
+    check_new(path, force=force)
     lines = [f"name = {written(name.name)}"]
     if mjcf is not None:
         made = read_mjcf(find_mjcf(mjcf))
@@ -99,7 +110,8 @@ def new(
             lines += [f"{key} = {written(value)}" for key, value in values.items() if value != {}]
     text = "\n".join(lines) + "\n"
     write_whole(path, text)
-    print(f"wrote {path}: {plural(len(found.servos), 'servo')}\nnext: name them, then `axbridge rig check {name}`")
+    named = "" if urdf is not None else "name them, then "
+    print(f"wrote {path}: {plural(len(found.servos), 'servo')}\nnext: {named}`axbridge rig check {name}`")
     if urdf is None:
         print("compare and identify need what the servos move, too: [world] urdf, docs/rigs.md")
 
@@ -119,6 +131,8 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[str], on
     kind = FirmwareProfile.load(profile)
     if Path(profile).is_file():
         profile = Path(os.path.relpath(profile, name)).as_posix()
+    if urdf.is_file():
+        refuse_other_kind(urdf, partial(RigError, urdf, ""), but="a URDF")
     control = None if only else read_ros2_control(urdf)
     only = only if control is None or ids else control.servos
     joints = [

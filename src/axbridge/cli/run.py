@@ -21,6 +21,7 @@ from axbridge.cli.exit import interruptible
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, UsageError
+from axbridge.file_reading import refuse_other_kind
 from axbridge.files import check_new
 from axbridge.recording.provenance import describe, origin_in_words
 from axbridge.recording.recorder import Recorder
@@ -54,8 +55,11 @@ def run(
     A script that uses axbridge itself gets these options in AXBRIDGE_BACKEND, AXBRIDGE_PORT, AXBRIDGE_ENGINE,
     AXBRIDGE_MODEL and AXBRIDGE_REALTIME.
     """
+    if duration is not None and not duration > 0:
+        raise UsageError(f"--duration {duration:g} is no time", "give seconds, such as --duration 5")
     if not script.is_file():
         raise UsageError(f"no such script: {script}", "give the path of a Python controller")
+    refuse_other_kind(script, lambda what, hint: UsageError(f"{script} {what}, and no script", hint))
     script = script.resolve()
     check_new(record, force=force, sources=(script,))
     if rig is None and duration is not None:

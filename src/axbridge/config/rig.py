@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -31,7 +32,7 @@ from axbridge.config.rig_tables import (
     WebotsConfig,
     WorldConfig,
 )
-from axbridge.errors import ProfileError, RigError, nearest, plural
+from axbridge.errors import ProfileError, RigError, UsageError, nearest, plural
 from axbridge.file_reading import FORMAT, printable, reading, refuse_other_kind, regular
 from axbridge.units import Calibration, baud_register
 
@@ -477,6 +478,9 @@ def _merged_by_name(base: Any, over: Any, default: str | None) -> list[Mapping[s
             result.append(table)
             continue
         below = dict(result[place])
+        if "model" not in table and table.get("profile", below.get("profile")) != below.get("profile"):
+            below.pop("model", None)  # of the other servo: this one has its profile's own
+            below.pop("params", None)
         if table.get("model", below.get("model")) != below.get("model"):
             below.pop("params", None)  # constants of the other model
         result[place] = toml_tables.merged(below, table)
@@ -499,6 +503,8 @@ def _unique(table: str, key: str, entries: Sequence[Any], counts: Callable[[Any]
 
 def split_options(rig: str | Path) -> tuple[str | Path, dict[str, float]]:
     """A rig's name or path, and the parameters behind it: ``pendulum:mass=0.2,length=0.15``."""
+    if not isinstance(rig, str | os.PathLike):
+        raise UsageError(f"{rig!r} is no rig", 'give a name such as "bench_arm", the path of a file, or a Rig')
     found = _OPTIONS.fullmatch(str(rig))
     if found is None:
         return rig, {}

@@ -340,7 +340,7 @@ def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
     joints = {joint.name: joint for joint in tree.joints}
     unlimited = [servo for servo in rig.servos if "min_position" not in servo.model_fields_set]
     if names := [one.name for one in unlimited if all(map(math.isfinite, _reach(rig, one, joints[one.joint])))]:
-        yield f"{listed(names, 4)}: no min_position and max_position: it may be sent as far as its stops"
+        yield f"{listed(names, 4)}: no min_position and max_position: it can hit its end stops"
     if rig.world is not None and "fixed_base" not in rig.world.model_fields_set:
         yield f"{tree.links[0]} is bolted down: fixed_base = true, and no floor"
     if rig.world is None or "time_step_ms" not in rig.world.model_fields_set:

@@ -16,7 +16,15 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from axbridge.errors import MoveError, ProfileError, RigError, nearest
-from axbridge.file_reading import check_format, controls, printable, reading, refuse_other_kind, regular
+from axbridge.file_reading import (
+    check_format,
+    controls,
+    misfit_in_words,
+    printable,
+    reading,
+    refuse_other_kind,
+    regular,
+)
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -173,7 +181,7 @@ def written(value: Any) -> str:
     """A number, a text, a truth value or a table of them as TOML."""
     if isinstance(value, Mapping):
         return f"{{ {', '.join(f'{key} = {written(one)}' for key, one in value.items())} }}"
-    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -273,9 +281,8 @@ def _explain(first: Any) -> tuple[str, str]:
         )  # fmt: skip
     if first["type"] == "tuple_type" and isinstance(first["input"], Mapping):
         return "one table where a list of them belongs", f"write [[{first['loc'][-1]}]], with two brackets"
-    message = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "value_error":
-        return message, ""
-    wrong = repr(first["input"])
+        return str(first["msg"]).removeprefix("Value error, "), ""
+    wrong = written(first["input"])
     wrong = wrong if len(wrong) <= _LONGEST else f"{wrong[:_LONGEST]}…"
-    return f"{message[0].lower()}{message[1:]}, not {wrong}", ""
+    return f"{misfit_in_words(first)}, not {wrong}", ""

@@ -15,7 +15,7 @@ from typing import Any
 
 from axbridge.config.model import ServoModel
 from axbridge.errors import ProfileError, UnsupportedOperation
-from axbridge.file_reading import reading, regular
+from axbridge.file_reading import reading, refuse_other_kind, regular
 from axbridge.servo.friction import TERMS
 from axbridge.units import UNITS
 
@@ -48,6 +48,7 @@ def _keys(law: str) -> dict[str, str]:
 def from_bam(path: Path) -> ServoModel:
     """Read a parameter file of BAM as a servo model."""
     with reading(partial(ProfileError, path, ""), "give BAM's m1.json to m6.json"):
+        refuse_other_kind(path, partial(ProfileError, path, ""))
         return _model(path, json.loads(regular(path).read_text(encoding="utf-8")))
 
 

@@ -10,7 +10,9 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -80,6 +82,19 @@ class Parameters:
         return tables
 
 
+def is_amount(value: object) -> bool:
+    """Whether it is a finite number and not negative."""
+    return isinstance(value, Real) and 0 <= float(value) < math.inf
+
+
+def _check_numbers(given: LineQuality | Supply, most: Mapping[str, float] = MappingProxyType({})) -> None:
+    for name, value in vars(given).items():
+        high = most.get(name, math.inf)
+        if not is_amount(value) or value > high:
+            span = f"from 0 to {high:g}" if name in most else "that is not negative"
+            raise UsageError(f"{name} = {value!r} of a {type(given).__name__}", f"give a number {span}")
+
+
 @dataclass(frozen=True)
 class LineQuality:
     """What a line loses and how late it is."""
@@ -87,6 +102,9 @@ class LineQuality:
     loss: float = 0.0  # share of questions without a good answer
     late: float = 0.0  # share of answers that came after their time
     jitter: float = 0.0  # by how much a cycle takes longer than the median in one of a hundred, s
+
+    def __post_init__(self) -> None:
+        _check_numbers(self, most={"loss": 1.0, "late": 1.0})
 
     @classmethod
     def measured(cls, statistics: Mapping[str, Mapping[str, Any]]) -> LineQuality:
@@ -114,6 +132,9 @@ class Supply:
     resistance: float
     voltage_error: float = 0.0
     resistance_error: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
 
 
 @dataclass(frozen=True)
@@ -210,5 +231,7 @@ def _check_range(name: str, ends: object) -> None:
         raise UsageError(f"{name}: {ends!r} are no lowest and highest value", _RANGES) from failure
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise UsageError(f"{name}: {low:g} to {high:g} is no range", "give the lowest value first; both are finite")
-    if (name == "mass" and low <= 0) or (name == "floor" and low < 0):
-        raise UsageError(f"{name}: {low:g} is too little", "mass is a positive factor, floor a coefficient of friction")
+    if low < 0 and (name in SHORT or name in _WORLD):
+        raise UsageError(f"{name}: {low:g} is negative", "give values from 0 on")
+    if name == "mass" and low <= 0:
+        raise UsageError(f"{name}: {low:g} is too little", "mass is a positive factor")

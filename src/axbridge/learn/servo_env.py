@@ -18,7 +18,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning, ErrorFlag, SimulationDiverged, UsageError, nearest, plural, require
 from axbridge.learn.camera import Camera, Picture
-from axbridge.learn.randomise import Randomisation
+from axbridge.learn.randomise import Randomisation, is_amount
 from axbridge.robot.backend import BackendName
 from axbridge.robot.open import chosen_backend, open_robot
 from axbridge.robot.robot import Robot
@@ -94,7 +94,9 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
             self.rig = self.rig.overridden({"safety": {"stale_command_ms": _STALE}})
         self.robot: Robot | None = None
         self._port, self._randomise = port, randomise
-        self._step_ms = step_ms or self.rig.robot.basic_time_step_ms
+        self._step_ms = self.rig.robot.basic_time_step_ms if step_ms is None else step_ms
+        if not is_amount(self._step_ms) or not self._step_ms:
+            raise UsageError(f"a step_ms of {step_ms!r}", "give ms, such as 20")
         self.start = np.array([servo.position for servo in self.rig.servos])
         self._lost: dict[str, tuple[float, str]] = {}
         self._stepped = 0.0
@@ -149,7 +151,10 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
             UsageError: goals that are not finite, or not one for each servo.
         """
         robot = self._opened()
-        goals = np.asarray(action, dtype=float)
+        try:
+            goals = np.asarray(action, dtype=float)
+        except (TypeError, ValueError) as failure:
+            raise UsageError(f"{action!r} are no goals", "give one number for each servo, rad") from failure
         self._refuse(goals)
         try:
             if not self._tripped():  # a goal would switch the motors on again, wherever the robot has sunk to
@@ -291,6 +296,8 @@ class Reach(ServoEnv):
     def __init__(
         self, rig: str | Rig, backend: BackendName | None = None, *, span: float = 1.2, **options: Any
     ) -> None:
+        if not is_amount(span):
+            raise UsageError(f"a span of {span!r}", "give rad, such as 1.2")
         self._span = span
         super().__init__(rig, backend, **options)
         self.targets = self.start.copy()

@@ -172,6 +172,14 @@ def unseen(_what: str, _share: float) -> None:
     """Nobody wants to know how far it is."""
 
 
+_POSITIVE = {"duration": "s", "period": "s", "low": "Hz", "high": "Hz"}
+
+
+def _check_positive(name: str, value: float, unit: str) -> None:
+    if not 0 < value < math.inf:
+        raise UsageError(f"{name} {value:g} {unit} is not positive and finite", "give another value")
+
+
 @dataclass(frozen=True)
 class Options:
     """What may be chosen about an experiment; each takes what it needs. Angles in rad, times in s."""
@@ -188,12 +196,16 @@ class Options:
     source: Recording | None = None  # whose commands `replay` repeats
 
     def __post_init__(self) -> None:
-        if not all(0 < value < math.inf for value in (self.duration, self.period, self.low, self.high)):
-            raise UsageError("tick, duration, period and frequencies must be positive", "correct the option")
-        if not all(map(math.isfinite, (self.amplitude or 0.0, self.speed, *self.angles))) or self.speed < 0:
-            raise UsageError("angles, amplitude and speed must be numbers, speed not negative", "correct the option")
-        if not all(0 < value <= 1 for value in self.duties):
-            raise UsageError("a duty must be above 0 and at most 1", "write --duty 0.5")
+        for name, unit in _POSITIVE.items():
+            _check_positive(name, getattr(self, name), unit)
+        for name, value in (("amplitude", self.amplitude or 0.0), *(("angle", angle) for angle in self.angles)):
+            if not math.isfinite(value):
+                raise UsageError(f"{name} {value:g} is not finite", "give degrees")
+        if not 0 <= self.speed < math.inf:
+            raise UsageError(f"speed {math.degrees(self.speed):g}°/s is negative or not finite", "0: no limit")
+        for value in self.duties:
+            if not 0 < value <= 1:
+                raise UsageError(f"duty {value:g} is not above 0 and at most 1", "write --duty 0.5")
 
     def swing(self, servo: Servo) -> float:
         """The amplitude for a servo, rad."""
@@ -604,8 +616,8 @@ def recorded(
     progress: Progress = unseen,
 ) -> Conducted:
     """Check, then record one experiment; what came of it. Arguments and errors as of `record`."""
-    if tick_ms is not None and not 0 < tick_ms < math.inf:
-        raise UsageError("tick, duration, period and frequencies must be positive", "correct the option")
+    if tick_ms is not None:
+        _check_positive("tick", tick_ms, "ms")
     period = rig.robot.basic_time_step_ms if tick_ms is None else tick_ms
     with open_robot(rig, backend, port=port, seed=seed) as robot:
         check(experiment, robot, servo, options)

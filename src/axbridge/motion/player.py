@@ -119,9 +119,12 @@ class _Player:
         here = {name: self._within(name, start_of_way(robot[name])) for name in self._names}
         path = self._plan(self._start, here, ease=_RISE if free else 0.0)
         robot.refuse_unsure_turns(path.first)
-        for servo in self._servos.values():
-            if not servo.torque_enabled:
-                servo.torque_on()
+        off = [servo for servo in self._servos.values() if not servo.torque_enabled]
+        for servo in off:
+            servo.torque_on()
+        if off:  # an X servo may have put its count back
+            here |= {name: self._within(name, start_of_way(robot[name])) for name in self._names}
+            path = self._plan(self._start, here, ease=_RISE if free else 0.0)
         for name, servo in self._servos.items():
             if name in self._names:
                 servo.set_velocity(servo.max_velocity)

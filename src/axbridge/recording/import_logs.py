@@ -170,10 +170,11 @@ def _by_servo(
     before, star, after = pattern.partition("*")
     if not star or pattern in headers:
         return {servo: columns}
+    closer = [one.header.split("*") for one in columns.values() if "*" in one.header and len(one.header) > len(pattern)]
     names = [
         header[len(before) : len(header) - len(after)]
         for header in headers
-        if header.startswith(before) and header.endswith(after) and len(header) > len(before) + len(after)
+        if _fits(header, before, after) and not any(_fits(header, *ends) for ends in closer)
     ]
     if not names:
         raise RecordingError(path, f"has no column like {pattern}", f"its columns are {', '.join(headers)}")
@@ -181,6 +182,10 @@ def _by_servo(
         name: {field: one._replace(header=one.header.replace("*", name)) for field, one in columns.items()}
         for name in names
     }
+
+
+def _fits(header: str, before: str, after: str) -> bool:
+    return header.startswith(before) and header.endswith(after) and len(header) > len(before) + len(after)
 
 
 def _factor(text: str) -> float | None:
@@ -337,6 +342,10 @@ class _Csv:
         """The columns of each servo; with `by` those of the one in `servos`, for each name in the column `by`."""
         for name, column in ((name, column) for its in servos.values() for name, column in its.items()):
             if column.header not in self.headers:
+                header, _, unit = column.header.rpartition(":")
+                if header in self.headers:
+                    units = ", ".join(filter(None, (*UNIT_FACTORS, COUNTS)))
+                    raise RecordingError(self._path, f"{unit!r} is no unit (of {name})", f"units: {units}, or a factor")
                 why = f"has no column {column.header!r} (for {name})"
                 raise RecordingError(self._path, why, f"its columns are {', '.join(self.headers)}")
         at = {header: place for place, header in enumerate(self.headers)}
@@ -365,7 +374,9 @@ class _Csv:
         if not any(len(lines) for lines, _ in found.values()):
             raise RecordingError(self._path, "holds no samples", _NO_ROWS)
         return {
-            name: Columns({key: np.frombuffer(values) for key, _, _, values in cells}, _Lines(lines))
+            name: Columns(
+                {key: np.frombuffer(values) for key, _, _, values in cells}, _Lines(lines), its["time"].factor
+            )
             for name, (lines, cells) in found.items()
         }
 

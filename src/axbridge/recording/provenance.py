@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from axbridge import __version__
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
-from axbridge.file_reading import check_format, printable
+from axbridge.file_reading import check_format, misfit_in_words, printable
 from axbridge.recording.recording import Event, Recording
 from axbridge.recording.sample_quality import LAST
 
@@ -248,5 +248,5 @@ def validated(
         return schema.model_validate(said)
     except ValidationError as failure:
         first = failure.errors()[0]
-        where, message = ".".join(map(str, first["loc"])), str(first["msg"])
-        raise RecordingError(path, printable(f"{what}: {where}: {message[0].lower()}{message[1:]}"), hint) from None
+        where = ".".join(map(str, first["loc"]))
+        raise RecordingError(path, printable(f"{what}: {where}: {misfit_in_words(first)}"), hint) from None

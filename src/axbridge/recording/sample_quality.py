@@ -19,8 +19,16 @@ GAP = 2.5  # times the usual spacing: longer than that is a gap
 PAUSE = 1.0  # s without a sample that are worth a word, when samples come much faster
 ASTRAY = 1000.0  # s: no pause between two samples of one motion is as long
 SLOW = 1.0  # s a sample: motion cannot be followed
-_MICROSECONDS = 1e17  # of a clock that counts from 1970, until the year 5138; one that counts ns is beyond
-_CLOCKS = (5e5, "nanoseconds", "ns"), (500, "microseconds", "us"), (0, "milliseconds", "ms")  # from this period on, s
+# Of a clock that counts from 1970, until the year 5138; one that counts a smaller unit is beyond.
+_EPOCHS = (1e17, "ns"), (1e14, "us"), (0, "ms")
+# From this period on, in the unit of the clock.
+_CLOCKS = (
+    (5e5, "nanoseconds", "ns"),
+    (500, "microseconds", "us"),
+    (SLOW, "milliseconds", "ms"),
+    (0, "seconds", "s"),
+)
+_READ_AS = {1.0: "seconds", 1e-3: "milliseconds", 1e-6: "microseconds", 1e-9: "nanoseconds"}
 FAST = 2e-5  # s a sample: no bus is as fast
 
 # column: (largest size that makes sense, what was probably read as what, what to write instead)
@@ -97,20 +105,24 @@ def findings(
     time: FloatArray,
     columns: Mapping[str, FloatArray],
     row: Callable[[int], str] = lambda index: f"sample {index}",
+    unit: float = 1.0,
 ) -> list[Oddity]:
-    """What is odd about one servo's samples, in the order in which they were taken; errors first."""
+    """What is odd about one servo's samples, in the order in which they were taken; errors first.
+
+    `unit` is what the log's clock was multiplied by, s.
+    """
     if not len(time):
         return []
     bad = np.flatnonzero(~(np.abs(time) <= LAST))
     if len(bad):
-        short = "ns" if abs(time[bad[0]]) > _MICROSECONDS else "us"
+        short = next(short for least, short in _EPOCHS if not abs(time[bad[0]]) / unit < least)
         return [
             Oddity(
                 servo, f"the time of {row(int(bad[0]))} is {time[bad[0]]:g} s", "a broken line, or another unit",
                 f"correct or remove that line, or import it with --column time=HEADER:{short}", "error",
             )
         ]  # fmt: skip
-    found = [*_clock(servo, time, row), *_values(servo, columns, row)]
+    found = [*_clock(servo, time, row, unit), *_values(servo, columns, row)]
     jumps = _jumps(time, columns)
     if jumps and np.nanmax(np.abs(columns["position"])) <= _LIMITS["position"][0]:  # a wrong unit has been named
         at, by = max(jumps, key=lambda jump: abs(jump[1]))
@@ -120,7 +132,13 @@ def findings(
     return sorted(found, key=lambda finding: finding.severity)
 
 
-def _clock(servo: str, time: FloatArray, row: Callable[[int], str]) -> Iterator[Oddity]:
+def _other_unit(period: float, unit: float) -> tuple[str, str]:
+    """Cause and remedy where samples are as far apart as none are."""
+    name, short = next((name, short) for least, name, short in _CLOCKS if period / unit >= least)
+    return f"{name} read as {_READ_AS.get(unit, 'another unit')}", f"import it with --column time=HEADER:{short}"
+
+
+def _clock(servo: str, time: FloatArray, row: Callable[[int], str], unit: float) -> Iterator[Oddity]:
     steps = np.diff(time)
     back, same = np.flatnonzero(steps < 0), int(np.sum(steps == 0))
     period = float(np.median(steps[steps > 0])) if (steps > 0).any() else math.nan
@@ -139,11 +157,12 @@ def _clock(servo: str, time: FloatArray, row: Callable[[int], str]) -> Iterator[
             "a time written with too few digits, or samples written twice", "log the time with more digits", "warning",
         )  # fmt: skip
     if period >= SLOW:
-        unit, short = next((unit, short) for least, unit, short in _CLOCKS if period >= least)
-        remedy = f"import it with --column time=HEADER:{short}"
-        yield Oddity(servo, f"one sample every {period:g} s", f"{unit} read as seconds", remedy, "warning")
+        cause, remedy = _other_unit(period, unit)
+        yield Oddity(servo, f"one sample every {period:g} s", cause, remedy, "warning")
     elif period <= FAST:
-        cause, remedy = "seconds read as milliseconds or microseconds", "import it with --column time=HEADER:s"
+        cause, remedy = _other_unit(period, unit)
+        if unit == 1.0:
+            cause = "seconds read as milliseconds or microseconds"
         yield Oddity(servo, f"one sample every {period * 1e6:g} µs", cause, remedy, "warning")
     gaps = np.flatnonzero(steps > max(PAUSE, 20 * period)).tolist()
     if gaps and period < SLOW:  # with a wrong unit every pause is too long

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from axbridge.bus.base import Bus
@@ -54,6 +55,13 @@ class Backend:
         return self.world if self.mode == SIMULATION else None
 
 
+def call_all(calls: Iterable[Callable[[], object]]) -> None:
+    """Make these calls, the last first; one that fails keeps none from being made."""
+    with ExitStack() as stack:
+        for call in calls:
+            stack.callback(call)
+
+
 def open_real(
     rig: Rig, port: str | None = None, line: Callable[..., SerialBus] = lambda _, **line: SerialBus(**line)
 ) -> Backend:
@@ -71,9 +79,16 @@ def open_real(
         for config, device in zip(rig.buses, ports, strict=True):
             bus = line(config.name, port=device, baud=config.baud, clock=clock)
             buses[config.name] = opened.enter_context(bus)
-        closing = opened.pop_all()
+        opened.pop_all()
     mode = REMOTE if any("://" in device for device in ports) else REAL
-    return Backend("real", mode, clock, buses, closing.close, served=any(map(is_served, ports)))
+    return Backend(
+        "real",
+        mode,
+        clock,
+        buses,
+        partial(call_all, [bus.close for bus in buses.values()]),
+        served=any(map(is_served, ports)),
+    )
 
 
 def ports_of(rig: Rig, port: str | None = None) -> list[str]:
@@ -158,8 +173,5 @@ def open_sim(rig: Rig, *, seed: int = 0, realtime: bool = False) -> Backend:
     world = World(rig, seed=seed)
     buses = {name: VirtualBus(world, name) for name in world.lines}
     clock = _PacedClock(world) if realtime else world
-    closing = ExitStack()
-    closing.callback(world.close)
-    for bus in buses.values():  # first, so that a servo used after the end says so
-        closing.callback(bus.close)
-    return Backend("sim", SIMULATION, clock, buses, closing.close, world)
+    closing = [world.close, *(bus.close for bus in buses.values())]  # buses first: a servo used after the end says so
+    return Backend("sim", SIMULATION, clock, buses, partial(call_all, closing), world)

@@ -10,8 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from axbridge.bus.rows import Mask, Rows
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, PortError, UsageError, warn
-from axbridge.robot.backend import SIMULATION, Backend
+from axbridge.robot.backend import SIMULATION, Backend, call_all
 from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.drives.drive import Drive
 from axbridge.robot.drives.feetech import FeetechDrive
@@ -64,8 +64,7 @@ class Connection:
         self.read_at = -math.inf  # when the last samples had come in, s on the backend's clock
         self._safety: Safety | None = None
         self._owner = os.getpid()
-        self._exit = ExitStack()
-        self._exit.callback(backend.close)
+        self._closing: list[Callable[[], object]] = [backend.close]  # what `close` calls, the last first; then empty
         try:
             self.drives: dict[str, Drive] = {config.name: self._drive(config) for config in rig.servos}
             self.on_bus = [drive for drive in self.drives.values() if isinstance(drive, BusDrive)]
@@ -85,9 +84,8 @@ class Connection:
         try:
             if len(self.cycles) > 1 and self.backend.mode:
                 self._threads = ThreadPoolExecutor(len(self.cycles))
-                self._exit.callback(self._threads.shutdown, wait=False)  # one may wait for a line that is closed next
+                self._closing.append(partial(self._threads.shutdown, wait=False))  # one may wait for a line closed next
             if self.cycles:
-                self._exit.callback(self._restore)
                 safety = self.rig.safety
                 self._safety = Safety(
                     list(self.cycles.values()),
@@ -97,6 +95,7 @@ class Connection:
                     guard=self.backend.mode != SIMULATION,
                     restore=self._end,
                     tripped=tripped,
+                    absent=self._unheard,
                 )
                 self._safety.arm()
             self._set_up_servos()
@@ -281,22 +280,24 @@ class Connection:
 
         No other thread commands a servo from now on. A forked child does nothing: robot and ports are its parent's.
         """
-        if os.getpid() != self._owner:
-            return
         try:
             self._close()
-        except BaseException:  # as of a signal that came on the way: the motors go off before it is raised
+        finally:  # where an exception came on the way, as of a signal, the motors go off before it is raised
             self._close()
-            raise
 
     def _close(self) -> None:
+        """Close, or go on where an exception has ended this."""
+        if os.getpid() != self._owner or not self._closing:
+            return
         self.closed = True
         with NETS.ending:
             for cycle in self.cycles.values():
                 cycle.bus.turn.reserve(threading.get_ident())
         if self._safety is not None:  # first: motors go off while the ports are open
             self._safety.__exit__()
-        self._exit.close()
+            self._restore()
+        call_all(self._closing)
+        self._closing.clear()
 
     def _end(self) -> None:
         """The program ends, and nobody closes this."""
@@ -319,7 +320,7 @@ class Connection:
                 found[config.name] = SimulatedSensor(self.rig, config, world.engine, world.now, seed)
             elif world is None and config.port is not None:
                 found[config.name] = sensor = SerialImu(config.port, config.baud, self.backend.clock)
-                self._exit.callback(sensor.close)
+                self._closing.append(sensor.close)
         return found
 
     def _with_rig_limits(self, servo: CycleServo) -> CycleServo:
@@ -330,6 +331,11 @@ class Connection:
         if safety.voltage is not None:
             servo = replace(servo, voltage_range=(round(safety.voltage[0] * 10), round(safety.voltage[1] * 10)))
         return servo
+
+    def _unheard(self) -> frozenset[str]:
+        """Servos that nothing has ever come from: no motor of theirs was switched on."""
+        stats = ((drive, getattr(drive.bus, "stats", None)) for drive in self.on_bus)
+        return frozenset(drive.config.name for drive, line in stats if line is not None and not line.of(drive.id).heard)
 
     def _park_pose(self) -> dict[str, int]:
         """The rig's pose in counts, for the servos on a bus."""
@@ -347,11 +353,6 @@ class Connection:
                 Expected(d.config.name, d.id, d.profile, d.config.registers) for d in drives if d.config.bus == name
             ]
             findings[name] = handshake(bus, here, port=getattr(bus, "port_name", ""))
-        if self._safety is not None:
-            missing = {
-                (name, finding.id) for name in findings for finding in findings[name] if finding.kind == "missing"
-            }
-            self._safety.absent = frozenset(d.config.name for d in drives if (d.config.bus, d.id) in missing)
         for name, bus in self.backend.buses.items():
             require(findings[name], getattr(bus, "port_name", "") or name)
         failures: list[BusError] = []

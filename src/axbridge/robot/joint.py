@@ -206,6 +206,17 @@ class Joint:
         if self.is_positioned and (self.setpoints.holding or not self.limp) and not math.isnan(here):
             self.hold(here)
 
+    def rest(self, here: float) -> None:
+        """Let no command from before a loss of power act again: hold `here`, or speed, torque and duty become 0."""
+        self.void_goal(here)
+        setpoints = self.setpoints
+        if setpoints.endless:
+            setpoints.velocity = self.requested["velocity"] = 0.0
+        if setpoints.torque is not None:
+            setpoints.torque = 0.0
+        if setpoints.duty is not None:
+            setpoints.duty = 0.0
+
     def command(self, period: float) -> Goal | None:
         """What the drive makes of the set-points for a step of `period` s."""
         setpoints = self.setpoints

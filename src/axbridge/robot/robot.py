@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from axbridge import minimum_jerk
 from axbridge.arrays import FloatArray
+from axbridge.bus.cycle import Goal
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, UnknownServo, UsageError, plural, warn
 from axbridge.robot.backend import SIMULATION, Backend, BackendName
@@ -131,7 +132,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         Raises:
             UsageError: a period of 0.2 ms or less, or longer than a day, or a process forked from the robot's own.
             RobotStopped: a signal comes in this step, and this is not the main thread.
-            BusError: a change of control mode needed a register that could not be written.
+            BusError: a change of control mode needed a register that could not be written. The others have had their
+                goals and were read.
             RigError: on a real bus, before the first goals of the whole robot: its servos report a pose that cannot be.
                 Nothing has moved then, and every motor is off.
         """
@@ -149,14 +151,16 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             began = clock.now()
             end = self._time_ms + requested
             due = self._start + end / 1000
-            commanded = self._send(requested)
+            commanded, refused = self._send(requested)
             late = max(0.0, clock.now() - due)
             self._pass_basic_steps(end)
             clock.sleep_until(due)
             self._time_ms = end
             self._start += late  # a late step delays the next tick instead of being caught up with
-            faults = self._receive()
+            faults = refused | self._receive()
             self._report(requested, clock.now() - began, commanded, faults, late * 1000)
+            for failure in refused.values():
+                raise failure
             return self.last_step.late
 
     def _pass_basic_steps(self, end: float) -> None:
@@ -209,9 +213,11 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             self._connection.refuse_closed()
             clock = self._connection.backend.clock
             began = clock.now()
-            commanded = self._send(self.basic_time_step)
-            faults = self._receive()
+            commanded, refused = self._send(self.basic_time_step)
+            faults = refused | self._receive()
             self._report(0.0, clock.now() - began, commanded, faults)
+            for failure in refused.values():
+                raise failure
             return self._sampling.table
 
     def _trip(self, names: frozenset[str]) -> None:
@@ -223,18 +229,27 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             why = f"no step for {ms:g} ms" if (ms := self.rig.safety.stale_command_ms) else "this program stood still"
             _log.warning("%s: the motors are off until set_position or torque_on", why)
 
-    def _send(self, period: float) -> float:
-        """Insist on a stop, check a real robot's pose, send goals; when they were heard, s on the backend's clock."""
+    def _send(self, period: float) -> tuple[float, dict[str, BusError]]:
+        """Insist on a stop, check a real robot's pose, send goals.
+
+        Returns when they were heard, s on the backend's clock, and by name which servos could not change their mode.
+        """
         self._connection.feed()
         if self._powered_still != {} and (now := self._connection.backend.clock.now()) >= self._insist_at:
             self._insist_at = now + _INSIST
             self._powered_still = self._connection.limp()
-        goals = {
-            name: goal
-            for name, joint in self._joints.items()
-            if not joint.withheld  # a change of mode would switch it on
-            and (goal := joint.command(period / 1000)) is not None
-        }
+        goals: dict[str, Goal] = {}
+        refused: dict[str, BusError] = {}
+        for name, joint in self._joints.items():
+            if joint.withheld:  # a change of mode would switch it on
+                continue
+            try:
+                goal = joint.command(period / 1000)
+            except BusError as failure:
+                refused[name] = failure
+            else:
+                if goal is not None:
+                    goals[name] = goal
         if self.mode != SIMULATION:
             whole = len(goals) + sum(joint.withheld for joint in self._joints.values()) == len(self._joints)
             if whole and not self._believed:
@@ -243,7 +258,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         heard = self._connection.send(goals)
         for name in goals:
             self._joints[name].keep_off()
-        return heard
+        return heard, refused
 
     def _receive(self) -> dict[str, BusError]:
         self._sensed = self._connection.sense(self._start)
@@ -580,6 +595,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         try:
             self._connection.close()
         finally:
+            self._connection.close()  # where an exception came before it had begun
             while self._observers:
                 _, closed = self._observers.pop(0)
                 closed()
@@ -676,6 +692,10 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
 
 def start_of_way(servo: Servo) -> float:
-    """From where a servo goes on, rad or m: its target when it is about there, as a loaded joint is; else its place."""
+    """From where a servo goes on, rad or m: its target when it is about there, as a loaded joint is; else its place.
+
+    A joint that only holds is at its target, also when its latest sample is from before an X servo put its count back.
+    """
     here, target = servo.position, servo.target_position
-    return target if servo.torque_enabled and abs(target - here) < FOLLOWS else here
+    follows = abs(target - here) < FOLLOWS or servo._joint.setpoints.holding  # noqa: SLF001 - as of `Robot`
+    return target if servo.torque_enabled and follows else here

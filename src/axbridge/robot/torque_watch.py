@@ -52,7 +52,7 @@ class TorqueWatch:
                 connection.cycles[joints[name].config.bus].withhold(name)
                 self._why[name] = "it was without power, and may have forgotten its turns"
         for name in restarted:  # before they get torque, which may change the count of a servo at the end of its turn
-            joints[name].void_goal(joints[name].sample("position"))
+            joints[name].rest(joints[name].sample("position"))
         lost = any(event.kind == "port lost" for event in connection.events)
         for name in joints if lost else back:
             joints[name].lapses += 1  # a command over time is somewhere else by now
@@ -63,7 +63,7 @@ class TorqueWatch:
                 here = connection.revive(name, on=name in wanted - kept)
                 joints[name].keep_off()
                 if name in back or joints[name].limp:  # else a signal has switched it off, and a goal may be newer
-                    joints[name].void_goal(here)
+                    joints[name].rest(here)
         off = kept | connection.switched_off
         limp = off | connection.unpowered
         if self._marked is None:
@@ -80,7 +80,7 @@ class TorqueWatch:
         self._without |= dict.fromkeys(back | connection.unpowered & self._without.keys(), time)
         if back:
             who = "all servos" if len(back) == len(joints) else ", ".join(sorted(back))
-            warn(f"without power until now: {who}; each starts from where it is, with little torque at first")
+            warn(f"without power until now: {who}; each stays where it is until its next command, softly at first")
         for name in sorted(self._off - before):
             warn(f"servo {name!r} has no torque, and stays limp until recover(): {self._why.get(name, _SOMEBODY)}")
         self._quiet = not limp

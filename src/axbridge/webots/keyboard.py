@@ -144,7 +144,8 @@ class _Shared:
         if self._restore is not None:
             import termios
 
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._restore)  # type: ignore[arg-type]  # as tcgetattr gave it
+            with contextlib.suppress(termios.error):  # the terminal was closed
+                termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._restore)  # type: ignore[arg-type]  # as it was got
             self._restore = None
 
 

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from axbridge.errors import UsageError
+
 BROADCAST = 0xFE
 BITS_PER_BYTE = 10  # 8N1
 
@@ -82,5 +84,11 @@ class ByteStream(ABC):
 
 
 def byte_seconds(baud: float) -> float:
-    """Time of one byte on the line, s."""
+    """Time of one byte on the line, s.
+
+    Raises:
+        UsageError: no byte takes a time at this rate.
+    """
+    if baud <= 0:
+        raise UsageError(f"{baud} is no baud rate", "give bits per second, such as 1000000")
     return BITS_PER_BYTE / baud

@@ -15,13 +15,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from axbridge.bus.line_lock import Turn
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
 _PARENT_POLL = 0.2  # s
+_MAIN_POLL = 0.05  # s
 _HANDLER_PATIENCE = 0.3  # s in which Python's own handler should have begun
 
 
@@ -47,22 +48,22 @@ class Exits:
     ) -> None:
         self._leave, self._interrupt, self._turns = leave, interrupt, turns
         self._begun_at = 0.0  # when a signal handler here has begun
-        # Processes that were taken over, and whose signals, and parents, are watched: a forked child is another one.
-        self._process = self._watching = self._orphaned = -1
+        # Processes taken over, whose signals are watched, and whose main thread is: a forked child is another one.
+        self._process = self._watching = self._watched = -1
 
     def install(self) -> None:
         """Take over the interpreter's end, in the main thread signals, and where there are lines what threads see."""
         if self._process != os.getpid():
             self._process = os.getpid()
             atexit.register(self._leave)
-            # Python waits for threads and for work of pools before it calls what `atexit` has; this comes before that.
-            # What was registered last is called first, so it is registered for each first robot. CPython 3.9 to 3.14.
+            # A child of `multiprocessing` calls only what threading has, last registered first. CPython 3.9 to 3.14.
             with contextlib.suppress(AttributeError, RuntimeError):  # not there, or the interpreter is ending
                 threading._register_atexit(self._leave)  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
         threads = bool(self._turns())
-        if threads and self._orphaned != os.getpid():
-            self._orphaned = os.getpid()
+        if threads and self._watched != os.getpid():
+            self._watched = os.getpid()
             _watch_parent(self._end_with_parent)
+            _watch_main_thread(self._leave)
         if threading.current_thread() is not threading.main_thread():
             return
         for number in _SIGNALS:
@@ -138,6 +139,39 @@ def _watch_parent(gone: Callable[[], None]) -> None:
         gone()
 
     threading.Thread(target=watch, args=(os.getppid(),), name="axbridge parent", daemon=True).start()
+
+
+def _watch_main_thread(ended: Callable[[], None]) -> None:
+    """Call `ended`, in a thread, when the main thread has ended, or an exception has left its outermost frame.
+
+    Then Python calls `sys.excepthook`, waits for threads and pools, and calls what `atexit` has: each can take long. At
+    an interactive prompt an exception ends nothing.
+    """
+    main = threading.main_thread()
+    program = _outermost(main)
+
+    def alive() -> bool:
+        if getattr(threading, "_SHUTTING_DOWN", False) or not main.is_alive():  # the first comes before work of pools
+            return False
+        failed = getattr(sys, "last_traceback", None)  # also one that the program has caught
+        prompt = sys.flags.inspect > 0 or hasattr(sys, "ps1") or "PYTHONINSPECT" in os.environ
+        return prompt or failed is None or failed.tb_frame.f_code is not program or _outermost(main) is program
+
+    def watch() -> None:
+        while alive():
+            time.sleep(_MAIN_POLL)
+        ended()
+
+    if alive():  # else a thread that has outlived it has opened the robot
+        threading.Thread(target=watch, name="axbridge main thread", daemon=True).start()
+
+
+def _outermost(thread: threading.Thread) -> CodeType | None:
+    """What a thread was begun with, as long as it runs."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - as documented
+    while frame is not None and frame.f_back is not None:
+        frame = frame.f_back
+    return None if frame is None else frame.f_code
 
 
 def _watch_signals(noticed: Callable[[int], None]) -> bool:

@@ -101,7 +101,7 @@ class Nets:
                 steps.callback(self.remove, net)
             for net in nets:
                 steps.callback(net.close_lines)
-            for net in nets:
+            for net in [*nets, *nets]:  # again where one more signal has ended the wait for a guard
                 steps.callback(net.dismiss_guard)
             for net in reversed(nets):
                 steps.callback(net.apply_for_good)
@@ -142,6 +142,7 @@ class Safety:
         guard: bool = True,
         restore: Callable[[], None] = lambda: None,
         tripped: Callable[[frozenset[str]], None] | None = None,
+        absent: Callable[[], frozenset[str]] = frozenset,  # never heard nor written to: they need not confirm
     ) -> None:
         self.cycles = tuple(cycles)
         self.policy: Policy = policy
@@ -159,7 +160,7 @@ class Safety:
         self._releasing = self._released = False
         self._releases = 0
         self._left: Mapping[str, BusError] = {}  # what the policy has not confirmed
-        self.absent: frozenset[str] = frozenset()  # never heard nor written to: they need not confirm
+        self._absent = absent
         self._fed_at = time.monotonic()
         self._shown_at = -math.inf  # when the guard was shown a sign of life
         self._applying = threading.RLock()
@@ -167,6 +168,7 @@ class Safety:
         self._stop = threading.Event()
         self._watchdog: threading.Thread | None = None
         self._guard: subprocess.Popen[bytes] | None = None
+        self._farewell = b""  # what the guard was asked last, before it ends
         self._guarded: tuple[tuple[int, Cycle], ...] = ()  # the lines that the guard holds, open here or not
         self._guarded_ports: list[object] = []  # their ports: one that was lost and found may have its old descriptor
         self._channel: _Channel
@@ -201,15 +203,12 @@ class Safety:
         """
         if self not in NETS.armed:
             return
-        try:
-            self.dismiss_guard()
-        finally:
-            if self._guard is None:  # also when one more signal ends the wait for the guard, which has its task by then
-                self._armed = False
-                NETS.remove(self)
-                self._stop.set()
-                if self._watchdog is not None and self._watchdog is not threading.current_thread():
-                    self._watchdog.join(timeout=1.0)
+        self.dismiss_guard()
+        self._armed = False
+        self._stop.set()
+        if self._watchdog is not None and self._watchdog is not threading.current_thread():
+            self._watchdog.join(timeout=1.0)
+        NETS.remove(self)
 
     def feed(self) -> None:
         """A sign of life: call it once a step. After a silence goals are taken again, from the present position on."""
@@ -285,7 +284,7 @@ class Safety:
         return "hold" if self.policy == "hold" else "limp"
 
     def _unconfirmed(self, cycles: Sequence[Cycle]) -> dict[str, BusError]:
-        names = {name for cycle in cycles for name in cycle.servos_by_name} - self.absent
+        names = {name for cycle in cycles for name in cycle.servos_by_name} - self._absent()
         return {name: BusError("the policy was interrupted") for name in names}
 
     def _park(self, cycles: Sequence[Cycle]) -> None:
@@ -331,7 +330,8 @@ class Safety:
             except Exception as failure:  # noqa: BLE001 - whatever it is, it must not spare the next bus
                 unknown = failure if isinstance(failure, BusError) else BusError(f"{type(failure).__name__}: {failure}")
                 errors |= dict.fromkeys(cycle.servos_by_name, unknown)
-        self._left = errors = {name: error for name, error in errors.items() if name not in self.absent}
+        absent = self._absent()
+        self._left = errors = {name: error for name, error in errors.items() if name not in absent}
         return errors
 
     # -- what `NETS` asks for -----------------------------------------------------------------------------------------
@@ -528,36 +528,40 @@ class Safety:
             for fd, cycle in self._guarded
             if (ids := [str(servo.id) for servo in cycle.servos if servo.name in self._left])
         ]
-        confirmed = False
-        try:
-            with self._guarding, ExitStack() as lines:
-                for cycle in self._real if ports else ():  # the guard must be the only one who asks
-                    with contextlib.suppress(BusError):
-                        lines.enter_context(cycle.bus.turn.held(_PATIENCE))
-                confirmed = self._end_guard(f"!{' '.join(ports)};".encode() if ports else b"q") and bool(ports)
-        finally:
-            if self._guard is None:  # else it was not told: it stays, with its task
-                real = {name for cycle in self._real for name in cycle.servos_by_name}
-                left, self._left = {name: error for name, error in self._left.items() if name in real}, {}
-                if left and not confirmed:
-                    NETS.unconfirmed.extend(left)
-                    _complain(left)
+        with self._guarding, ExitStack() as lines:
+            for cycle in self._real if ports else ():  # the guard must be the only one who asks
+                with contextlib.suppress(BusError):
+                    lines.enter_context(cycle.bus.turn.held(_PATIENCE))
+            confirmed = self._end_guard(f"!{' '.join(ports)};".encode() if ports else b"q")
+        real = {name for cycle in self._real for name in cycle.servos_by_name}
+        left, self._left = {name: error for name, error in self._left.items() if name in real}, {}
+        if left and not confirmed:
+            NETS.unconfirmed.extend(left)
+            _complain(left)
 
     def _end_guard(self, farewell: bytes) -> bool:
-        """Whether there was a guard, and it has done what the farewell asks."""
+        """Whether there was a guard, and it has switched off what the farewell asks.
+
+        Where an exception has interrupted the wait for it, it stays `_guard`, and another call waits for it.
+        """
         guard = self._guard
         if guard is None:
             return False
-        with contextlib.suppress(OSError):
-            self._channel.send(farewell)
-        self._guard, self._guarded = None, ()  # not before: an exception may have come between
-        self._channel.close()
+        if not self._farewell:
+            with contextlib.suppress(OSError):
+                self._channel.send(farewell)
+            self._farewell = farewell
         try:
-            return guard.wait(timeout=_GUARD_PATIENCE) == 0
+            guard.wait(timeout=_GUARD_PATIENCE)
         except subprocess.TimeoutExpired:
             guard.kill()
-            guard.wait()
-            return False
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                guard.wait(timeout=_GUARD_PATIENCE)
+        confirmed = guard.returncode == 0 and self._farewell == farewell != b"q"
+        if self._guard is guard:  # else a signal handler has waited for it meanwhile
+            self._channel.close()
+            self._guard, self._guarded, self._farewell = None, (), b""
+        return confirmed
 
 
 class _Channel:

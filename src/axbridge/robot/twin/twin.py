@@ -10,6 +10,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from axbridge.bus.base import Bus, Reply
@@ -22,7 +23,7 @@ from axbridge.config.registers import Address, Version, XAddress
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, BusError, BusTimeout, CorruptPacket, PortError
 from axbridge.jit import compile_first
-from axbridge.robot.backend import Backend, open_real, open_sim
+from axbridge.robot.backend import Backend, call_all, open_real, open_sim
 from axbridge.robot.connection import Connection, drive_of
 from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.samples import Samples, Scales
@@ -196,8 +197,9 @@ def open_twin(rig: Rig, port: str | None = None, *, seed: int = 0) -> Backend:
         shadow = Shadow(sim.world)
         real = open_real(rig, port, lambda name, **line: ShadowedBus(sim.buses[name], shadow, **line))
         opened.callback(real.close)
-        closing = opened.pop_all()
-    return Backend("twin", real.mode, real.clock, real.buses, closing.close, sim.world, served=real.served)
+        opened.pop_all()
+    closing = partial(call_all, [sim.close, real.close])
+    return Backend("twin", real.mode, real.clock, real.buses, closing, sim.world, served=real.served)
 
 
 class _Commands(NamedTuple):

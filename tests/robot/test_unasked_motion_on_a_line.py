@@ -1,0 +1,191 @@
+"""Nothing moves a joint of a real robot that nobody commands: as on the line, measured at the shaft of a served servo."""
+
+import math
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from itertools import product
+
+import pytest
+
+import axbridge
+from axbridge.errors import RigError
+from tests.robot import test_count_jumps as offsets
+from tests.robot.test_unasked_motion import FAMILIES, LIMIT, OVERHEATS, rig_of
+from tests.support.hand import led
+from tests.support.robot_files import write_rig
+from tests.support.waiting import run
+from tests.support.warm import run as type_command
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")]
+MOST = 5.0  # degrees
+GOAL = -0.2  # rad, from before the event
+
+
+class Bench:
+    """A served servo, the hand that leads its shaft, and the program that drives it."""
+
+    def __init__(self, path, turn, port, tell):
+        self.path, self.turn, self.port, self.tell = path, turn, port, tell
+        self.robot = None
+
+    def start(self):
+        """A program drives the servo, which has just got its power, with its shaft at 0."""
+        if self.robot is not None:
+            self.robot.close()
+        self.tell("none")
+        self.put(0.0)
+        self.tell("power-cycle")
+        time.sleep(0.2)
+        self.open()
+
+    def open(self):
+        self.robot = axbridge.open(self.path, backend="real", port=self.port)
+        return self.robot["horn"]
+
+    @property
+    def servo(self):
+        return self.robot["horn"]
+
+    def put(self, place):
+        """Put the limp shaft somewhere, and count from there what it moves."""
+        time.sleep(0.05)  # until the motor is off
+        self.tell(f"0 {place}")
+        self.tell("mark")
+
+    def lead(self, place):
+        """Do that while the program goes on, where there is one."""
+        self.put(place)
+        self.robot.step(20)
+
+
+@contextmanager
+def bench(folder, row):
+    """Serve the servo of a row of the table."""
+    rig, turn, _ = TABLE[row]
+    path = write_rig(rig, folder / "bench.toml")
+    with led(str(path), "none", "own") as (port, tell):
+        yield Bench(path, turn, port, tell)
+
+
+def torque_on(bench, place):
+    bench.servo.torque_off()
+    bench.lead(place)
+    bench.servo.torque_on()
+
+
+def stop_and_resume(bench, place):
+    bench.robot.stop()
+    bench.lead(place)
+    bench.robot.resume()
+    bench.servo.torque_on()
+
+
+def recover(bench, place):
+    kind = "overheat:1" if bench.servo.dynamixel.profile.name in OVERHEATS else "overload:1"
+    bench.tell(kind)
+    run(bench.robot, 0.3)
+    assert bench.robot.withheld == {"horn"}
+    bench.tell("none")
+    run(bench.robot, 0.1)
+    bench.lead(place)
+    bench.servo.recover()
+
+
+def power_cycle(bench, place):
+    """A second one within 10 s may be taken for another program that switches an AX off: then it stays limp."""
+    bench.tell("power-cycle")
+    bench.put(place)
+    seen, begun = set(), bench.robot.time
+    while not seen & {"without power", "torque off"}:
+        assert bench.robot.time - begun < 10
+        bench.robot.step(20)
+        seen |= {event.kind for event in bench.robot.last_step.events}
+    if bench.robot.withheld:
+        bench.servo.recover()
+
+
+def switch(bench, place):
+    """From the simulation to the line."""
+    bench.robot.close()
+    bench.put(place)
+    bench.robot = axbridge.open(bench.path, backend="sim")
+    bench.servo.set_position(GOAL)
+    run(bench.robot, 0.2)
+    bench.robot.switch("real", port=bench.port)
+
+
+def reopen(bench, place):
+    bench.robot.close()
+    bench.put(place)
+    bench.open().torque_on()
+
+
+def goto(bench, place):
+    """`axbridge servo goto`, some degrees on."""
+    bench.robot.close()
+    bench.put(place)
+    low, high = bench.turn
+    here = low + (place - low) % math.tau  # where its count is put back
+    goal = min(here, high) - math.copysign(math.radians(3), here - (low + high) / 2)
+    arguments = ("--rig", str(bench.path), "--port", bench.port, "--", "horn", f"{math.degrees(goal):.2f}")
+    ended = type_command("servo", "goto", *arguments)
+    assert ended.returncode == 0 or "this cannot be" in ended.stderr, ended.stderr
+    way, (down, up) = goal - here, bench.tell("moved")
+    return max(up - max(way, 0.0), min(way, 0.0) - down)
+
+
+EVENTS = (torque_on, stop_and_resume, recover, power_cycle, switch, reopen, goto)
+
+
+def motion(bench, event, place):
+    """How far the motor goes, degrees, within 0.6 s of an event; with `goto`, how far from its way."""
+    bench.start()
+    bench.servo.set_position(GOAL)
+    run(bench.robot, 0.4)
+    moved = None
+    with suppress(RigError):  # a pose that cannot be is refused
+        moved = event(bench, place)
+        if moved is None:
+            run(bench.robot, 0.6)
+            assert bench.servo.torque_enabled
+    if moved is None:
+        moved = max(map(abs, bench.tell("moved")))
+    bench.robot.close()
+    return math.degrees(moved)
+
+
+def limited(family):
+    """A rig of the table, and where its events are tried, rad."""
+    return rig_of(family, damping_constant=0.1), (-math.pi, LIMIT), {"at rest": 0.1, "beyond a limit": LIMIT + 0.12}
+
+
+def offset(family, count):
+    """The same with a Homing Offset, 2 degrees to both sides of an end of the count."""
+    seams = offsets.seams(family, count)
+    end = min(seams, key=abs)
+    return offsets.rig_of(family, count), seams, {"below the seam": end - 0.035, "above the seam": end + 0.035}
+
+
+TABLE = {family: limited(family) for family in FAMILIES} | {
+    f"{family} {count:+}": offset(family, count) for family, count in product(offsets.FAMILIES, offsets.OFFSETS)
+}
+
+
+@pytest.fixture(scope="module")
+def benches(tmp_path_factory):
+    """A served servo of each row, for all of its events."""
+    with ExitStack() as opened:
+        yield cache(lambda row: opened.enter_context(bench(tmp_path_factory.mktemp("bench"), row)))
+
+
+QUICK = [("ax-12a", torque_on), ("sts3215", power_cycle), ("xl430-w250 +0", goto)]
+
+
+@pytest.mark.parametrize(
+    ("row", "event"),
+    [*QUICK, *(pytest.param(*case, marks=pytest.mark.ci) for case in product(TABLE, EVENTS) if case not in QUICK)],
+)
+def test_no_event_moves_a_joint_on_a_line(benches, row, event):
+    moved = {where: motion(benches(row), event, place) for where, place in TABLE[row][2].items()}
+    assert max(moved.values()) < MOST, moved
