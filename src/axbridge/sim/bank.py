@@ -190,6 +190,7 @@ class ServoBank:
             joint[Joint.LOOSE] = 1.0  # in the middle of its play
         state[State.SPEED] = state[State.CURRENT] = state[State.TORQUE] = state[State.DUTY] = 0.0
         state[State.ANGLE], state[State.READING] = true, joint[Joint.SEEN]
+        self._drives.past[:, index] = state  # also between two steps it is there
 
     def reset(self) -> None:
         """Put every shaft where it started, limp and at rest; forget what was commanded."""
