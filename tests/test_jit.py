@@ -72,6 +72,39 @@ def test_whoever_waits_for_kernels_sees_it_on_a_terminal(tmp_path):
     assert "compiling the simulation, once for this machine: 0 of " in seen
 
 
+TERMINATED = """
+import ctypes, os, signal, sys
+import axbridge
+from axbridge import jit
+
+def end(*_):
+    sys.exit(9)
+
+def kill():
+    os.kill(os.getpid(), signal.SIGTERM)
+
+def report(done, total):
+    if not told:
+        told.append(ctypes.CFUNCTYPE(None)(kill))
+        told[0]()  # as in a callback of LLVM: what the handler raises is dropped
+    print(done, total, flush=True)
+
+told = []
+signal.signal(signal.SIGTERM, end)
+jit.compile_first()
+with jit.reporting(report):
+    axbridge.open("bench_arm").step(20)
+"""
+
+
+def test_a_signal_in_a_callback_of_the_compiler_ends_the_program_at_the_next_kernel(tmp_path):
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run([sys.executable, "-c", TERMINATED], env=env, capture_output=True, text=True, check=False)
+    assert "Exception ignored on calling ctypes callback" in done.stderr
+    assert done.returncode == 9, done.stderr
+    assert max(int(line.split()[0]) for line in done.stdout.splitlines()) < 5
+
+
 RUN = """
 import json, sys
 import axbridge

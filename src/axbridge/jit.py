@@ -21,6 +21,7 @@ import hashlib
 import importlib.util
 import math
 import os
+import signal
 import stat
 import sys
 import tempfile
@@ -230,6 +231,10 @@ def _numba() -> Any:
         def on_start(self, event: Any) -> None:
             global _began  # noqa: PLW0603 - of the process
             if hasattr(event.data["dispatcher"], "kernel"):
+                if _raised:
+                    raise _raised[-1]
+                if not _compiled_for:
+                    _keep_what_signals_raise()
                 _compiled_for.append(event.data["dispatcher"].kernel)
                 _began = min(_began, time.monotonic())
                 _report[0](*kernels())
@@ -240,9 +245,43 @@ def _numba() -> Any:
                 _compiled_for.pop()
                 kernel.done = True
                 _report[0](*(kernels() if _compiled_for else (0, 0)))
+                if not _compiled_for:
+                    _raise_what_was_kept()
 
     event.register("numba:compile", Compiling())
     return numba
+
+
+_handlers: dict[int, Any] = {}  # the program's own, while a kernel is compiled, by signal
+_raised: list[BaseException] = []  # what these have raised meanwhile
+
+
+def _keep_what_signals_raise() -> None:
+    """Until the kernel is compiled: Python drops an exception in a callback of LLVM, and the program would go on."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if callable(handler := signal.getsignal(number)):
+                _handlers[number] = handler
+                signal.signal(number, _handle)
+
+
+def _handle(number: int, frame: Any) -> None:
+    try:
+        _handlers[number](number, frame)
+    except BaseException as failure:
+        _raised.append(failure)
+        raise
+
+
+def _raise_what_was_kept() -> None:
+    while _handlers:
+        number, handler = _handlers.popitem()
+        if signal.getsignal(number) is _handle:
+            signal.signal(number, handler)
+    if _raised:
+        failure = _raised.pop()
+        _raised.clear()
+        raise failure
 
 
 @lru_cache(maxsize=4)

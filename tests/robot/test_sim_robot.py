@@ -1,7 +1,9 @@
 """A robot on the simulator: the paper's figures, time, limits, whole poses, torque without a jump, a pace to keep."""
 
 import math
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -316,3 +318,33 @@ def test_what_a_frozen_process_missed_is_not_made_up_for(caplog):
     assert clock.behind == pytest.approx(4.9, abs=0.01)
     assert "held up for 5.0 s" in caplog.text
     assert "real time" not in caplog.text
+
+
+UNSENT = {
+    "set_position": lambda robot: robot["shoulder"].set_position(0.1),
+    "set_velocity": lambda robot: robot["shoulder"].set_velocity(1.0),
+    "set_torque": lambda robot: robot["shoulder"].set_torque(0.0),
+    "set_positions": lambda robot: robot.set_positions([0.1]),
+}
+
+
+@pytest.mark.parametrize("command", UNSENT)
+@pytest.mark.filterwarnings("ignore:.*has no current sensor:axbridge.errors.ControlWarning")
+def test_a_command_that_no_step_has_sent_is_named_at_the_end_of_a_program_that_waited_for_it(command, monkeypatch):
+    with axbridge.open("bench_arm") as robot:
+        UNSENT[command](robot)  # the last one of a loop: it ends at once
+    monkeypatch.setattr("axbridge.robot.robot._WAITED", 0.01)
+    robot = axbridge.open("bench_arm")
+    UNSENT[command](robot)
+    time.sleep(0.02)
+    with pytest.warns(axbridge.ControlWarning, match="1 command never sent: call step"):
+        robot.close()
+    robot.close()
+    with axbridge.open("bench_arm") as robot:
+        UNSENT[command](robot)
+        time.sleep(0.02)
+        robot.step(20)
+    with suppress(ZeroDivisionError), axbridge.open("bench_arm") as robot:
+        UNSENT[command](robot)
+        time.sleep(0.02)
+        raise ZeroDivisionError

@@ -107,7 +107,7 @@ class Connection:
         """Refuse what has no effect any more."""
         if self.closed:
             raise UsageError(f"robot {self.rig.name!r} is closed", "open it again with axbridge.open")
-        if os.getpid() != self._owner and self.backend.mode != SIMULATION:
+        if self.backend.mode != SIMULATION and os.getpid() != self._owner:
             problem = f"robot {self.rig.name!r} belongs to the process that opened it, not to one forked from it"
             raise UsageError(problem, "command it there, or open it here alone")
 

@@ -55,6 +55,7 @@ class Joint:
         self.withheld = False  # limp until `recover`: it has shut itself down, or was beyond a limit
         self.dead = False  # the battery is empty
         self.way: object = None  # the goals of the `goto` that leads it, or led it last
+        self.unsent: dict[str, float] = {}  # the robot's own: when servos were commanded since the last step, s
         self.lapses = 0  # how often it was switched off, or shut itself down
         self._warned: set[str | tuple[str, bool]] = set()  # what is emulated; command and end that were clipped
         if config.multiplier == 0:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -45,6 +48,7 @@ _LATE = 0.1  # of a step: what is later counts as late for a twin
 _THERE = {"rotational": math.radians(2), "linear": 0.002}  # rad, m: this near a goal a joint has arrived
 _LONGEST_WAY = 86_400.0  # s: a day
 _PATIENCE = 0.5  # s that a joint may come after its goal
+_WAITED = 0.3  # s after a command: a program that waits so long and takes no step has forgotten it
 _STALE = 0.1  # s: no command over time begins from samples that are older
 FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
 
@@ -80,6 +84,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._insist_at = -math.inf
         self._sensed: dict[str, Sample | None] = {}
         self._believed = False  # that it stands as its servos say: checked since its motors are on
+        self._unsent: dict[str, float] = {}  # by servo: when it was commanded since the last step, s
+        weakref.finalize(self, _warn_of_unsent, self._unsent)  # for a program that does not close it
         self._connection = Connection(rig, backend, seed)
         try:
             self._begin(rig, backend, seed)
@@ -91,6 +97,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._joints = {one.name: Joint(one, self._connection, row) for row, one in enumerate(rig.servos)}
         self._servos = {name: Servo(joint, self.goto) for name, joint in self._joints.items()}
         couple(self._joints)
+        for joint in self._joints.values():
+            joint.unsent = self._unsent
         self._sampling = Sampling(list(self._joints.values()), seed)
         self._battery = math.nan if rig.robot.battery is None else rig.robot.battery[0]  # J; NaN: there is none
         self._drawn = 0.0  # J, by the simulation's meter at the last look
@@ -234,6 +242,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
         Returns when they were heard, s on the backend's clock, and by name which servos could not change their mode.
         """
+        self._unsent.clear()
         self._connection.feed()
         if self._powered_still != {} and (now := self._connection.backend.clock.now()) >= self._insist_at:
             self._insist_at = now + _INSIST
@@ -591,14 +600,19 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         return joint.min_position, joint.max_position
 
     def close(self) -> None:
-        """Switch every motor off and release ports and worlds; may be called twice."""
+        """Switch every motor off and release ports and worlds; may be called twice.
+
+        A `ControlWarning` names servos whose commands no step has sent although the program waited after them.
+        """
         try:
+            end = time.monotonic()
             self._connection.close()
         finally:
             self._connection.close()  # where an exception came before it had begun
             while self._observers:
                 _, closed = self._observers.pop(0)
                 closed()
+        _warn_of_unsent(self._unsent, end)
 
     def __enter__(self) -> Robot:
         return self
@@ -689,6 +703,15 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.time:.2f} s after the start"
         return f"<Robot {self.name!r} on {self.backend}: {plural(len(self), 'servo')}, {state}>"
+
+
+def _warn_of_unsent(commanded: dict[str, float], end: float | None = None) -> None:
+    """Warn of commands that no step has sent, where the program waited until its `end` and no exception ended it."""
+    since = (time.monotonic() if end is None else end) - _WAITED
+    unsent = sorted(name for name, moment in commanded.items() if moment <= since)
+    commanded.clear()
+    if unsent and sys.exc_info()[1] is None and not hasattr(sys, "last_value"):
+        warn(f"{plural(len(unsent), 'command')} never sent: call step() after a command ({', '.join(unsent)})")
 
 
 def start_of_way(servo: Servo) -> float:

@@ -9,6 +9,7 @@ Units: rad and N·m, for a linear joint m and N.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
@@ -309,6 +310,7 @@ class Servo(CommandedByMethods):
                 return
             yield joint, checked.value
             if joint is self._joint:
+                joint.unsent[self.name] = time.monotonic()
                 joint.warn_clipped(command, checked)
 
     # ---- set-points and limits

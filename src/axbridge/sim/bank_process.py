@@ -17,7 +17,7 @@ from axbridge.arrays import FloatArray, IntArray
 from axbridge.errors import AxBridgeError
 from axbridge.jit import compile_first
 from axbridge.servo.columns import Command, State
-from axbridge.sim.bank import Bank
+from axbridge.sim.bank import GOAL, Bank
 from axbridge.sim.substep import recall
 
 _ROW = struct.Struct(f"={2 + len(Command)}d")  # index, time, the row
@@ -80,10 +80,10 @@ class RemoteBank:
         with contextlib.suppress(BrokenPipeError):  # it has died: `advance` says so
             os.write(self._commands, _ROW.pack(index, time - self._lost, *row))
 
-    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
-        row = self._rows[index]
-        row[Command.GOAL], row[Command.SPEED] = goal, speed
-        self.set_command(index, row, time)
+    def set_goals(self, rows: list[int], goals: list[tuple[float, float]], time: float) -> None:
+        for index, goal in zip(rows, goals, strict=True):
+            self._rows[index][GOAL] = goal
+            self.set_command(index, self._rows[index], time)
 
     def place(self, index: int, angle: float) -> None:
         self._send(-1 - index, angle)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from axbridge.bus.protocols import v2
@@ -17,12 +17,15 @@ from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
 from axbridge.bus.protocols.v1 import OVERHEAD
 from axbridge.config.registers import Instruction
+from axbridge.servo.columns import State
 from axbridge.virtual.collision import Transmission, overlay
 from axbridge.virtual.framing import Framing, Heard
 from axbridge.virtual.mishaps import RATES, Fault, Mishaps, Turn
-from axbridge.virtual.servo import Status, VirtualServo
+from axbridge.virtual.servo import Status, VirtualServo, blocks_of
 
 _FAST_READS = {Instruction.FAST_SYNC_READ, Instruction.FAST_BULK_READ}
+_READING = int(State.READING)
+
 STATUS = "status"
 _READS = {Instruction.READ, Instruction.SYNC_READ, Instruction.BULK_READ, *_FAST_READS}
 _WRITES = {Instruction.WRITE, Instruction.REG_WRITE, Instruction.SYNC_WRITE, Instruction.BULK_WRITE}
@@ -209,7 +212,7 @@ class Line:
 
         They end before the first for which packets could come to anything else: nobody or several have that id, the
         servo would not hear or refuse it, or take longer than `patience` (s) to begin, or it would be heard at `until`
-        (s) or later. A step on 18 servos takes 1.2 times as long without (`benchmarks/plant_cost.py`, `without`).
+        (s) or later.
         """
         found: list[Foreseen] = []
         start = max(time, self.host_free)
@@ -278,6 +281,7 @@ class Line:
     def _execute(self, start: float, end: float, heard: Heard) -> None:
         self.packets += 1
         version, packet, size, _ = heard
+        servos: Sequence[VirtualServo]
         if self.expected or self.log is not None:
             lost, packet = self._meet(version, packet, end)
             if lost:
@@ -286,6 +290,8 @@ class Line:
         if version == 2 and packet.code in _FAST_READS and packet.id == BROADCAST and packet.intact:
             self._fast_read(servos, packet, end)
             return
+        if servos and packet.code == Instruction.SYNC_WRITE and packet.id == BROADCAST and packet.intact:
+            servos = self._follow(servos, packet, end)
         replies: list[tuple[VirtualServo, Status, float]] = []
         for servo in servos:
             baud = servo.baud  # its answer still has this rate, whatever the packet changes
@@ -321,7 +327,28 @@ class Line:
             self.log.append(Logged(end, version, packet, answer=False, fault=",".join(one.kind for one in due)))
         return any(one.kind in {"drop", "truncate"} for one in due) and not packet.intact, packet
 
-    def _fast_read(self, servos: list[VirtualServo], packet: Packet, end: float) -> None:
+    @staticmethod
+    def _follow(servos: Sequence[VirtualServo], packet: Packet, end: float) -> Sequence[VirtualServo]:
+        """Let servos that do no more than that follow the goals of a SYNC_WRITE, all at once; returns the others."""
+        ((address, blocks),) = blocks_of(servos[0].protocol, packet)
+        motors, others, rows, goals = servos[0].motors, [], [], []
+        for servo in servos:
+            goal, data = None, blocks.get(servo.id, b"")
+            if servo.followed == (address, len(data)) and servo.motors is motors:
+                servo.feed(end)  # which may stop it
+                if servo.followed:
+                    goal = servo.firmware.follow(data, motors.state.item(servo.row, _READING), end)
+            if goal is None:
+                others.append(servo)
+            elif goal != servo.goal:  # else the motor has it already, or will have it first
+                servo.goal = goal
+                rows.append(servo.row)
+                goals.append(goal)
+        if rows:
+            motors.set_goals(rows, goals, end)
+        return others
+
+    def _fast_read(self, servos: Sequence[VirtualServo], packet: Packet, end: float) -> None:
         """One answer of several servos: each adds its block, until one is missing."""
         by_id = {servo.id: servo for servo in servos}
         reads = SECOND.reads(packet)

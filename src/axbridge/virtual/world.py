@@ -40,8 +40,8 @@ class _Limp:
     def set_command(self, index: int, row: list[float], time: float) -> None:
         """Take a command, and move nothing."""
 
-    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
-        """Take a goal, and move nothing."""
+    def set_goals(self, rows: list[int], goals: list[tuple[float, float]], time: float) -> None:
+        """Take goals, and move nothing."""
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:  # noqa: ARG002 - time passes
         """As they are now."""
