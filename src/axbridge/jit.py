@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from axbridge import memory
+from axbridge.errors import install
 
 _OLDEST = (0, 68)  # numba: older ones cannot index by the names of a row's columns
 
@@ -47,14 +48,14 @@ def _usable() -> bool:
     found = version("numba")
     if tuple(map(int, found.split(".")[:2])) >= _OLDEST:
         return True
-    hint = "runs as plain Python, which is slow: pip install --upgrade numba"
+    hint = f"runs as plain Python, which is slow: {install('numba')}"
     warnings.warn(f"numba {found} is too old to compile the simulation; it {hint}", RuntimeWarning, stacklevel=2)
     return False
 
 
 COMPILED = _usable()
 # What to do where a simulation is too slow for its time.
-LIGHTEN = "close other programs" if COMPILED else "install numba (python -m pip install numba), close other programs"
+LIGHTEN = "close other programs" if COMPILED else f"install numba ({install('numba')}), close other programs"
 _NUMBA = 350  # MB that it takes with LLVM at work, and scipy's linear algebra beside it
 _FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels do meet infinities, and look for NaN
 _INTERPRETED = 3.0  # s: a sixth of what it takes to compile the kernels of a simulation
