@@ -24,7 +24,7 @@ import numpy as np
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.fit import identify
-from axbridge.fit.intervals import reaching, uncertainty
+from axbridge.fit.intervals import uncertainty, widen_to
 from axbridge.fit.least_squares import polish
 from axbridge.fit.pipeline import judged, polished
 from axbridge.fit.prepare import prepare
@@ -116,7 +116,7 @@ def intervals(recordings):
     begin = StartOutcome(0.0, polish(space, runs, space.point(space.base), rounds=20), 0, 0)
     solution = polished(problem, None, space, [begin])
     fit = judged(problem, solution, map, lambda _what, _share: None)
-    sure = reaching(uncertainty(space, runs, space.point(fit.row)), space, space.point(fit.row), solution.free)
+    sure = widen_to(uncertainty(space, runs, space.point(fit.row)), space, space.point(fit.row), solution.free)
     return {one.unknown.name: ((sure.low[k], sure.high[k]), (one.low, one.high)) for k, one in enumerate(fit.estimates)}
 
 

@@ -18,7 +18,7 @@ from axbridge.comparison.recorded_dynamics import joints_of_robot
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
-from axbridge.fit.intervals import allowing, constants_of, uncertainty
+from axbridge.fit.intervals import constants_of, marginalise_constants, uncertainty
 from axbridge.fit.least_squares import left_alone, polish
 from axbridge.fit.prepare import base_model, resting_noise
 from axbridge.fit.unknowns import space_of
@@ -104,7 +104,7 @@ def fitted(recordings, truth_rig, rig, servo):
     if sure.flat:
         point = left_alone(space, runs, point, sure.flat)
         sure = uncertainty(space, runs, point)
-    sure, _ = allowing(sure, space, runs, point, constants_of(space, runs))
+    sure, _ = marginalise_constants(sure, space, runs, point, constants_of(space, runs))
     row = space.sets(point[None])[0]
     truth = packed(truth_rig.model_of(servo), truth_rig.model_copy(update={"servos": (servo,)}))
     return {

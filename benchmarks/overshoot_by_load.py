@@ -145,7 +145,7 @@ def main():
         base = BASE.copy()
         for column, value in EXPLANATIONS[name].items():
             base[column] = value
-        space = space_of("ax12", "M1", base, adrift=True).without(HELD)
+        space = space_of("ax12", "M1", base, unknown_command_times=True).without(HELD)
         row = space.sets(polish(space, runs, space.point(base), rounds=12)[None])[0]
         found = likelihood(row, runs)
         first, plain = (found, row) if first is None else (first, plain)

@@ -20,7 +20,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
-from axbridge.sim.engines.bullet.ahead import Book
+from axbridge.sim.engines.bullet.ahead import StepState
 from axbridge.sim.engines.bullet.engine import BulletEngine
 from tests.support.humanoid import Humanoid
 from tests.support.one_joint import BV, FC, K_OMEGA, K_THETA, K, L, R, order, paper_servo, write_pendulum
@@ -205,7 +205,7 @@ def without_memory(world):
     begin = world._begin  # noqa: SLF001 - what is inside is what is measured here
 
     def forgetful():
-        world._book[:, Book.DEBT] = 0.0  # noqa: SLF001
+        world._book[:, StepState.MOMENTUM_RESIDUAL] = 0.0  # noqa: SLF001
         begin()
 
     world._begin = forgetful  # noqa: SLF001

@@ -15,7 +15,7 @@ from axbridge.errors import BusError, RobotStopped
 _POLL = 0.05  # s between two polls of a thread that waits until it may write
 
 
-class Turn:
+class BusLock:
     """Wrap each transaction in ``with turn, turn.lock:``.
 
     Two, because the lock's own is one step for the interpreter: no exception from a signal handler can come between its
@@ -31,11 +31,11 @@ class Turn:
         self._holder: int | None = None  # the thread in `held`: it may write, others may not
 
     @property
-    def mine(self) -> bool:
+    def held_by_me(self) -> bool:
         """Whether this thread is in a transaction."""
         return bool(self.lock._is_owned())  # type: ignore[attr-defined]  # noqa: SLF001 - as `threading.Condition` asks it
 
-    def afterwards(self, call: Callable[[], object]) -> None:
+    def defer(self, call: Callable[[], object]) -> None:
         """Let the main thread make this call as soon as it has left the transaction it is in; for signal handlers."""
         self._calls.append(call)
 
@@ -77,5 +77,5 @@ class Turn:
 
     def __exit__(self, *_: object) -> None:
         if self._calls and threading.current_thread() is threading.main_thread():
-            while self._calls and not self.mine:
+            while self._calls and not self.held_by_me:
                 self._calls.pop(0)()

@@ -178,8 +178,8 @@ def _in_our_words(misuse: typer.TyperException) -> str:
     name = "" if param is None else param.metavar or param.name
     if param is not None and param.param_type_name == "option":
         name = max(param.opts, key=len)
-    if isinstance(found := misuse.__cause__, ValidationError):
-        error = found.errors()[0]
+    if isinstance(match := misuse.__cause__, ValidationError):
+        error = match.errors()[0]
         meant = " (a bus id; `axbridge scan` lists them)" if name == "ID" else ""
         return f"{name} {misfit_in_words(error)}, not {str(error['input'])!r}{meant}"
     if text.startswith("Missing ") and param is not None:

@@ -71,15 +71,15 @@ def new(
     check_new(path, force=force)
     lines = [f"name = {written(name.name)}"]
     if urdf is not None:
-        found = _rig_of_urdf(name, urdf, profile, separated(ids))
+        made = _rig_of_urdf(name, urdf, profile, separated(ids))
         lines += [f"description = {written(f'made of {urdf.name}')}", "", "[world]"]
         lines.append(f"urdf = {written(Path(os.path.relpath(urdf, name)).as_posix())}")
     elif profile is not None or ids:
         raise UsageError("--profile and --ids are for the joints of a URDF", "add --urdf FILE.urdf")
     else:
-        found = rig_of_scan(name.name, port, baud)
+        made = rig_of_scan(name.name, port, baud)
         lines.append('description = "what answered when it was made"')
-    for table, entries in (("bus", found.buses), ("servo", found.servos)):
+    for table, entries in (("bus", made.buses), ("servo", made.servos)):
         for entry in entries:
             lines += ["", f"[[{table}]]"]
             values = entry.model_dump(exclude_unset=True)
@@ -87,7 +87,7 @@ def new(
     text = "\n".join(lines) + "\n"
     write_whole(path, text)
     named = "" if urdf is not None else "name them, then "
-    print(f"wrote {path}: {plural(len(found.servos), 'servo')}\nnext: {named}`axbridge rig check {name}`")
+    print(f"wrote {path}: {plural(len(made.servos), 'servo')}\nnext: {named}`axbridge rig check {name}`")
     if urdf is None:
         print("compare and identify need what the servos move, too: [world] urdf, docs/rigs.md")
 
@@ -103,10 +103,10 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[str]) ->
         profile = Path(os.path.relpath(profile, name)).as_posix()
     if urdf.is_file():
         refuse_other_kind(urdf, partial(RigError, urdf, ""), but="a URDF")
-    joints = [one for one in read_tree(urdf, fixed_base=True).joints if not one.linear]
+    joints = [joint for joint in read_tree(urdf, fixed_base=True).joints if not joint.linear]
     numbers = ids or [str(number) for number in range(1, len(joints) + 1)]
     if len(numbers) != len(joints) or not all(map(str.isdecimal, numbers)):
-        turning = f"{plural(len(joints), 'joint')} of {urdf.name} turn: {', '.join(one.name for one in joints)}"
+        turning = f"{plural(len(joints), 'joint')} of {urdf.name} turn: {', '.join(joint.name for joint in joints)}"
         raise UsageError(turning, f"give {len(joints)} ids, separated by commas, or leave --ids out")
     most = int(kind.register("max_voltage_limit").initial) * kind.units.voltage
     reach = math.floor(kind.units.counts / 2 * kind.units.position * 1000) / 1000
@@ -132,12 +132,12 @@ def show(rig: RigArgument, *, json: JsonOption = False) -> None:
     lines += [] if urdf is None else [f"URDF    {urdf}"]
     for bus in loaded.buses:
         lines.append(f"bus     {bus.name}: port {bus.port}, {bus.baud} baud, {bus.supply_voltage:g} V")
-    for name, one in loaded.parameters.items():
-        span = "" if one.min is None or one.max is None else f" ({one.min:g}..{one.max:g})"
-        lines.append(f"number  {name} = {one.value:g} {one.unit}{span}")
+    for name, parameter in loaded.parameters.items():
+        span = "" if parameter.min is None or parameter.max is None else f" ({parameter.min:g}..{parameter.max:g})"
+        lines.append(f"number  {name} = {parameter.value:g} {parameter.unit}{span}")
     header = ("servo", "id", "bus", "joint", "profile", "model", "limits")
     lines += lined_up([header, *(_row(servo) for servo in loaded.servos)])
-    buses = {one.name: {"port": one.port, "baud": one.baud, "supply_v": one.supply_voltage} for one in loaded.buses}
+    buses = {bus.name: {"port": bus.port, "baud": bus.baud, "supply_v": bus.supply_voltage} for bus in loaded.buses}
     servos = {
         servo.name: {
             **servo.model_dump(include={"drive", "id", "bus", "joint", "profile", "model"}),
@@ -153,7 +153,7 @@ def show(rig: RigArgument, *, json: JsonOption = False) -> None:
         "urdf": urdf,
         "buses": buses,
         "servos": servos,
-        "parameters": {name: one.model_dump() for name, one in loaded.parameters.items()},
+        "parameters": {name: parameter.model_dump() for name, parameter in loaded.parameters.items()},
     }
     report("rig-show-1", document, lines, json=json)
 

@@ -89,8 +89,8 @@ def serve(
             else:
                 several = link is not None and len(world.lines) > 1
                 channels[name] = PtyChannel(line.baud, Path(f"{link}-{name}") if several else link)
-        heard = sys.stdin is not None and os.name != "nt"  # Windows can wait for sockets only
-        console = Console(_STDIN, lambda text: _obey(world, text)) if heard else None
+        has_stdin = sys.stdin is not None and os.name != "nt"  # Windows can wait for sockets only
+        console = Console(_STDIN, lambda text: _run_command(world, text)) if has_stdin else None
         lateness = serve_world(world, channels, lambda: bool(stop), ready, console)
     finally:
         for channel in channels.values():
@@ -133,7 +133,7 @@ def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, l
         print("type faults here (drop=0.01, none, power-cycle); Ctrl-C ends it", flush=True)
 
 
-def _obey(world: World, text: str) -> str:
+def _run_command(world: World, text: str) -> str:
     if text == "power-cycle":
         world.power_cycle()
         return "power cycled"

@@ -113,7 +113,7 @@ class Connection:
 
     @property
     def refused(self) -> bool:
-        """Whether this thread may command no servo, because a signal has come; see `Turn.refused`."""
+        """Whether this thread may command no servo, because a signal has come; see `BusLock.refused`."""
         return any(cycle.bus.turn.refused for cycle in self.cycles.values())
 
     def resume(self) -> None:
@@ -131,14 +131,14 @@ class Connection:
         """Write the goals; when they were heard, s. Without any: when a motor went off since the samples, or now."""
         if self._safety is not None:
             self._safety.update_guard()
-        heard = -math.inf
+        received_at = -math.inf
         for cycle in self.cycles.values():
             here = {servo.name: goals[servo.name] for servo in cycle.servos if servo.name in goals}
             if here:
-                heard = max(heard, cycle.send(here))
-        if heard > -math.inf:
-            return heard
-        limp = max((drive.limp_at for drive in self.on_bus), default=heard)
+                received_at = max(received_at, cycle.send(here))
+        if received_at > -math.inf:
+            return received_at
+        limp = max((drive.limp_at for drive in self.on_bus), default=received_at)
         return limp if limp > self.read_at else self.backend.clock.now()
 
     def receive(self) -> tuple[Rows, Mask, dict[str, BusError]]:
@@ -165,8 +165,8 @@ class Connection:
         lost = {fault.message for fault in faults.values() if isinstance(fault, PortError)}
         for message in sorted(lost - self._lost_ports):
             names = [name for name, fault in faults.items() if fault.message == message]
-            who = "all servos" if len(names) == len(self.drives) else ", ".join(names)
-            warn(f"{message}: the motors keep their last goals until it is back ({who})")
+            subject = "all servos" if len(names) == len(self.drives) else ", ".join(names)
+            warn(f"{message}: the motors keep their last goals until it is back ({subject})")
         if self._lost_ports and not lost:
             _log.warning("every port is back")
         self._lost_ports = lost and self._lost_ports | lost
@@ -234,8 +234,8 @@ class Connection:
         """Servos that have come back since this was asked last: their goals from before are void."""
         names: set[str] = set()
         for cycle in self.cycles.values():
-            found, cycle.restarted = cycle.restarted, set()
-            names |= found
+            restarted, cycle.restarted = cycle.restarted, set()
+            names |= restarted
         return names
 
     @property
@@ -314,14 +314,14 @@ class Connection:
     def _open_sensors(self, seed: int) -> dict[str, Sensor]:
         """Those that the backend has, by name: in the simulator all, on a real robot those with a port."""
         world = self.backend.simulated
-        found: dict[str, Sensor] = {}
+        sensors: dict[str, Sensor] = {}
         for config in self.rig.sensors:
             if world is not None and world.engine is not None:
-                found[config.name] = SimulatedSensor(self.rig, config, world.engine, world.now, seed)
+                sensors[config.name] = SimulatedSensor(self.rig, config, world.engine, world.now, seed)
             elif world is None and config.port is not None:
-                found[config.name] = sensor = SerialImu(config.port, config.baud, self.backend.clock)
+                sensors[config.name] = sensor = SerialImu(config.port, config.baud, self.backend.clock)
                 self._closing.append(sensor.close)
-        return found
+        return sensors
 
     def _with_rig_limits(self, servo: CycleServo) -> CycleServo:
         """With the rig's limits of temperature and supply."""

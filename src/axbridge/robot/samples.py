@@ -90,25 +90,25 @@ class Samples(StepTable):
 
     def column(self, quantity: str) -> FloatArray:
         """One of `SERVO_COLUMNS`, (servos,)."""
-        found = self._columns.get(quantity)
-        if found is None:
-            found = self._bus_column(quantity)
-            if self._others is not None and len(found) < len(self.servos):
+        values = self._columns.get(quantity)
+        if values is None:
+            values = self._bus_column(quantity)
+            if self._others is not None and len(values) < len(self.servos):
                 joined = self._others[quantity].copy()
-                joined[self._scales.rows] = found
-                found = joined
-            self._columns[quantity] = found
-        return found
+                joined[self._scales.rows] = values
+                values = joined
+            self._columns[quantity] = values
+        return values
 
     def _bus_column(self, quantity: str) -> FloatArray:
         """The column of the servos on buses."""
-        found = self._on_bus.get(quantity)
-        if found is None:
-            found = self._converted(quantity)
+        values = self._on_bus.get(quantity)
+        if values is None:
+            values = self._converted(quantity)
             if self._gaps and quantity != "power":
-                found = np.where(np.isnan(self._time), math.nan, found)
-            self._on_bus[quantity] = found
-        return found
+                values = np.where(np.isnan(self._time), math.nan, values)
+            self._on_bus[quantity] = values
+        return values
 
     def _converted(self, quantity: str) -> FloatArray:
         scales, raw = self._scales, self._raw
@@ -136,8 +136,8 @@ class Samples(StepTable):
                 drawn = self._modelled(lambda servo, temperature, *drive: servo.at(temperature).power(*drive))
                 return np.where(drawn > 0.0, drawn, 0.0)
             case "true_position" | "true_torque" if scales.truths is not None:
-                found = scales.truths([drive.config.name for drive in scales.on_bus], raw["time"].tolist())
-                angles, torques = found.T * scales.direction
+                truths = scales.truths([drive.config.name for drive in scales.on_bus], raw["time"].tolist())
+                angles, torques = truths.T * scales.direction
                 self._on_bus |= {"true_position": angles, "true_torque": torques}
                 return self._on_bus[quantity]
             case _:

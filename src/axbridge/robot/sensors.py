@@ -157,8 +157,8 @@ class SimulatedSensor:
         farthest = self._config.range
         if not self._ground or down >= 0:
             return farthest
-        way = max(0.0, height / -down)
-        return farthest if way >= farthest else min(farthest, max(0.0, way + self._gauss(self._config.noise)))
+        distance = max(0.0, height / -down)
+        return farthest if distance >= farthest else min(farthest, max(0.0, distance + self._gauss(self._config.noise)))
 
     def _noisy(self, values: Vector, deviation: float) -> Vector:
         x, y, z = values

@@ -35,6 +35,6 @@ class Watch:
                 raise self._stopped(name, "missing")
 
     def _stopped(self, name: str, why: str) -> BusError:
-        who = f"servo {name!r}" if name else "the line"
+        subject = f"servo {name!r}" if name else "the line"
         kind = BusError if why in _TROUBLE else ServoLost
-        return kind(f"stopped {self._robot.time:.1f} s after the start: {who}: {why}", "run `axbridge doctor`")
+        return kind(f"stopped {self._robot.time:.1f} s after the start: {subject}: {why}", "run `axbridge doctor`")

@@ -55,7 +55,7 @@ class Limits:
     def is_close(self, other: Limits) -> bool:
         """Whether both are the same but for rounding."""
         pairs = ((self.low, other.low), (self.high, other.high), (self.velocity, other.velocity))
-        return all(math.isclose(one, two, rel_tol=1e-9, abs_tol=1e-12) for one, two in pairs)
+        return all(math.isclose(first, second, rel_tol=1e-9, abs_tol=1e-12) for first, second in pairs)
 
 
 def couplings(names: Sequence[str]) -> dict[str, list[str]]:

@@ -215,9 +215,9 @@ class ServoBank:
 
     def _place(self, servos: Sequence[BankServo]) -> tuple[IntArray, FloatArray]:
         servo, side = np.full(len(self.joints), -1, dtype=np.int64), np.ones(len(self.joints))
-        for row, one in enumerate(servos):
-            if one.joint not in self.joints or servo[self.joints.index(one.joint)] >= 0:
-                raise UsageError(f"joint {one.joint!r} is not there, or has two servos", f"there are {self.joints}")
-            servo[self.joints.index(one.joint)] = row
-            side[self.joints.index(one.joint)] = one.direction
+        for row, placed in enumerate(servos):
+            if placed.joint not in self.joints or servo[self.joints.index(placed.joint)] >= 0:
+                raise UsageError(f"joint {placed.joint!r} is not there, or has two servos", f"there are {self.joints}")
+            servo[self.joints.index(placed.joint)] = row
+            side[self.joints.index(placed.joint)] = placed.direction
         return servo, side

@@ -121,7 +121,7 @@ class RemoteBank:
                 signal.signal(number, signal.SIG_IGN)
             os.set_blocking(commands, False)
             os.nice(2)  # the line answers first
-            while self._obey(bank, commands):
+            while self._handle(bank, commands):
                 caught_up = np.isnan(self._origin[0]) or self._follow(bank)
                 slow = abs(self.state[:, State.SPEED]).max(initial=0.0) < _STILL
                 quiet = slow and not self.state[:, State.DUTY].any()
@@ -134,7 +134,7 @@ class RemoteBank:
         finally:
             os._exit(code)
 
-    def _obey(self, bank: Bank, commands: int) -> bool:
+    def _handle(self, bank: Bank, commands: int) -> bool:
         """Hand over what has come; False once the parent has gone."""
         while True:
             try:

@@ -59,7 +59,7 @@ class Scene:
             joints=[servo.joint for servo in rig.dynamixels],
             ideal=ideal,
             start=rig.start,
-            stops={one.joint: (one.min_stop, one.max_stop) for one in rig.dynamixels if one.min_stop < one.max_stop},
+            stops={s.joint: (s.min_stop, s.max_stop) for s in rig.dynamixels if s.min_stop < s.max_stop},
             gui=world.gui,
         )
 

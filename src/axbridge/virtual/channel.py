@@ -64,17 +64,17 @@ class Listener:
     """
 
     def __init__(self, end: int) -> None:
-        self.news, self._waker = os.pipe()  # readable when there are arrivals
+        self.ready_fd, self._waker = os.pipe()  # readable when there are arrivals
         self._end = end
-        self._found: deque[Arrival] = deque()
+        self._arrivals: deque[Arrival] = deque()
         self._over = False
         self._thread = threading.Thread(target=self._listen, name="pty listener", daemon=True)
         self._thread.start()
 
     def arrivals(self) -> list[Arrival]:
-        """What has come since the last call; for use when `news` is readable."""
-        os.read(self.news, _CHUNK)
-        return [self._found.popleft() for _ in range(len(self._found))]
+        """What has come since the last call; for use when `ready_fd` is readable."""
+        os.read(self.ready_fd, _CHUNK)
+        return [self._arrivals.popleft() for _ in range(len(self._arrivals))]
 
     def close(self, other: int) -> None:
         """Stop listening; `other` is the other end of the terminal, to wake the thread by."""
@@ -84,20 +84,20 @@ class Listener:
             os.write(other, b"\0")
         os.set_blocking(other, True)
         self._thread.join()
-        os.close(self.news)
+        os.close(self.ready_fd)
         os.close(self._waker)
 
     def _listen(self) -> None:
         wake_on_time()
         _block_signals()
         while True:
-            while sum(len(one.data) for one in list(self._found)) >= _CHUNK and not self._over:
+            while sum(len(arrival.data) for arrival in list(self._arrivals)) >= _CHUNK and not self._over:
                 time.sleep(_FULL)
             data = os.read(self._end, _CHUNK)
             now = time.monotonic()
             if self._over:
                 return
-            self._found.append(Arrival(data, now, baud(self._end) or None))
+            self._arrivals.append(Arrival(data, now, baud(self._end) or None))
             os.write(self._waker, b"!")
 
 
@@ -201,7 +201,7 @@ class PtyChannel:
 
     def descriptors(self) -> tuple[int, ...]:
         """What to wait on; nothing while it is unplugged."""
-        return (self._ends.listener.news,) if self._ends else ()
+        return (self._ends.listener.ready_fd,) if self._ends else ()
 
     def plug(self) -> None:
         """Open the pseudo-terminal (again) and point the link at it."""
@@ -352,7 +352,7 @@ class TcpChannel:
 
     def descriptors(self) -> tuple[int, ...]:
         """What to wait on; nothing while it is unplugged."""
-        return tuple(one.fileno() for one in (self._listener, self._client) if one is not None)
+        return tuple(end.fileno() for end in (self._listener, self._client) if end is not None)
 
     def plug(self) -> None:
         """Listen for clients."""

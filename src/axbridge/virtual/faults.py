@@ -82,7 +82,7 @@ def _rate(example: str, says: str, *, lasts: bool = False) -> FaultKind:
 
 def _set_deaf(targets: Targets, fault: Fault) -> None:
     for servo in targets.servos:
-        servo.burns_all = fault.share > 0
+        servo.writes_unchanged = fault.share > 0
 
 
 def _each_line(act: Callable[[Line], None]) -> Act:
@@ -185,11 +185,11 @@ def _parse_item(item: str) -> Fault:
         raise UsageError(f"fault {item!r}: {name!r} is not known", hint)
     kind = FAULTS[name]
     pattern, words = kind.grammar()
-    found = re.fullmatch(pattern, item[len(name) :])
-    facts = found.groupdict() if found else {}
+    match = re.fullmatch(pattern, item[len(name) :])
+    facts = match.groupdict() if match else {}
     share = float(facts.get("share") or kind.form == "switch")
     id_ = int(facts["id"]) if facts.get("id") else None
-    if not found or share > 1.0 or (id_ or 0) > MAX_ID:
+    if not match or share > 1.0 or (id_ or 0) > MAX_ID:
         raise UsageError(f"fault {item!r} is not complete or has too much", f"write {name}{words}")
     return Fault(name, share, id_, _seconds(facts.get("duration")), _seconds(facts.get("at")) or 0.0)
 

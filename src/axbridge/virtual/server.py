@@ -37,9 +37,9 @@ _QUIET = 0.2  # s without a packet after which the machine may sleep between two
 class Console:
     """Standard input as a way to set faults while serving: `obey` carries out a line, and returns what to say."""
 
-    def __init__(self, descriptor: int, obey: Callable[[str], str]) -> None:
+    def __init__(self, descriptor: int, run_command: Callable[[str], str]) -> None:
         self.descriptor = descriptor  # -1 once the input has ended
-        self._obey = obey
+        self._run_command = run_command
         self._begun = b""
 
     def read(self) -> None:
@@ -54,7 +54,7 @@ class Console:
         *lines, self._begun = (self._begun + data).split(b"\n")
         for line in lines:
             if text := line.decode(errors="replace").strip():
-                print(self._obey(text), file=sys.stderr, flush=True)
+                print(self._run_command(text), file=sys.stderr, flush=True)
 
 
 class Lateness:
@@ -85,8 +85,8 @@ class Lateness:
 
     def _quantile(self, share: float) -> int:
         """Lateness that this share of the replies kept, µs; 0 before the first."""
-        seen = list(accumulate(self._bins))
-        return bisect_left(seen, share * seen[-1]) + 1 if seen[-1] else 0
+        counts = list(accumulate(self._bins))
+        return bisect_left(counts, share * counts[-1]) + 1 if counts[-1] else 0
 
     def summary(self, packets: int) -> str:
         """One line for the user."""

@@ -328,16 +328,16 @@ class BusDrive:
 
     def _ramp(self, wanted: Setpoints, position: float, period: float) -> None:
         """A speed that rises and falls by the acceleration limit and still stops at the target."""
-        away = wanted.target - position
-        top = min(abs(wanted.velocity), braking_speed(away, wanted.acceleration))
-        self._speed = towards(self._speed, math.copysign(top, away), wanted.acceleration * period)
+        distance = wanted.target - position
+        top = min(abs(wanted.velocity), braking_speed(distance, wanted.acceleration))
+        self._speed = towards(self._speed, math.copysign(top, distance), wanted.acceleration * period)
 
     def _follow(self, speed: float, wanted: Setpoints, position: float, limit: int) -> Goal:
         """Move at `speed`: towards the target as far as that leads there, else a little ahead of the joint."""
         ahead = position + speed * _LEAD
-        away = wanted.target - position
-        goal = wanted.target if speed * away >= 0 and abs(ahead - position) >= abs(away) else ahead
-        if speed * away >= 0 and abs(away) < self.profile.units.position:
+        distance = wanted.target - position
+        goal = wanted.target if speed * distance >= 0 and abs(ahead - position) >= abs(distance) else ahead
+        if speed * distance >= 0 and abs(distance) < self.profile.units.position:
             goal = wanted.target  # arrived: do not chase the last count
         return self._goal(goal, self.calibration.speed_limit(abs(speed)), limit)
 

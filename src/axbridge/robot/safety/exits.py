@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
-from axbridge.bus.line_lock import Turn
+from axbridge.bus.line_lock import BusLock
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
 _PARENT_POLL = 0.2  # s
@@ -44,7 +44,7 @@ class Exits:
     """
 
     def __init__(
-        self, leave: Callable[[], None], interrupt: Callable[[int], None], turns: Callable[[], Sequence[Turn]]
+        self, leave: Callable[[], None], interrupt: Callable[[int], None], turns: Callable[[], Sequence[BusLock]]
     ) -> None:
         self._leave, self._interrupt, self._turns = leave, interrupt, turns
         self._begun_at = 0.0  # when a signal handler here has begun
@@ -85,8 +85,8 @@ class Exits:
 
     def _handle(self, number: int, frame: FrameType | None, handler: _Handler) -> None:
         for turn in self._turns():
-            if turn.mine:
-                turn.afterwards(lambda: handler(number, frame))
+            if turn.held_by_me:
+                turn.defer(lambda: handler(number, frame))
                 return
         self._begun_at = time.monotonic()
         if callable(handler.earlier):

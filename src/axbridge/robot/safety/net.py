@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from axbridge.bus.cycle import Cycle
-from axbridge.bus.line_lock import Turn
+from axbridge.bus.line_lock import BusLock
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.clock import WallClock
 from axbridge.errors import BusError
@@ -67,7 +67,7 @@ class Nets:
         return tuple(sorted(self._nets, key=lambda net: net.policy == "park")) if os.getpid() == self._process else ()
 
     @property
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[BusLock]:
         """Of their lines."""
         return [turn for net in self.armed for turn in net.turns]
 
@@ -116,7 +116,7 @@ class Nets:
         _reserve(turns, threading.main_thread().ident, why)
 
 
-def _reserve(turns: Sequence[Turn], thread: int | None, why: str | None = None) -> None:
+def _reserve(turns: Sequence[BusLock], thread: int | None, why: str | None = None) -> None:
     for turn in turns:
         turn.reserve(thread, why)
 
@@ -148,7 +148,7 @@ class Safety:
         self.policy: Policy = policy
         self.stale = False
         self._real = tuple(cycle for cycle in cycles if isinstance(cycle.bus.clock, WallClock))
-        self.turns: Sequence[Turn] = [cycle.bus.turn for cycle in self._real]
+        self.turns: Sequence[BusLock] = [cycle.bus.turn for cycle in self._real]
         self._pose = dict(park_pose or {})
         self._silence = None if stale_command_ms is None else stale_command_ms * 1e-3
         self._with_guard = guard
@@ -172,7 +172,7 @@ class Safety:
         self._guarded: tuple[tuple[int, Cycle], ...] = ()  # the lines that the guard holds, open here or not
         self._guarded_ports: list[object] = []  # their ports: one that was lost and found may have its old descriptor
         self._channel: _Channel
-        self._owed: dict[tuple[int, int], tuple[Protocol, int, bytes]] = {}  # what the guard gives back, by port and id
+        self._restores: dict[tuple[int, int], tuple[Protocol, int, bytes]] = {}  # for the guard, by port and id
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -237,9 +237,9 @@ class Safety:
     def limp(self) -> dict[str, BusError]:
         """Switch every motor off now, whatever the policy; from any thread. Returns the servos that did not confirm."""
         self._releases += 1  # a park under way is given up
-        interrupted = next((cycle.bus.turn for cycle in self.cycles if cycle.bus.turn.mine), None)
+        interrupted = next((cycle.bus.turn for cycle in self.cycles if cycle.bus.turn.held_by_me), None)
         if interrupted is not None:  # this is a signal handler
-            interrupted.afterwards(self.limp)
+            interrupted.defer(self.limp)
             soon = BusError("it is switched off when the transaction that the signal has interrupted is over")
             return {name: soon for cycle in self.cycles for name in cycle.servos_by_name}
         with self._applying:
@@ -289,7 +289,7 @@ class Safety:
 
     def _park(self, cycles: Sequence[Cycle]) -> None:
         """Go to the pose, where that is the policy and has not been done."""
-        again = self._releasing or self._released
+        already_released = self._releasing or self._released
         self._releasing = self._released = True
         self._releases += 1
         turn = self._releases
@@ -301,7 +301,7 @@ class Safety:
             return self._releases != turn
 
         try:
-            for cycle in cycles if self.policy == "park" and not again else ():
+            for cycle in cycles if self.policy == "park" and not already_released else ():
                 with contextlib.suppress(Exception):  # whatever it is: it will be limped all the same
                     # a later release, in a signal handler or another thread, limps: going on would undo that
                     park(cycle, self._pose, given_up=given_up)
@@ -364,7 +364,7 @@ class Safety:
             for cycle in self._real:
                 cycle.bus.close()
             for turn in self.turns:  # of `_take_lines`: a thread that waits finds its port closed, and can end
-                if turn.mine:
+                if turn.held_by_me:
                     turn.lock.release()
 
     # -- silence ------------------------------------------------------------------------------------------------------
@@ -377,7 +377,7 @@ class Safety:
             elif self.stale and self._left and not self._leaving:
                 with self._applying:
                     self._insist()
-            if any(cycle.watchdogs.hungry for cycle in self._real):
+            if any(cycle.watchdogs.feed_due for cycle in self._real):
                 self._feed_watchdogs()
             if self.policy == "hold" and (self.stale or self._leaving):  # the guard would limp what holds
                 with self._guarding:
@@ -471,7 +471,7 @@ class Safety:
         finally:
             channel.close_other_end()
         self._channel = channel
-        self._guard, self._guarded, self._owed, self._shown_at = guard, lines, {}, -math.inf
+        self._guard, self._guarded, self._restores, self._shown_at = guard, lines, {}, -math.inf
         self._guarded_ports = self._ports()
 
     def _feed_guard(self) -> None:
@@ -487,24 +487,24 @@ class Safety:
 
     def update_guard(self) -> None:
         """Let the guard know which EEPROM it has to give back if this process dies; after each step's commands."""
-        owed = {
+        restores = {
             (fd, id_): (cycle.bus.protocol(id_), address, data)
             for fd, cycle in self._guarded
             if cycle.bus.borrowed
             for id_, (address, data) in cycle.bus.borrowed.items()
         }
-        if owed == self._owed:
+        if restores == self._restores:
             return
         with self._guarding, contextlib.suppress(OSError):  # it hears of it in the next step, or a new guard does
             if self._guard is None:
                 return
-            for fd, id_ in self._owed.keys() - owed.keys():
+            for fd, id_ in self._restores.keys() - restores.keys():
                 self._channel.send(f"-{fd}:{id_};".encode())
-                del self._owed[fd, id_]
-            for (fd, id_), (protocol, address, data) in owed.items() - self._owed.items():
+                del self._restores[fd, id_]
+            for (fd, id_), (protocol, address, data) in restores.items() - self._restores.items():
                 message = _frames(protocol, fd, id_, address, data)
                 self._channel.send(f"={message};".encode())  # all of it or nothing: it is short enough for that
-                self._owed[fd, id_] = protocol, address, data
+                self._restores[fd, id_] = protocol, address, data
 
     def _note_life(self) -> None:
         self._fed_at = time.monotonic()
@@ -608,7 +608,7 @@ def _limp_frames(lines: Iterable[tuple[int | str, Cycle]]) -> list[str]:
             servo.id,
             protocol.torque_enable,
             b"\0",
-            protocol.limp_frame(one.id for one in cycle.servos if one.protocol is protocol),
+            protocol.limp_frame(other.id for other in cycle.servos if other.protocol is protocol),
             b"" if protocol.watchdog is None else protocol.write_frame(servo.id, protocol.watchdog, b"\0"),
         )
         for port, cycle in lines

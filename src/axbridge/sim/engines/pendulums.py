@@ -11,7 +11,7 @@ from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
 from axbridge.rotations import LinkPose
 from axbridge.sim.engine import Contact, LinkMotion, substeps
-from axbridge.sim.engines.bullet.ahead import AheadEngine, Book, System, settle_at, workspace
+from axbridge.sim.engines.bullet.ahead import AheadEngine, StepState, System, settle_at, workspace
 
 _STANDARD_GRAVITY = 9.80665
 
@@ -40,13 +40,13 @@ class Pendulums(AheadEngine):
         self._left = 0  # substeps until the load is looked at again
         self._weight = mass * _STANDARD_GRAVITY * length
         inertia = np.eye(n) * (mass * length * length)
-        self._system = System(inertia, np.zeros((2, n)), np.zeros((n, len(Book))), workspace(n))
+        self._system = System(inertia, np.zeros((2, n)), np.zeros((n, len(StepState))), workspace(n))
         self._book = self._system.book
-        self._book[:, Book.ANGLE] = start if start is not None else 0.0
+        self._book[:, StepState.ANGLE] = start if start is not None else 0.0
         self._follow()
 
     def load(self) -> FloatArray:
-        return self._weight * np.sin(self._book[:, Book.ANGLE])
+        return self._weight * np.sin(self._book[:, StepState.ANGLE])
 
     def base(self) -> LinkPose | None:
         return None
@@ -73,5 +73,5 @@ class Pendulums(AheadEngine):
         angle, speed = self.state()
         self._system.loads[0] = self._weight * np.sin(angle)
         self._system.loads[1] = self._weight * np.cos(angle) * speed
-        self._book[:, Book.CLOCK] = 0.0
+        self._book[:, StepState.CLOCK] = 0.0
         self._left = self._substeps
