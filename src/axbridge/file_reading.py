@@ -134,14 +134,14 @@ _MISFITS = {  # kinds of errors of pydantic
 }
 
 
-def misfit_in_words(found: Mapping[str, Any]) -> str:
+def misfit_in_words(misfit: Mapping[str, Any]) -> str:
     """What is wrong with a value, from an item of pydantic's `ValidationError.errors()`."""
-    kind = found["type"]
+    kind = misfit["type"]
     known = _MISFITS.get(kind) or _MISFITS.get(kind.partition("_")[0])
     if known is None:
-        message = str(found["msg"]).removeprefix("Value error, ")
+        message = str(misfit["msg"]).removeprefix("Value error, ")
         return f"{message[:1].lower()}{message[1:]}"
-    limits = found.get("ctx", {}).items()
+    limits = misfit.get("ctx", {}).items()
     return known.format(
         **{name: int(one) if isinstance(one, float) and one.is_integer() else one for name, one in limits}
     )

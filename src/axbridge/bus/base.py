@@ -1,10 +1,10 @@
 """The narrow waist: register bytes to and from servos by id, whatever the line is made of.
 
-A bus turns calls into frames of the protocol that a servo speaks, and replies into bytes or typed errors. A subclass
-fills in `_transfer`, which moves the frames, and may fill in `_gather`, for one question to several servos: if one of
-them is silent, those behind it are, too, and each that did not answer is asked alone. Any line may lose a packet, so
-`ping` and `read` ask again. EEPROM wears, so a write is read back before it is sent again. A control cycle cannot wait,
-so `read_many` asks once.
+A bus turns calls into frames of the servo's protocol, and replies into bytes or typed errors. A subclass implements
+`_transfer`, which sends and receives frames, and may implement `_gather`, for one question to several servos. In such a
+question a missing reply hides those behind it, so each missing servo is read by itself. A line may lose a packet, so
+`ping` and `read` are repeated. EEPROM wears, so a write is read back before it is sent again. A control cycle cannot
+wait, so `read_many` asks once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from axbridge.errors import (
 )
 
 SHORTEST_BLOCK = 16  # bytes of a servo's part of an answer to all: each waits for its own return delay
-_LOOKS = 2  # before a servo is taken for one that does not know a question
+_LOOKS = 2  # attempts before a servo counts as one without this instruction
 
 
 class Reply(NamedTuple):
@@ -59,8 +59,8 @@ class Bus(ABC):
     Attributes:
         clock: The time of `Reply.time`.
         baud: Bits per second.
-        protocols: What servos speak, by id; those that are not in it speak Protocol 1.0.
-        silent: Ids whose status return level silences the answer to a write; `axbridge.bus.handshake` fills it.
+        protocols: Protocols of the servos, by id; an id that is not in it has Protocol 1.0.
+        no_write_ack_ids: Ids that do not acknowledge a write (status return level); `axbridge.bus.handshake` fills it.
         retries: How often `ping`, `read` and `write` repeat a question without a good answer.
         eeprom_writes: EEPROM bytes sent to servos so far, those of repeated writes included.
     """
@@ -75,7 +75,7 @@ class Bus(ABC):
 
     @cached_property
     def group_codes(self) -> dict[int, int | None]:
-        """The best of `Protocol.group_reads` that a servo knows, by id; None: none. Asked when it is first of use."""
+        """The best of `Protocol.group_reads` that a servo supports, by id; None: none. Tested at its first use."""
         return {}
 
     @cached_property
@@ -96,11 +96,11 @@ class Bus(ABC):
             self.protocols[id] = protocol
 
     def protocol(self, id: int) -> Protocol:
-        """The protocol that servo `id` speaks."""
+        """The protocol of servo `id`."""
         return self.protocols.get(id, FIRST)
 
     def by_protocol(self, ids: Iterable[int]) -> dict[Protocol, list[int]]:
-        """These ids by the protocol that they speak."""
+        """These ids by protocol."""
         groups: dict[Protocol, list[int]] = {}
         for id_ in ids:
             groups.setdefault(self.protocol(id_), []).append(id_)
@@ -120,9 +120,9 @@ class Bus(ABC):
         """
 
     def _gather(self, protocol: Protocol, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:  # noqa: ARG002
-        """Send `frame`; what is heard until as many status packets came, or their time is over.
+        """Send `frame`; return the bytes until as many status packets came, or their time is over.
 
-        A line that does not say how hears nobody: its servos are asked one by one.
+        The base class has no group reads: servos are read one by one.
         """
         return b"", self.clock.now()
 
@@ -217,7 +217,7 @@ class Bus(ABC):
         """Open a lost line again.
 
         Args:
-            check: Called before anybody else can use the line. When it raises, the line stays lost.
+            check: Called before another thread can use the line. When it raises, the line stays lost.
 
         Raises:
             PortError: it is still away.
@@ -230,7 +230,7 @@ class Bus(ABC):
         """Write `data` at `address` of servo `id` (254 = all, never answered).
 
         A write without an acknowledgement is read back, and sent again when the servo holds another value. A new id is
-        read back at that id. An EEPROM write returns when the servo hears again.
+        read back at that id. An EEPROM write returns when the servo can answer again.
 
         Args:
             id: Servo.
@@ -363,11 +363,11 @@ class Bus(ABC):
         return answers
 
     def knows_best(self, id: int) -> bool:
-        """Whether a servo knows the best question of its protocol to several; open as long as it does not answer."""
+        """Whether a servo supports the best group read of its protocol; unknown until it answers."""
         return self._group_code(id) in self.protocol(id).group_reads[:1]
 
     def _group_code(self, id: int) -> int | None:
-        """By which question it is asked with others; None: alone."""
+        """The group read that it is part of; None: it is read alone."""
         if id not in self.group_codes:
             protocol = self.protocol(id)
             best, *others = protocol.group_reads

@@ -151,7 +151,7 @@ def write_blindly(bus: Bus, id: int, profile: FirmwareProfile, name: str, value:
     """Send one register to a servo that answers PING alone; of the write nothing is verified."""
     register = _writable(profile, name, value)
     bus.write(id, register.address, register.encode(value), answered=False)
-    bus.ping(id)  # it has heard all that was sent before this
+    bus.ping(id)  # it has received all that was sent before this
 
 
 def refuse_locked(bus: Bus, id: int, profile: FirmwareProfile, name: str) -> None:

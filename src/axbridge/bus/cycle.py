@@ -1,19 +1,20 @@
-"""One control cycle: all goals out in one packet, then one read a servo. It goes on whatever is missing.
+"""One control cycle: all goals out in one packet, then one read a servo. A missing servo or port does not stop it.
 
-`receive` reads the servos in their order, and one of them, another in each cycle, with its torque limit in front: 2
-bytes more a cycle show within n cycles who has shut down. What the samples then call for (a servo beyond its limits
-goes limp) is written after the last read, so that it does not stand between two samples of one cycle.
+`receive` reads the servos in order. In each cycle the read of another servo includes its torque limit: 2 bytes more a
+cycle show within n cycles which servo has shut down. Writes that a sample calls for (torque off beyond a limit) follow
+the last read, so that they do not delay samples of this cycle.
 
-A servo that protects itself sets its Torque Limit to 0, or takes its Torque Enable away. Whatever is written to these
-then wakes it. So a servo with a new alarm, or one that was away, gets nothing before both registers were read. Where
-the alarm is a register of its own, it is read when the error byte has changed; a reboot alone wakes such a servo.
+A servo that shuts down sets its Torque Limit or Torque Enable to 0. A write to either of these switches the torque on
+again. So a servo with a new alarm, or after a gap in its replies, gets no write before both registers were read. Where
+the alarm is a register of its own, it is read when the error byte changes; only a REBOOT instruction clears this
+latched error.
 
-Torque Enable is read of each servo that gets goals, too, every third of a second and after each silence. Where it is
-off, the servo was without power (it was away, or has forgotten what was written), or somebody has switched it off.
-Neither gets goals: the first until its owner has set it up again (`Cycle.revived`), the other until its torque is on.
+Torque Enable of each servo that gets goals is read every third of a second, and after each gap. If it is 0, the servo
+was without power (its replies had a gap, or its registers were reset), or another program has switched it off. Neither
+gets goals: the first until its owner has set it up again (`Cycle.revived`), the second until its torque is on.
 
-Replies become one table of register counts (`Rows`); all else is looked at one by one. Time is the bus's clock, so a
-cycle on a virtual bus runs in simulated time.
+Replies become one table of register counts (`Rows`); other replies are examined one by one. Times are the bus's clock,
+so a cycle on a virtual bus runs in simulated time.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ from axbridge.state import BusEvent
 _MOST_FAILURES = 2  # consecutive losses before a servo counts as missing
 _OTHER_ROBOT = "connect the robot that was there when it was opened, or open it again"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
-_BOOT = 0.1  # s: no servo starts faster, so one that has just answered has had power since
-_UPTIME = 10.0  # s: one whose torque is gone again so soon, and that was heard meanwhile, was not without power twice
+_BOOT = 0.1  # s: shortest start-up of a servo: a gap between replies below this is no loss of power
+_UPTIME = 10.0  # s: a second loss of torque within this time, with replies between, is no loss of power
 _TORQUE_PERIOD = 0.3  # s between two polls of a Torque Enable
 _SUPPLY = "voltage", "temperature"
 
@@ -101,7 +102,7 @@ class CycleResult(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Track:
-    """What the cycle knows of one servo."""
+    """State of one servo in the cycle."""
 
     row: int
     servo: CycleServo
@@ -157,9 +158,8 @@ _Writes = dict[tuple[Protocol, int], dict[int, bytes]]  # data by id, by registe
 class Cycle:
     """Sends goals to, and reads states of, all servos of one bus, in this order.
 
-    In `soft_start` s the torque limit of a servo that comes back rises. Goals that would go out after `expires`, s of
-    `time.monotonic`, are dropped: their program was stopped while it worked them out, and somebody may have switched
-    the motors off since.
+    The torque limit of a servo that returns rises within `soft_start` s. Goals that would go out after `expires`, s of
+    `time.monotonic`, are dropped: their program was stopped while it computed them, and the motors may be off since.
     """
 
     def __init__(self, bus: Bus, servos: Sequence[CycleServo], soft_start: float = 0.5) -> None:
@@ -170,7 +170,7 @@ class Cycle:
         self.times = CycleTimes()
         self.watchdogs = Watchdogs(bus)
         self.unpowered: set[str] = set()  # names of those that were without power: no goals until `revived`
-        self.switched_off: set[str] = set()  # of those whose torque somebody else has cut: until it is on again
+        self.switched_off: set[str] = set()  # of those whose torque another program switched off: until it is on again
         self.restarted: set[str] = set()  # of those that were away: their owner must not repeat its goals
         self.expires = math.inf
         self._caps: dict[str, int] = {}  # torque limits that no goal exceeds, by name
@@ -347,7 +347,7 @@ class Cycle:
         return CycleResult(self.servos, self._rows, fresh, faults, tuple(self._events), begun, self._spent)
 
     def end_soft_starts(self) -> dict[str, int]:
-        """The torque limits that still rise, by servo, as they are to be: nobody is left to raise them."""
+        """Final values of the torque limits that still rise, by servo: no cycle will raise them."""
         rising = [track for track in self._all if track.ramp and not (track.restart or track.withheld)]
         for track in rising:
             asked = track.goal.torque_limit if track.goal else None
@@ -414,7 +414,7 @@ class Cycle:
                 self._read(np.zeros(len(self._all), dtype=bool), now)
 
     def _quiet(self, now: float) -> Mask:
-        """Which servos were heard, but not for so long that they may have been without power."""
+        """Which servos have had a gap in their replies that is long enough for a loss of power."""
         return now - self._rows["time"] > _BOOT  # not before the first sample: that is NaN
 
     def _is_steady(self, now: float) -> bool:
@@ -594,12 +594,12 @@ class Cycle:
             self._lose_port(error)
 
     def _was_reset(self, track: _Track, torque: Reply | BusError) -> bool:
-        """Whether a servo without torque has forgotten its Bus Watchdog, and so all else that was written to it."""
+        """Whether the Bus Watchdog of a servo without torque was reset, and with it its other RAM registers."""
         off = isinstance(torque, Reply) and torque.data == b"\0"
         return off and self.watchdogs.was_reset(track.servo.id)
 
     def _judge(self, track: _Track, *, on: bool, was_reset: bool) -> None:
-        """Note whose torque is off although it has goals, and why: it was without power, or somebody has seen to it."""
+        """Note that the torque is off although the servo has goals: a loss of power, or another program."""
         name = track.servo.name
         if on and name in self.switched_off:
             self.switched_off.discard(name)
@@ -630,7 +630,7 @@ class Cycle:
         name, protocol = track.servo.name, track.protocol
         returned, replied_at = track.missing, self._rows["time"].item(track.row)  # NaN before the first
         was_quiet = reply.time - replied_at > _BOOT
-        gap = track.driven and was_quiet and not track.reads_alarm  # of the others the watchdog tells
+        gap = track.driven and was_quiet and not track.reads_alarm  # others have a watchdog
         if track.failures:
             track.power_gap = track.power_gap or was_quiet
         elif gap and reply.time - track.revived_at > _UPTIME:
@@ -655,7 +655,7 @@ class Cycle:
             if address > protocol.torque_enable:
                 track.unverified = track.unverified or track.power_gap or gap  # a goal would switch it on
         if returned:
-            track.written_torque = None  # it may have been without power, and has then forgotten what was written
+            track.written_torque = None  # it may have been without power: RAM registers are reset then
             brief = reply.time - replied_at < self.soft_start
             kept = track.reads_alarm or bool(_torque(protocol, reply, address))  # `_read_alarm` looks, too
             if not (brief and kept):  # one that has torque had power, too: replies were lost, and no more
@@ -682,7 +682,7 @@ class Cycle:
             track.polled_at = reply.time
         if track.withheld:
             return
-        if track.ramp is None or doubtful:  # else the host wakes it just now
+        if track.ramp is None or doubtful:  # else the host raises its torque now
             off = limit == 0 or (has_bit and returned) or (track.driven and not on)
             if limit == 0 and before == 0 and not (by_host or shut_down or doubtful):
                 track.written_torque = None  # the host has raised it again, and that packet was lost
@@ -745,7 +745,7 @@ class Cycle:
         return True
 
     def _recognise_all(self) -> None:
-        """Look who answers on a port that is back."""
+        """Identify the servos on a port that is back."""
         known = [track for track in self._all if track.eeprom]
         asked = [(track.servo.id, *track.protocol.identity) for track in known]
         for track, answer in zip(known, self.bus.read_many(asked), strict=True):
@@ -756,7 +756,7 @@ class Cycle:
                 raise PortError(port, f"{servo.name!r} (id {servo.id}) is another servo than before", _OTHER_ROBOT)
 
     def _recognise(self, track: _Track, reply: Reply) -> None:
-        """Look who answers later than the others on a port that is back; another one gets nothing."""
+        """Identify a servo that answers later than others on a port that is back; another servo gets no goals."""
         if self._is_same(track, reply):
             track.unidentified, track.retry_at = False, 0.0
         else:

@@ -111,7 +111,7 @@ def check_adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
 
 
 def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
-    """Why nobody may answer: they talk at another rate, or not at all."""
+    """Why no servo answers: another baud rate, or no servo."""
     where = f" --port {bus.port_name}"
     progress("nobody answers: trying other baud rates")
     others = scan_bauds(
@@ -146,7 +146,7 @@ def mixed_firmware(bus: SerialBus, servos: Sequence[Expected]) -> Iterator[Findi
 
 
 def check_condition(bus: SerialBus, servo: Expected) -> Iterator[Finding]:
-    """Supply, temperature, and what its error byte tells; the alarms that are a register `inspect` has named."""
+    """Findings of supply, temperature and error byte; `inspect` has named alarms that are a register."""
     protocol, names, label, id_ = servo.protocol, servo.protocol.names, name_of(servo), servo.id
     where = f" --port {bus.port_name}"
     asked = (names.voltage, "min_voltage_limit", "max_voltage_limit", "present_temperature", "temperature_limit")
@@ -254,7 +254,7 @@ def check_rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> lis
 
 
 def grouped(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
-    """Who has a problem, what it is, and the command that repairs it; what several servos have in common once."""
+    """Rows of subject, problem and repair command; a problem of several servos is one row."""
     alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         fix = finding.fix if finding.id is None else finding.fix.replace(f" {finding.id} ", " $id ")

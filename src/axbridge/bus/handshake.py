@@ -1,4 +1,4 @@
-"""Before the first goal: is every servo there, the right one, and set up well? All that is wrong is listed at once."""
+"""Checks before the first goal: each servo is there, is the right one and is set up well; all faults at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of fin
 _UNKNOWN = "name a profile of this model in a rig; to switch its motor off, cut the servo supply"
 REVERSE = 1  # bit of Drive Mode
 _LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
-_SETTINGS = FeetechAddress.SHUTDOWN + 1  # bytes that tell who a servo is and how it is set up, 1.0 and Feetech
+_SETTINGS = FeetechAddress.SHUTDOWN + 1  # bytes with model and settings of a servo, 1.0 and Feetech
 START = FeetechAddress.ID + 1  # bytes that tell the families with packets of Protocol 1.0 apart
 
 
@@ -51,14 +51,14 @@ class Expected:
 
 @dataclass(frozen=True)
 class ExpectedBus:
-    """A port and who should be on it; `servos` is empty where nobody says."""
+    """A port and its servos; `servos` is empty where they are not known."""
 
     port: str
     baud: int
     servos: tuple[Expected, ...] = ()
 
     def open(self) -> SerialBus:
-        """Open the port; the bus knows which servo speaks which protocol."""
+        """Open the port, with the protocol of each servo."""
         bus = SerialBus(self.port, self.baud)
         for servo in self.servos:
             bus.set_protocol(servo.id, servo.protocol)
@@ -78,7 +78,7 @@ class Finding:
 
 
 def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[Finding]:
-    """Ask every servo who it is; note which of them stay silent on a write; measure the adapter's latency."""
+    """Identify every servo, note those that do not acknowledge writes, measure the adapter's latency."""
     where = f" --port {port}" if port else ""
     findings: list[Finding] = []
     present = []
@@ -100,7 +100,7 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
     if id_ == _NOT_BESIDE_2 and SECOND in bus.protocols.values() and servo.protocol is not SECOND:
         problem = "speaks Protocol 1.0, and each packet of 2.0 begins like one to this id"
         yield Finding(label, problem, f"axbridge servo set-id {id_} NEW{where}", True, "id", id_)
-    named = servo.protocol.ping_length > 0  # a PING tells who it is
+    named = servo.protocol.ping_length > 0  # a PING returns the model
     try:
         said = bus.ping(id_).data if named else read_start(bus, id_, _SETTINGS)
     except BusTimeout:
@@ -189,7 +189,7 @@ def position_convention(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str
     return convention
 
 
-def checked_position_convention(bus: Bus, id: int, profile: FirmwareProfile, where: str) -> dict[str, int]:
+def checked_convention(bus: Bus, id: int, profile: FirmwareProfile, where: str) -> dict[str, int]:
     """As `position_convention`, for a rig that is made now; refuses a servo whose position jumps with its mode."""
     convention = position_convention(bus, id, profile)
     if convention.get("operating_mode") == OperatingMode.POSITION:
@@ -262,7 +262,7 @@ def _shipped() -> list[FirmwareProfile]:
 
 
 def _own() -> list[FirmwareProfile]:
-    """The user's own profiles, without those that have a mistake: a rig that uses one is told."""
+    """The user's own profiles, without faulty ones: a rig that uses one gets the error."""
     profiles = []
     for name in toml_tables.own_names(FOLDER):
         with suppress(ProfileError):

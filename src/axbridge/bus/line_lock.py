@@ -1,7 +1,7 @@
-"""Whose turn it is on a line: a lock that a signal handler can ask, and that calls it back when the line is free.
+"""The lock of a line: a signal handler can test it, and can defer a call until the line is free.
 
-A handler runs in the middle of whatever the main thread does: it can neither talk on the line nor wait for it. A line
-can be reserved, so that a program that ends is not overtaken by its own threads: then one thread alone writes.
+A signal handler interrupts the main thread: it can neither use the line nor wait for it. A line can be reserved for one
+thread, so that no other thread of a program that ends writes any more.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _POLL = 0.05  # s between two polls of a thread that waits until it may write
 class BusLock:
     """Wrap each transaction in ``with turn, turn.lock:``.
 
-    Two, because the lock's own is one step for the interpreter: no exception from a signal handler can come between its
-    `release` and its record of it.
+    Two context managers: the interpreter enters and leaves a lock in one step, so no exception from a signal handler
+    can come between its `release` and its record of it.
     """
 
     def __init__(self) -> None:

@@ -111,7 +111,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
             pass
 
     def returns(self, probe: bytes) -> bool:
-        """Whether the adapter returns what is sent: `probe`, which must be a packet that nobody answers."""
+        """Whether the adapter returns what is sent: `probe`, which must be a packet without a reply."""
         self.send(probe)
         return probe in self.listen(time.monotonic() + len(probe) * byte_seconds(self.baudrate) + self.latency)
 
@@ -204,7 +204,7 @@ def _read_by(port: Any, deadline: float) -> bytes:
 
 
 def _in_use(port: str) -> tuple[str, str]:
-    """Name who keeps the port locked. A child of a program inherits its lock, and may outlive it."""
+    """Name the program that has locked the port. A child process inherits the lock, and may outlive its parent."""
     holders = _holders(port)
     if os.getpid() in holders:
         return "the port is in use by this program itself", "close the robot or bus that has it first"

@@ -1,4 +1,4 @@
-"""Which servos are on the line: all ids of one baud rate within a second, as pings overlap with waits."""
+"""Find the servos on a line: all ids of one baud rate within a second, as pings overlap with waits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BAUDS = (
     2_250_000, 2_500_000, 3_000_000, 4_000_000, 4_500_000,
 )  # fmt: skip
 RATES = sorted({round(rate) for name in UNITS for rate in bauds_of(name)})  # bit/s that a servo can be set to
-_NEAR = 0.02  # of a rate: a servo hears one that is 3 % off
+_NEAR = 0.02  # of a rate: a servo receives at one that is 3 % off
 _FASTEST_FIRST = 3_000_000  # bit/s of Protocol 1.0: MX
 _GAP = 3  # bytes of time for each lower id, before a servo of Protocol 2.0 answers a PING to all
 _PASSES = 2  # a lost packet must not hide a servo
@@ -44,7 +44,7 @@ class FoundServo:
 
 
 def scan(bus: SerialBus, ids: Iterable[int] = range(254), *, first: bool = True) -> list[FoundServo]:
-    """Ping `ids`, then ask those that answered for model and firmware. The bus then knows who speaks which protocol."""
+    """Ping `ids`, then read model and firmware of those that answered. The bus then has the protocol of each."""
     wanted = list(ids)
     second = [servo for servo in ping_all(bus) if servo.id in wanted]
     for servo in second:
@@ -93,7 +93,7 @@ def ping_all(bus: SerialBus) -> list[FoundServo]:
 
 
 def has_feetech(bus: SerialBus) -> bool:
-    """Whether Feetech servos are on the line: they answer a PING to all in turn, and the first is asked who it is."""
+    """Whether Feetech servos are on the line: they answer a broadcast PING in turn; the first one is identified."""
     bus.port.send(encode(BROADCAST, Instruction.PING))
     deadline = time.monotonic() + _GAP * (v2.MAX_ID + 1) * byte_seconds(bus.baud) + REPLY_DELAY + bus.latency
     packets = Decoder().feed(bus.port.listen(deadline))

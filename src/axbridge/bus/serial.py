@@ -1,10 +1,10 @@
 """The bus on a real line, on a pseudo-terminal or behind a socket: one question at a time, never a wrong answer.
 
-Replies carry no number, so a late reply looks like the answer to the next question of the same length, and one may come
-twice. A servo that may still say something is asked for another *number of bytes*: some more registers in front, or
-behind, which are cut off again. This needs no pause, and works on lines that reorder replies. docs/design.md ("Late
-replies") has the rules, and what they do not cover. An acknowledgement has a fixed length: while an old one may come, a
-write is confirmed by reading it back.
+Replies carry no sequence number, so a late reply looks like the answer to the next question of the same length, and a
+reply may arrive twice. Where a late reply may come, the next question asks for another *number of bytes*: more
+registers in front or behind, which are cut off again. This needs no pause, and works on lines that reorder replies.
+docs/design.md ("Late replies") has the rules and their limits. An acknowledgement has a fixed length: while an old one
+may come, a write is confirmed by reading it back.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from axbridge.config.registers import Address, Instruction
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
 _BUSY = 6  # `retry_timeout_factor` of a virtual bus: its computer may be busy for 0.1 s
-LATE_WINDOW = 0.25  # s: so long may a reply come after its question was given up and a later one answered
+LATE_WINDOW = 0.25  # s: a late reply comes within this time after a later question was answered
 _REMOTE_LATE_WINDOW = 2.0
 _RECENT = 2.0  # s: packets that a busy server left unanswered no longer ago may be the cause of a silence
-DUPLICATE_REPLY_WINDOW = 0.005  # s: so long may a reply be delivered once more after it came
+DUPLICATE_REPLY_WINDOW = 0.005  # s: a reply that arrives twice does so within this time
 _QUIET = 0.001  # s: a pause that ends a damaged reply
 _CLOSING = 2.0  # s to wait for the end of another thread's transaction
 _READ_SIZE = 300  # bytes: more than any answer has
@@ -40,15 +40,15 @@ _ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no 
 
 @dataclass(slots=True, eq=False)
 class _ReplyWindow:
-    """A servo's answers of one length: until when one may come late, and the latest once more (`time.monotonic`)."""
+    """Replies of one servo and one length: until when a late one, and a duplicate, may come (`time.monotonic`)."""
 
-    late_until: float = 0.0  # 0: none is owed
+    late_until: float = 0.0  # 0: no late reply is expected
     duplicate_until: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
 class _ReplyRecord:
-    """What was heard of a servo: answers by parameter bytes, and the two lengths that came last."""
+    """Reply times of a servo by parameter bytes, and the two lengths that came last."""
 
     counts: ServoStats
     answers: dict[int, _ReplyWindow] = field(default_factory=lambda: defaultdict(_ReplyWindow))
@@ -56,17 +56,17 @@ class _ReplyRecord:
     before: _ReplyWindow | None = None
 
     def note_reply(self, answers: _ReplyWindow) -> None:
-        """An answer of this length has come."""
+        """Note a reply of this length."""
         answers.duplicate_until = time.monotonic() + DUPLICATE_REPLY_WINDOW
         if answers is not self.last:
             self.before, self.last = self.last, answers
 
     def latest_reply(self) -> float:
-        """When the last reply that it owes is past, unless the line is silent; 0.0 when it owes none."""
+        """Time after which no late reply can come, once the line answers; 0.0 if none is expected."""
         return max((window.late_until for window in self.answers.values()), default=0.0)
 
     def expire(self) -> None:
-        """Nothing can come any more."""
+        """Note that no late reply can come any more."""
         for window in self.answers.values():
             window.late_until = 0.0
 
@@ -121,8 +121,8 @@ class SerialBus(Bus):
         if self.port.adapter.kind == "pty":
             self.retry_timeout_factor = max(self.retry_timeout_factor, _BUSY)
         self._window = _REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW
-        self._late_until = 0.0  # when the last reply that anybody owes is past (`time.monotonic`); 0: nobody does
-        self._line_silent = False  # no question has been answered since the last one that was not: nothing is forgotten
+        self._late_until = 0.0  # no late reply comes after this (`time.monotonic`); 0: none is expected
+        self._line_silent = False  # no reply since the last time-out: late replies do not expire
         self._reply_records: dict[int, _ReplyRecord] = {}
         self._questions: dict[Protocol, dict[tuple[int, int, int], list[_Question]]] = defaultdict(dict)  # by request
         try:
@@ -221,7 +221,7 @@ class SerialBus(Bus):
         return not self._late_until
 
     def _expire_all(self) -> None:
-        """Nothing can come from anybody any more."""
+        """Note that no late reply of any servo can come any more."""
         self._late_until = 0.0
         for record in self._reply_records.values():
             record.expire()
@@ -306,7 +306,7 @@ class SerialBus(Bus):
         return answers
 
     def _plain_question(self, request: tuple[int, int, int], due: float) -> _Question | None:
-        """The READ to send at `due` for this request, where its answer is plain to see; nobody owes one."""
+        """The READ to send at `due` for this request, if no late reply can be taken for its answer."""
         twice = self.stats.saw_duplicates
         question: _Question | None
         for question in self._questions[self.protocols.get(request[0], FIRST)].get(request, ()):
@@ -343,7 +343,7 @@ class SerialBus(Bus):
         return None
 
     def _reply_record(self, id: int) -> _ReplyRecord:
-        """What was heard of a servo, or in answers that several share."""
+        """Reply times of a servo, or of replies that several servos share."""
         if id not in self._reply_records:
             self._reply_records[id] = _ReplyRecord(ServoStats() if id == BROADCAST else self.stats.of(id))
         return self._reply_records[id]
@@ -428,7 +428,7 @@ class SerialBus(Bus):
     def _converse(
         self, frame: bytes, id: int, length: int, received: bytes = b"", started: float | None = None
     ) -> tuple[Packet, float]:
-        """Send a question, unless it was sent when it `started` and `heard` has come since; its answer."""
+        """Send a question, unless it was sent when it `started` and `received` came since; return its answer."""
         counts, protocol = self.stats.of(id), self.protocol(id)
         need = protocol.longest(length) + len(frame) * self.echo
         counts.asked += 1
@@ -477,7 +477,7 @@ class SerialBus(Bus):
             self.stats.count_stray(received)
 
     def _account(self, rest: bytes, frame: bytes) -> int:
-        """Count what was heard besides the answer to `frame`; returns the bytes that are no packet."""
+        """Count bytes besides the answer to `frame`; returns the number that are no packet."""
         return self.stats.count_stray(rest.replace(frame, b"") if self.echo else rest) if rest else 0
 
     def _drain_late_replies(self, id: int) -> None:
@@ -493,7 +493,7 @@ class SerialBus(Bus):
 
 
 def _reply(question: _Question, sent_at: float, answer: bytes) -> Reply:
-    """A whole answer to a question; its servo has spoken."""
+    """A whole answer to a question; its reply time is noted."""
     record = question.record
     record.counts.asked += 1
     if record.last is not question.answers:

@@ -1,4 +1,4 @@
-"""What a line does and loses, always counted, and what it could do at best."""
+"""Counters of a line: packets, losses and times, and the least time that they could take."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ServoStats:
     late: int = 0  # answers that came after their time, or once more, and were thrown away
 
     @property
-    def heard(self) -> bool:
+    def has_replied(self) -> bool:
         """Whether anything has ever come from it, damaged or late or not."""
         return self.asked > self.timeouts or self.late > 0
 
@@ -41,7 +41,7 @@ class LineStats:
 
     servos: dict[int, ServoStats] = field(default_factory=dict)  # by id
     junk: int = 0  # bytes that belonged to no packet
-    saw_duplicates = False  # no counter: whether a whole reply has ever come that nobody waited for
+    saw_duplicates = False  # no counter: whether a whole reply has come without a question
 
     def of(self, id: int) -> ServoStats:
         """Counters of servo `id`, created at first use."""

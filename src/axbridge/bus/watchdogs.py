@@ -1,6 +1,7 @@
-"""Bus Watchdogs: servos that have one stop by themselves when no packet has come for a while.
+"""Bus Watchdogs: servos that have one stop when no packet has come for a while.
 
-By the manual torque stays on: they hold, or their motors get nothing, and take no goals until 0 is written to it.
+By the e-manual the torque stays on. A servo in a position mode holds, others get no drive; goals are refused until 0 is
+written to the watchdog.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _OFF, _EXPIRED = b"\0", b"\xff"
 
 
 class Watchdogs:
-    """Those of the servos of one bus."""
+    """The watchdogs of the servos of one bus."""
 
     def __init__(self, bus: Bus) -> None:
         self.wanted = False  # whether servos that get goals are to be armed
@@ -49,7 +50,7 @@ class Watchdogs:
         return id in self._reset or (id in self.armed and self._read([id]) == [(id, _OFF)])
 
     def note_answer(self) -> None:
-        """All servos have just been spoken to."""
+        """Note that a packet has just gone to all servos."""
         if self.armed:
             now = self._bus.clock.now()
             self._doubt = self._doubt or now - self._fed_at > PERIOD / 2
@@ -57,7 +58,7 @@ class Watchdogs:
 
     @property
     def feed_due(self) -> bool:
-        """Whether nobody has spoken to them for a while."""
+        """Whether they need a packet soon."""
         return bool(self.armed) and self._bus.clock.now() - self._fed_at > PERIOD / 4
 
     @property

@@ -196,9 +196,9 @@ def _in_our_words(misuse: typer.TyperException) -> str:
     typed = re.match(r"No such command '(.*?)'", text)
     if typed and typed[1] in _HINTS:
         return f"no such verb: {typed[1]!r}; try `axbridge {_HINTS[typed[1]]}`"
-    found_verb = re.fullmatch(r"No such command ('.*')\. Did you mean (.*)\?", text)
-    if found_verb:
-        return f"no such verb: {found_verb[1]}; did you mean {' or '.join(found_verb[2].split(', '))}?"
+    guess = re.fullmatch(r"No such command ('.*')\. Did you mean (.*)\?", text)
+    if guess:
+        return f"no such verb: {guess[1]}; did you mean {' or '.join(guess[2].split(', '))}?"
     return text
 
 

@@ -15,14 +15,7 @@ import typer
 from axbridge import minimum_jerk
 from axbridge.bus import commission
 from axbridge.bus.commission import read_register, write_blindly, write_register
-from axbridge.bus.handshake import (
-    checked_position_convention,
-    identify_model,
-    is_shared,
-    is_unknown,
-    profile_for,
-    unknown_model,
-)
+from axbridge.bus.handshake import checked_convention, identify_model, is_shared, is_unknown, profile_for, unknown_model
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.scan import ping_all
 from axbridge.bus.serial import SerialBus
@@ -411,7 +404,7 @@ def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
     """A rig of the servo with this bus id, whose angles count from the middle of its range."""
     with _line_of(servo, None, port, baud) as target:
         profile, line = target.profile, {"port": target.bus.port_name, "baud": baud}
-        held = checked_position_convention(target.bus, target.id, profile, target.where)
+        held = checked_convention(target.bus, target.id, profile, target.where)
     name = f"servo {target.id}"
     entry = {"name": name, "joint": name, "id": target.id, "profile": profile.name}
     entry |= {"zero": profile.units.middle, "registers": held}

@@ -1,6 +1,6 @@
 """Calibration by hand: which servo moves a joint, which way it turns, where 0 rad is, and how far the joint goes.
 
-Which servo is meant is shown on the robot itself: its LED blinks, its motor moves a little.
+The robot shows which servo is meant: its LED blinks, and its motor moves a little.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 
 from axbridge import minimum_jerk
 from axbridge.bus.commission import read_register
-from axbridge.bus.handshake import Finding, checked_position_convention, profile_for
+from axbridge.bus.handshake import Finding, checked_convention, profile_for
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import FoundServo, scan
 from axbridge.bus.serial import SerialBus
@@ -43,7 +43,7 @@ _BLINK = 0.4  # s on, and as long off
 
 @dataclass(frozen=True)
 class Mounting:
-    """How the servo of a joint turned out to be mounted."""
+    """How the servo of a joint is mounted."""
 
     bus: str  # line it is on
     id: int  # its number there
@@ -115,7 +115,7 @@ def _entry(rig: Rig, bus: BusConfig, scanned: FoundServo, line: SerialBus) -> di
         "id": scanned.id,
         "profile": profile.name if own is None else own.profile,
         "zero": 0,
-        "registers": checked_position_convention(line, scanned.id, profile, where),
+        "registers": checked_convention(line, scanned.id, profile, where),
     }
 
 
@@ -208,7 +208,7 @@ class JointTurn:
     """What moved when a joint was turned the way that counts as positive."""
 
     joint: str  # name of the rig's servo whose joint was turned, or that was nudged
-    moved: str  # name of the rig's servo that moved; "" when nobody could say
+    moved: str  # name of the rig's servo that moved; "" if unknown
     way: Literal[1, -1]  # 1 when its angle grew, or the joint went the way that was said; -1 for the other way
     # A hand turned it and the servo reported, or the servo turned it and a person answered
     by: Literal["hand", "nudge"]

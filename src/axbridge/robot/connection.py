@@ -1,4 +1,4 @@
-"""A robot's servos on a backend: drives, bus cycles, the safety net, and the order in which all of it is let go."""
+"""A robot's servos on a backend: drives, bus cycles, the safety net, and the order in which they are closed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from axbridge.state import BusEvent
 
 _log = logging.getLogger(__name__)
 _STDERR = 2
-_NEAR = math.radians(1)  # so little are the servo's own limits within the rig's that nobody need hear of it
+_NEAR = math.radians(1)  # no warning if the servo's own limits are this little within the rig's
 _DRIVES: dict[str, type[BusDrive]] = {  # by family of units
     "ax": BusDrive, "mx": BusDrive, "x": XDrive, "sts": FeetechDrive, "scs": FeetechDrive,
 }  # fmt: skip
@@ -95,7 +95,7 @@ class Connection:
                     guard=self.backend.mode != SIMULATION,
                     restore=self._end,
                     tripped=tripped,
-                    absent=self._unheard,
+                    absent=self._without_reply,
                 )
                 self._safety.arm()
             self._set_up_servos()
@@ -128,7 +128,7 @@ class Connection:
             self._safety.feed()
 
     def send(self, goals: Mapping[str, Goal]) -> float:
-        """Write the goals; when they were heard, s. Without any: when a motor went off since the samples, or now."""
+        """Write the goals; when they arrived, s. Without any: when a motor went off since the samples, or now."""
         if self._safety is not None:
             self._safety.update_guard()
         received_at = -math.inf
@@ -172,7 +172,7 @@ class Connection:
         self._lost_ports = lost and self._lost_ports | lost
 
     def sense(self, start: float) -> dict[str, Sample | None]:
-        """What each sensor of the rig tells, by name; None while it is lost, or not there."""
+        """Sample of each sensor of the rig, by name; None while it is lost, or not there."""
         samples: dict[str, Sample | None] = dict.fromkeys(sensor.name for sensor in self.rig.sensors)
         for name, sensor in self.sensors.items():
             samples[name] = sample = sensor.read(start)
@@ -201,7 +201,7 @@ class Connection:
         """Let a servo have at most this share of its torque; None: all that its goals say, again."""
         cycle = self._cycle_of(name)
         full = cycle.servos_by_name[name].protocol.full_torque
-        with contextlib.suppress(PortError):  # whoever reads the states says so
+        with contextlib.suppress(PortError):  # reading the states reports it
             cycle.cap(name, None if share is None else max(round(share * full), 1))
 
     def revive(self, name: str, *, on: bool) -> float:
@@ -250,7 +250,7 @@ class Connection:
 
     @property
     def switched_off(self) -> frozenset[str]:
-        """Servos whose torque somebody else has switched off; they get no goals until it is on again, or `recover`."""
+        """Servos whose torque another program switched off; they get no goals until it is on again, or `recover`."""
         return frozenset().union(*(cycle.switched_off for cycle in self.cycles.values()))
 
     @property
@@ -300,7 +300,7 @@ class Connection:
         self._closing.clear()
 
     def _end(self) -> None:
-        """The program ends, and nobody closes this."""
+        """Close at the end of a program that has not called `close`."""
         self.closed = True
         self._restore()
 
@@ -332,10 +332,12 @@ class Connection:
             servo = replace(servo, voltage_range=(round(safety.voltage[0] * 10), round(safety.voltage[1] * 10)))
         return servo
 
-    def _unheard(self) -> frozenset[str]:
+    def _without_reply(self) -> frozenset[str]:
         """Servos that nothing has ever come from: no motor of theirs was switched on."""
         stats = ((drive, getattr(drive.bus, "stats", None)) for drive in self.on_bus)
-        return frozenset(drive.config.name for drive, line in stats if line is not None and not line.of(drive.id).heard)
+        return frozenset(
+            drive.config.name for drive, line in stats if line is not None and not line.of(drive.id).has_replied
+        )
 
     def _park_pose(self) -> dict[str, int]:
         """The rig's pose in counts, for the servos on a bus."""

@@ -1,4 +1,4 @@
-"""One joint of a robot as one record: its set-points, what drives it, and its row of the samples."""
+"""One joint of a robot: its set-points, its drive, and its row of the samples."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNITS = {
 
 
 class Joint:
-    """What a robot keeps of one joint; `Servo` is its face."""
+    """State of one joint; `Servo` is its public interface."""
 
     table: StepTable  # the robot's latest samples
 
@@ -171,7 +171,7 @@ class Joint:
                 self.hold(self.sample("position"))
             setpoints.torque = setpoints.duty = None
             setpoints.enabled = True
-            self.connection.feed()  # who hangs from now on is limped, also if the net has acted meanwhile
+            self.connection.feed()  # after this a hang is limped again, also if the net has acted meanwhile
             if self.torque_loss_count != torque_loss_count:  # another thread has switched it off meanwhile
                 setpoints.enabled = False
                 self.drive.power(on=False)

@@ -1,4 +1,4 @@
-"""Whether a robot can be in the pose that its servos report. If not, its rig is wrong, and so would be its goals."""
+"""Check that a robot can be in the pose that its servos report. If not, the rig is wrong, and so would be the goals."""
 
 from __future__ import annotations
 

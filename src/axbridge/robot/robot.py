@@ -50,7 +50,7 @@ _LONGEST_GOTO = 86_400.0  # s: a day
 _PATIENCE = 0.5  # s that a joint may come after its goal
 _WAITED = 0.3  # s after a command: a program that waits so long and takes no step has forgotten it
 _STALE = 0.1  # s: no command over time begins from samples that are older
-FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
+FOLLOWS = 0.2  # rad or m: a path starts from the target of a joint this near to it, else from its position
 
 
 class Robot(CommandedByMethods, Mapping[str, Servo]):
@@ -80,7 +80,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._start = backend.clock.now()
         self._observers: list[tuple[Observer, Callable[[], None]]] = []  # and whom to tell of the end
         self._stopped = False
-        self._unconfirmed_off: Mapping[str, BusError] | None = {}  # after `stop`: who has not confirmed that it is off
+        self._unconfirmed_off: Mapping[str, BusError] | None = {}  # after `stop`: servos not confirmed off
         self._insist_at = -math.inf
         self._sensed: dict[str, Sample | None] = {}
         self._pose_verified = False  # that it stands as its servos say: checked since its motors are on
@@ -110,7 +110,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             joint.doubt_turns()
 
     def _read_all(self, backend: Backend) -> None:
-        """Read every servo: who plans a way must know where it begins, so one whose answer is lost is asked again."""
+        """Read every servo: a path starts from the measured position, so a lost reply is read again."""
         patience = backend.clock.now() + _FIRST
         while True:
             self._start = backend.clock.now()
@@ -510,7 +510,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         return left
 
     def resume(self) -> None:
-        """After `stop`: let motors be switched on again. They stay off until somebody does.
+        """After `stop`: let motors be switched on again. They stay off until then.
 
         Also after a signal that did not end the program: let other threads than the main one command the robot again.
         """
@@ -715,7 +715,7 @@ def _warn_of_unsent(commanded: dict[str, float], end: float | None = None) -> No
 
 
 def path_start(servo: Servo) -> float:
-    """From where a servo goes on, rad or m: its target when it is about there, as a loaded joint is; else its place.
+    """Start of a servo's path, rad or m: its target if it is near, as a loaded joint is; else its position.
 
     A joint that only holds is at its target, also when its latest sample is from before an X servo put its count back.
     """

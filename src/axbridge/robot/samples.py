@@ -1,4 +1,4 @@
-"""A robot's samples: register counts come in, one table a step; SI units are worked out by columns, when asked for."""
+"""A robot's samples: one table of register counts a step; columns are converted to SI units when they are read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FEW = 8  # servos, up to which plain floats are quicker than arrays
 
 
 class Scales:
-    """What the register counts of some servos are worth, and what their motor models make of them."""
+    """Units of the register counts of some servos, and their motor models."""
 
     def __init__(self, drives: Sequence[Drive], truths: Truths | None = None) -> None:
         self.truths = truths
@@ -84,7 +84,7 @@ class Samples(StepTable):
         super().__init__(scales.servos, scales.flags)
         self._scales, self._raw, self._time, self._powered = scales, raw, time, powered
         self._sensors, self._others = sensors or {}, others
-        self._gaps = math.isnan(time.sum())  # somebody was never read
+        self._gaps = math.isnan(time.sum())  # a servo was never read
         self._columns: dict[str, FloatArray] = {}  # worked out so far
         self._on_bus: dict[str, FloatArray] = self._columns if scales.whole else {}
 
@@ -156,7 +156,7 @@ class Samples(StepTable):
 
 
 class Sampling:
-    """Gathers what a robot's joints have measured, and gives each of them the table of the latest step."""
+    """Gathers the samples of a robot's joints, and gives each joint the table of the latest step."""
 
     table: Samples
 

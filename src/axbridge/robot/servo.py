@@ -202,7 +202,7 @@ class Servo(CommandedByMethods):
         It holds there until its next goal, beyond a limit, too, which a `ControlWarning` says.
 
         Raises:
-            RobotStopped: the robot was stopped, and nobody has called `Robot.resume`.
+            RobotStopped: the robot was stopped, and `Robot.resume` was not called.
             BusError: the servo does not answer; torque stays off.
         """
         self._joint.connection.refuse_closed()
@@ -296,7 +296,7 @@ class Servo(CommandedByMethods):
         for joint, value in self._validate(command, check):
             if command != "position" or math.isinf(value):
                 joint.require("wheel" if command == "position" else command)
-            off = not joint.setpoints.enabled  # asked first: who switches it off notes a lapse before
+            off = not joint.setpoints.enabled  # read first: a switch-off counts a torque loss before it
             if self._may_drive(joint):
                 if off:
                     joint.switch_on()

@@ -1,4 +1,4 @@
-"""What only a simulated robot can do: faults on demand, the truth behind the readings, a hand on its body."""
+"""Functions of a simulated robot alone: faults, true values, and a gantry that holds its base."""
 
 from __future__ import annotations
 

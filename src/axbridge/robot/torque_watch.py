@@ -1,6 +1,6 @@
-"""Servos that have no torque although they should, and joints that push in vain: named after each exchange.
+"""Servos without torque, and joints that are blocked: named after each exchange.
 
-What the servos say is found out by the bus's cycle; what the program wants, each joint knows.
+The bus cycle reads the servos' state; each joint has the program's set-points.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TorqueWatch:
         self._marked: tuple[frozenset[str], frozenset[str]] | None = None
         self._off: frozenset[str] = frozenset()
         self._why: dict[str, str] = {}
-        self._quiet = False  # nobody was without torque in the latest exchange
+        self._quiet = False  # all had torque in the latest exchange
         self._without: dict[str, float] = {}  # when they were without power, s on the robot's clock
 
     def update(self, time: float) -> None:
@@ -127,8 +127,9 @@ class _Watched:
 class StallWatch:
     """Leaves joints that are blocked a share of their torque, where the rig's `[safety] stall` or the profile wants it.
 
-    A motor that pushes so hard would turn if it could: at what speed, its model says. A joint below a tenth of that for
-    as long as no start takes is blocked. It gets its torque back, softly, when it no longer needs all that it is left.
+    The motor model gives the speed that a free motor would have at this duty. A joint that stays below a tenth of it
+    for as long as the longest start is blocked. Its torque is restored, softly, when it needs less than the share that
+    it has.
     """
 
     def __init__(self, connection: Connection, joints: Mapping[str, Joint]) -> None:

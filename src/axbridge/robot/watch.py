@@ -1,4 +1,4 @@
-"""Whether a robot that moves can go on: after faults, and after servos that no longer answer."""
+"""Check whether a moving robot can continue: after faults, and after servos that no longer answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ServoLost(BusError):
 
 
 class Watch:
-    """Looks after each step whether the robot can go on."""
+    """Checks after each step whether the robot can continue."""
 
     def __init__(self, robot: Robot) -> None:
         self._robot = robot

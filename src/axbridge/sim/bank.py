@@ -82,8 +82,8 @@ class _Order(NamedTuple):
 class ServoBank:
     """Steps loops, motors and an engine together; see `Bank`.
 
-    The bank keeps the commands of servos and what they were seen to do; the engine gets it as drives, and is asked for
-    as many steps as there are until the next command acts. `before` is called before each `advance`.
+    The bank keeps the servos' commands and past states; the engine gets it as drives, and steps until the next command
+    acts. `before` is called before each `advance`.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class ServoBank:
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
         """Rows of `State` of these servos, each as it was at its own time (s), at most `_KEPT` ago.
 
-        Between two steps, and less than a step after the latest, a shaft goes on at the speed it had.
+        Between two steps, and less than a step after the latest, a shaft continues at its speed.
         """
         states = np.empty((len(rows), len(State)))
         recall(self._drives.past, rows, np.array(times), self._h, states)

@@ -35,7 +35,7 @@ _CHECK = 0.1  # s between two looks whether it lives
 
 
 class RemoteBank:
-    """Stands in for a bank that it takes over into a child process, where wall time moves it; see `Bank`.
+    """Proxy of a bank that runs in a child process, where wall time advances it; see `Bank`.
 
     A read wants the state at the moment it is asked, and the process wakes up every 2 ms at best. Where commands take
     their time to act, it goes ahead by less than that, and keeps states for `sampled`. Else reads get the latest state.

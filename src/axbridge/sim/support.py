@@ -1,4 +1,4 @@
-"""A hand that holds a robot which cannot stand yet, puts it on its soles when its first motor is on, and lets go."""
+"""A gantry that holds a robot, puts it on its soles when its first motor is on, and lets go."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _UPRIGHT: Quaternion = (0.0, 0.0, 0.0, 1.0)
 
 
 class Gantry:
-    """Holds a robot that stands free so that its soles are level, or upright where it has none.
+    """Holds a free-standing robot so that its soles are level, or upright where it has none.
 
-    On bent knees it may lean forward: put down upright, it would stand on its toes, and fall.
+    A pose with bent knees may lean forward: put down upright, it would stand on its toes and fall.
     """
 
     def __init__(self, rig: Rig, engine: Engine) -> None:

@@ -1,4 +1,4 @@
-"""From a rig to its engine and motors."""
+"""Build the engine and the motors of a rig."""
 
 from __future__ import annotations
 

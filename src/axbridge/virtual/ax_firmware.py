@@ -1,4 +1,4 @@
-"""What AX servos, and MX servos of Protocol 1.0, make of their registers.
+"""Firmware of AX servos, and of MX servos with Protocol 1.0: what their registers do.
 
 Behaviour that differs between firmwares is a flag of the profile.
 """

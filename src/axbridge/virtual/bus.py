@@ -1,4 +1,4 @@
-"""A bus in process: the same line and the same servos as behind a pseudo-terminal, in simulated time."""
+"""A bus in process: the line and servos that a pseudo-terminal serves, in simulated time."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Transmission(NamedTuple):
 
 
 def overlay(frames: list[Transmission], baud: float) -> list[Transmission]:
-    """What a receiver at `baud` hears of frames: those that do not overlap as they are, others as their wired AND."""
+    """Frames as a receiver at `baud` gets them: those that do not overlap unchanged, others as their wired AND."""
     received: list[Transmission] = []
     group: list[Transmission] = []
     for frame in sorted(frames, key=lambda f: f.start):

@@ -1,4 +1,4 @@
-"""The control table: bytes, addresses and the rules of who may write what. Integers only; no physics, no time."""
+"""The control table: bytes, addresses and rules of access. Integers only; no physics, no time."""
 
 from __future__ import annotations
 

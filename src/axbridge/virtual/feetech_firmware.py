@@ -100,7 +100,7 @@ class FeetechFirmware(Firmware):
         self._kept = self.table.data[: self.profile.eeprom_end]
 
     def begin(self, time: float) -> None:
-        self.table.data[: len(self._kept)] = self._kept  # what was written while it was locked is forgotten
+        self.table.data[: len(self._kept)] = self._kept  # writes while it was locked are lost
         super().begin(time)
 
     def forget_turns(self, time: float) -> None:
@@ -198,7 +198,7 @@ class FeetechFirmware(Firmware):
     def _offset(self) -> int:
         """Counts that are taken off the encoder's: Homing Offset, but in the velocity and PWM modes nothing.
 
-        Two users have measured that independently; of the step mode nobody has.
+        Two users have measured that independently; the step mode was not measured.
         """
         return 0 if self.mode in {_VELOCITY, _PWM} else self.table.get("homing_offset")
 

@@ -1,8 +1,8 @@
-"""What a family of servos makes of its registers: what a write does, what a read gives, what the motor gets.
+"""Base of the firmwares: effects of writes, values of readings, and the command row of the motor.
 
-Where the registers are, how large, who may write them, what they hold from the factory and which values they take, the
-profile says. A firmware adds named effects of writes (`EFFECTS`), what is no plain copy of the motor's state among its
-readings, and what is no plain copy of a register in the row of the motor's loop (`_COPIES`).
+The profile has the registers' addresses, sizes, access, factory values and ranges. A firmware adds the named effects of
+writes (`EFFECTS`), readings that are no plain copy of the motor's state, and command columns that are no plain copy of
+a register (`_COPIES`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Written(NamedTuple):
 
 
 class SensorCounts(NamedTuple):
-    """What the sensors say, in counts with their signs."""
+    """Readings of the sensors, in signed counts."""
 
     position: int
     speed: int
@@ -81,7 +81,7 @@ class SensorCounts(NamedTuple):
 
 
 class Firmware(ABC):
-    """One servo's; it knows nothing of packets. `state_at` gives its row of the state array at a time, s."""
+    """Firmware of one servo, without packets. `state_at` gives its row of the state array at a time, s."""
 
     EFFECTS: ClassVar[Mapping[str, str]]  # by register, the method that lets a write take effect, in their order
     # First and last of the registers that follow the motor and are renewed together, and those that stand elsewhere.

@@ -1,4 +1,4 @@
-"""Which packets the host's bytes are, on a line where servos of either protocol listen, or of both."""
+"""Find the packets in the host's bytes, on a line with servos of one protocol or of both."""
 
 from __future__ import annotations
 

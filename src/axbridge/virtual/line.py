@@ -1,7 +1,7 @@
 """The half-duplex line between a host and virtual servos: bytes and times in, bytes and times out.
 
-The same object serves in process and behind a pseudo-terminal. It has no clock. Its owner has one: it hands bytes in
-with `send`, moves the world to `next_due` and calls `collect`.
+The same object serves in process and behind a pseudo-terminal. It has no clock: its owner passes bytes to `send`,
+advances the world to `next_due` and calls `collect`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Delivery(NamedTuple):
 
 
 class ScheduledRead(NamedTuple):
-    """A READ to come: when its question is heard, s, and the sample taken, and when it is answered."""
+    """A READ to come: when its question has arrived and the sample is taken, s, and when its answer has."""
 
     servo: VirtualServo
     address: int
@@ -168,7 +168,7 @@ class Line:
     def schedule_reads(
         self, requests: Iterable[tuple[int, int, int]], time: float, until: float, patience: float
     ) -> list[ScheduledRead]:
-        """When READs of `(id, address, length)` will be heard and answered, each asked when the one before is over.
+        """Times at which READs of `(id, address, length)` arrive and are answered, each sent after the reply before.
 
         They end before the first for which packets could come to anything else: nobody or several have that id, the
         servo would not hear or refuse it, or take longer than `patience` (s) to begin, or it would be heard at `until`
@@ -326,7 +326,7 @@ class Line:
             self._put(begin, begin + duration, status.frame, end)
             return
         frames: list[Transmission] = []
-        finished: dict[int, float] = {}  # id -> end of its packet, for those who wait for their turn
+        finished: dict[int, float] = {}  # id -> end of its packet, for the replies behind it
         for servo, status, baud in sorted(replies, key=lambda reply: len(reply[1].turn)):
             free = end
             for id_ in status.turn:
@@ -365,7 +365,7 @@ class Line:
             self._outbox.sort(key=lambda delivery: delivery.due)
 
     def _interrupted(self, start: float, end: float) -> bool:
-        """Whether somebody spoke while a servo did; then neither is understood."""
+        """Whether bytes overlap a servo's reply; then both are damaged."""
         cut = [span for span in self._replying if span[0] < end and span[1] > start]
         if not cut:
             return False

@@ -1,4 +1,4 @@
-"""What faults of a line do to its bytes: each packet, in either direction, meets those that the dice choose."""
+"""Faults of a line: random packets, in either direction, are damaged, lost or delayed."""
 
 from __future__ import annotations
 

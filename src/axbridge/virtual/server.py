@@ -1,4 +1,4 @@
-"""Serves the lines of a world to clients in real time: waits for bytes, answers when the wire would have."""
+"""Serve the lines of a world to clients in real time: replies leave when a real line would send them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SUSPENDED = 1.0  # s: the servos' time leaves out longer pauses of the whole pr
 _LATE = 100  # µs after which a reply counts as late
 _SILENT = 0.05  # s: whatever comes, leaves or is known later than that gets no answer
 # s of bytes that wait for the wire: with more than that a client waits, as for a real adapter; with timing ``none``,
-# the most by which simulated time is ahead of the motors, and goes on at once
+# the most by which simulated time is ahead of the motors
 _AHEAD = 0.03
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
 _PATIENCE = 10.0  # s to wait for a server to end before it is killed

@@ -1,8 +1,7 @@
-"""The virtual servo: packets, power, one way into its registers and one out of them.
+"""The virtual servo: packets, power, and one path each for register writes and reads.
 
-It knows nothing of lines, and of time only how long its own firmware takes to answer. It owns a control table and one
-row of a bank of motors. What a packet looks like, and what is said to one that cannot be obeyed, its protocol knows;
-what a register does is its `Firmware`'s.
+It does not depend on the line, and its only times are those of its own firmware. It owns a control table and one row of
+a bank of motors. Packets and refusals belong to its protocol, effects of registers to its `Firmware`.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class VirtualServo:
     """
 
     id: int
-    baud: float  # bits per second it hears and speaks
+    baud: float  # bits per second, received and sent
 
     def __init__(
         self,
@@ -232,7 +231,7 @@ class VirtualServo:
 
     @property
     def listens(self) -> bool:
-        """Whether it hears packets: with power, and unless its Protocol Type is 1.0; those of radios leave it 2.0."""
+        """Whether it gets packets: with power, and unless its Protocol Type is 1.0; those of radios leave it 2.0."""
         return self.firmware.powered and self.table.get("protocol_type") != 1
 
     @property

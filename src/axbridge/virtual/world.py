@@ -49,7 +49,7 @@ class _NullMotor:
 
 
 class World:
-    """A rig come alive; `timing` and `bank` come in place of what the rig says, `faults` is a spec as of `inject`.
+    """A simulated rig; `timing` and `bank` replace those of the rig, `faults` is a spec as of `inject`.
 
     Raises:
         RigError, ProfileError: the rig cannot be built.

@@ -1,7 +1,7 @@
-"""What servos of the X series, and MX with their newer firmware, make of their registers.
+"""Firmware of the X series, and of MX servos with Protocol 2.0: what their registers do.
 
-What the e-manual leaves open is assumed here, and docs/servos.md lists it. Goals and readings are as the host sees
-them: turned round by Drive Mode, moved by Homing Offset, without forgotten turns. The loop knows the shaft's angle.
+Assumptions where the e-manual is silent are listed in docs/servos.md. Goals and readings are those of the host:
+reversed by Drive Mode, shifted by Homing Offset, without turns lost at power-off. The loop has the shaft's angle.
 """
 
 from __future__ import annotations

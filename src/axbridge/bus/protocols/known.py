@@ -1,4 +1,4 @@
-"""All protocols that axbridge speaks, as profiles name them: ROBOTIS' two, and Feetech's.
+"""All protocols, by the names that profiles use: those of ROBOTIS and of Feetech.
 
 Sources of Feetech's registers: their memory tables of SMS/STS and SCSCL; LeRobot's `motors/feetech`.
 """

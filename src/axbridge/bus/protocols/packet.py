@@ -23,16 +23,16 @@ class Packet(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What was found of the one right answer, past echoes, junk, late replies and false packets."""
+    """Result of the search for the right answer among echoes, junk, late replies and false packets."""
 
     packet: Packet | None  # None: it is not there (yet)
-    rest: bytes  # what was heard besides, without the echo
+    rest: bytes  # other bytes, without the echo
     damaged: bool  # whether something that looks like the answer is there, but broken
     echo: bool  # whether the adapter echoes: as given, or because the question itself came back
 
 
 class ByteStream(ABC):
-    """What came in and is no packet yet, and how far it was read: what decoders of both protocols keep."""
+    """Received bytes that are no packet yet, with a count of those taken: shared by the decoders of both protocols."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

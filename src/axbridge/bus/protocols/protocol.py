@@ -1,6 +1,6 @@
-"""A protocol as its users see it: packets, and what a servo's registers mean for a cycle, a hold, a shut-down.
+"""A protocol as its users see it: packets, and which registers a cycle, a hold and a shut-down use.
 
-What drives a line asks a servo's protocol what to send, not which one it is.
+Code that drives a line takes what differs from the protocol object; it does not test which protocol it is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RANGE, _INSTRUCTION = int(ErrorFlag.RANGE), int(ErrorFlag.INSTRUCTION)
 
 
 class Refusals(NamedTuple):
-    """What a servo puts into the error byte of an answer to what it does not do; 0 where it says nothing of it."""
+    """Error bits of the replies to instructions that a servo refuses; 0 where the reply has none."""
 
     now: int = 0  # it cannot be done now
     unknown: int | None = None  # no such instruction, or nothing to carry out; None: it is silent
@@ -89,7 +89,7 @@ class Protocol:
     refusing = int(ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION)  # bits: a write was not carried out
     shuts_down = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # alarms, as it comes from the factory
     revival = "write {id} torque_limit 1023"  # of `axbridge servo`, for one that has shut itself down
-    watchdog: int | None = None  # register that stops a servo to which nobody speaks, in units of 20 ms
+    watchdog: int | None = None  # register that stops a servo when no packet comes, in units of 20 ms
     mode: Span = (int(Address.CW_ANGLE_LIMIT), 4)  # see `endless_goal`
     whole: Span = (0, TABLE_SIZE)  # two servos with one id differ in it
     span_that_differs_between_units: Span = (CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION)  # surely
@@ -248,7 +248,7 @@ class Protocol:
         """The value of a register of two bytes."""
         return int.from_bytes(data, self.byteorder)
 
-    # -- whole frames, for who knows no protocol ----------------------------------------------------------------------
+    # -- whole frames, for code without a protocol ---------------------------------------------------------------------
 
     def write_frame(self, id: int, address: int, data: bytes) -> bytes:
         """WRITE."""

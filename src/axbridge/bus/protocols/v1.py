@@ -67,7 +67,7 @@ class Decoder(ByteStream):
 
 
 def find_answer(buffer: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
-    """See `axbridge.bus.protocols.protocol.Protocol.find_answer`; `buffer` is what came behind an echo."""
+    """See `axbridge.bus.protocols.protocol.Protocol.find_answer`; `buffer` are the bytes behind an echo."""
     damaged = False
     for size in (length, 0) if length and refusable else (length,):
         refusal = size != length

@@ -1,8 +1,8 @@
-"""A process that outlives the controller: it switches all torque off when the controller dies or falls silent.
+"""A process that outlives the controller: it switches all torque off when the controller dies or hangs.
 
 Run as a script by `axbridge.robot.safety.net` with the port's descriptors inherited. It imports nothing of axbridge, so
-it is there within milliseconds and stays small. It knows no protocol: it is given whole frames, and every answer that
-says that a servo has what it should. It cannot hold or park: nobody is left who knows the robot.
+it starts within milliseconds and stays small. It has no protocol: it gets whole frames, and each reply that confirms
+them. It cannot hold or park, because it has no model of the robot.
 
 Usage: ``guard.py SILENCE SERVO…``. Standard input is the controller's pipe: ``.`` is a sign of life, ``q`` ends the
 watch, ``!PORT:ID,ID PORT:ID;`` asks to switch these servos off and ends the watch, too, ``=SERVO;`` says what is to be
@@ -35,14 +35,14 @@ _PATIENCE = 0.02  # s to wait for an answer at first; twice as long in each furt
 _LONGEST = 1.5  # s in which servos are written to and read again
 _TICK = 0.04  # s: how often the parent is looked after
 _OPENING, _AGAIN = 3.0, 0.05  # s to try to open a port that its owner has just left, and between two tries
-_EEPROM_WRITE_TIME = 0.1  # s: by then a servo hears again that was given some EEPROM bytes
+_EEPROM_WRITE_TIME = 0.1  # s: longest write of some EEPROM bytes, in which the servo gives no answer
 _TRIES = 3
 
 
 class Guarded(NamedTuple):
     """A servo, and what is to be written to it."""
 
-    port: Any  # descriptor of its port, or what else a `Line` knows it by
+    port: Any  # descriptor of its port, or another key of a `Line`
     id: int  # its number on the line
     write: bytes  # frame that writes it
     question: bytes  # frame that asks for it
@@ -59,7 +59,7 @@ def parse(text: str) -> Guarded:
 
 
 class Line:
-    """How to speak on ports that are open descriptors."""
+    """Sends and receives on ports that are open descriptors."""
 
     def send(self, port: Any, data: bytes) -> None:
         """Hand bytes to a port; one that is gone must not spare the others."""
@@ -90,7 +90,7 @@ class Line:
 
 
 class _Opened(Line):
-    """How to speak on ports that pyserial opens."""
+    """Sends and receives on ports that pyserial opens."""
 
     def __init__(self, ports: set[str]) -> None:
         self._ports = {port: _opened(port) for port in ports}

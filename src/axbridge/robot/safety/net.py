@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 _STDERR = 2
 _TICK = 0.05  # s between two looks of the watchdog thread, at most
 _PATIENCE = 2.0  # s to wait for the end of another thread's transaction
-_OFTEN = 0.02  # s between two signs of life to the guard: each wakes it
+_OFTEN = 0.02  # s between two signs of life to the guard
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 _SO_NOSIGPIPE = 0x1022  # of macOS, from <sys/socket.h>
 _GUARD_PATIENCE = 3.0  # s for the guard to end: it asks the servos for half of that
@@ -48,9 +48,9 @@ _GUARD_PATIENCE = 3.0  # s for the guard to end: it asks the servos for half of 
 class Nets:
     """The nets that are armed in this process.
 
-    When the program ends, the lines are kept from the policy on, for good: no thread of it moves a servo any more. The
-    guards speak last. A signal that a handler of the program's own takes up ends nothing, or not yet: then only the
-    main thread, which knows of it, may command the servos.
+    When the program ends, its lines stay reserved after the policy: no thread moves a servo any more, and the guards
+    write last. A signal that is handled by the program itself does not end it, or not yet: then only the main thread,
+    which runs that handler, may command the servos.
     """
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class Safety:
         guard: bool = True,
         restore: Callable[[], None] = lambda: None,
         tripped: Callable[[frozenset[str]], None] | None = None,
-        absent: Callable[[], frozenset[str]] = frozenset,  # never heard nor written to: they need not confirm
+        absent: Callable[[], frozenset[str]] = frozenset,  # never read nor written: they need not confirm
     ) -> None:
         self.cycles = tuple(cycles)
         self.policy: Policy = policy
@@ -250,7 +250,7 @@ class Safety:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Apply the policy and disarm. Where an exception has interrupted this, another call goes on with it."""
+        """Apply the policy and disarm. After an exception in it, another call continues it."""
         with NETS.ending:
             if self not in NETS.armed:
                 return
@@ -297,7 +297,7 @@ class Safety:
         def given_up() -> bool:
             self._note_life()
             with contextlib.suppress(OSError):  # there is no guard any more
-                self._show_life()  # nobody steps meanwhile
+                self._show_life()  # no step runs meanwhile
             return self._releases != turn
 
         try:
@@ -448,7 +448,7 @@ class Safety:
         ports = lines or self._names()
         if self._leaving or not (self._armed and self._with_guard and ports):
             return
-        # the watchdog here comes first: it knows the policy; the guard is for a host that cannot act any more
+        # the watchdog here acts first, by the policy; the guard is for a host that hangs
         silence = 0.0 if self._silence is None else 2 * self._silence + 0.1
         flags, kind = (["-I", "-S"], str(silence)) if lines else ([], "named")
         command = [sys.executable, *flags, str(Path(__file__).with_name("guard.py")), kind, *_limp_frames(ports)]
@@ -529,7 +529,7 @@ class Safety:
             if (ids := [str(servo.id) for servo in cycle.servos if servo.name in self._left])
         ]
         with self._guarding, ExitStack() as lines:
-            for cycle in self._real if ports else ():  # the guard must be the only one who asks
+            for cycle in self._real if ports else ():  # only the guard may use the line
                 with contextlib.suppress(BusError):
                     lines.enter_context(cycle.bus.turn.held(_PATIENCE))
             confirmed = self._end_guard(f"!{' '.join(ports)};".encode() if ports else b"q")

@@ -1,4 +1,4 @@
-"""How motors are left: ``limp``, torque off; ``hold``, powered where they are; ``park``, off in a pose.
+"""Final states of the motors: ``limp``, torque off; ``hold``, powered where they are; ``park``, off in a pose.
 
 Each change is read back from the servo before it counts as done.
 """
@@ -41,7 +41,7 @@ def disarm(cycle: Cycle, but: Container[str] = ()) -> None:
 
 
 def powerless(cycle: Cycle, patience: float) -> list[str]:
-    """The servos that do not say that their torque is on; all, where another thread keeps the line for `patience` s."""
+    """Servos without confirmed torque; all, where another thread keeps the line for `patience` s."""
     try:
         with cycle.bus.turn.held(patience):
             torques = _torques(cycle, cycle.servos)
@@ -94,7 +94,7 @@ def _write_and_read(
 
 
 def _read(cycle: Cycle, requests: Sequence[tuple[int, int, int]]) -> dict[int, bytes | BusError]:
-    """What these servos say, by id. What was lost is asked again: on it depends who moves."""
+    """Replies of these servos, by id. Lost ones are read again: the policy moves a servo by them."""
     replies: dict[int, bytes | BusError] = {id_: BusTimeout(id_) for id_, *_ in requests}
     for _ in range(_ATTEMPTS):
         lost = [request for request in requests if isinstance(replies[request[0]], BusError)]
@@ -108,7 +108,7 @@ def _torques(cycle: Cycle, servos: Iterable[CycleServo]) -> dict[int, bytes | Bu
 
 
 def _stop_wheels(cycle: Cycle) -> tuple[set[str], dict[str, BusError]]:
-    """Let the servos that turn endlessly stand still; their names, and who could not be read, or did not take that."""
+    """Stop the servos that turn endlessly; their names, and those that could not be read, or refused it."""
     modes = _read(cycle, [(servo.id, *servo.protocol.mode) for servo in cycle.servos])
     errors: dict[str, BusError] = {}
     stop: dict[int, tuple[int, bytes]] = {}

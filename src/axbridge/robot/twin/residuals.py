@@ -142,7 +142,7 @@ class Residuals:
                 causes.add("overheating")
             limp = math.isnan(goal + state.position) or int(state.errors) & watched.allowed.shuts_down
             if twin is None or limp or self._late > _TOO_LATE:
-                watched.restart()  # hands and gravity move what is limp, and no twin knows them
+                watched.restart()  # hands and gravity move a limp joint: the model has neither
             else:
                 late_by = state.time - twin.time
                 at = twin.position + (late_by * twin.velocity if abs(late_by) < _LATEST else 0.0)

@@ -57,7 +57,7 @@ class Shadow:
         return scales.table(Rows.of(map(self.world.sample, scales.servos)), start - self.lag)
 
     def follow_limp(self, drive: BusDrive, position: float, twin: float) -> None:
-        """Put the twin of a limp joint where that is (rad), if it is elsewhere: no model knows hands and gravity."""
+        """Put the twin of a limp joint where that is (rad), if it is elsewhere: the model has no outer forces."""
         if abs(position - twin) > _BY_HAND:
             self.place(drive, position)
 
@@ -100,7 +100,7 @@ class ShadowedBus(SerialBus):
         with self.turn, self.turn.lock:  # the shadow's world must not be moved on by a signal handler meanwhile
             try:
                 answer = super()._transfer(frame, id, length)
-            except (BusTimeout, CorruptPacket):  # the servo may have heard it
+            except (BusTimeout, CorruptPacket):  # the servo may have received it
                 self._repeat(frame, id, length)
                 raise
             self._repeat(frame, id, length)
@@ -139,7 +139,7 @@ class Twin:
         """What the simulated servos measure now, by name."""
         states: dict[str, ServoState] = {}
         for bus, scales in self._lines:
-            with bus.turn, bus.turn.lock:  # nobody else moves the world on meanwhile
+            with bus.turn, bus.turn.lock:  # no other thread advances the world meanwhile
                 bus.follow()
                 states |= bus.shadow.table(scales, start)
         return states
@@ -149,7 +149,7 @@ class Twin:
         try:
             twins = self.states(start)
         except AxBridgeError:
-            return ()  # the simulation has failed: that was said, and the robot goes on
+            return ()  # the simulation has failed: reported, and the robot continues
         states = {name: servo.state for name, servo in self._servos.items()}
         self._follow_limp(states, twins)
         held = self._is_held(time, gantry)
@@ -182,7 +182,7 @@ class Twin:
                 bus.switched_on.clear()
 
     def _is_held(self, time: float, gantry: Gantry | None) -> bool:
-        """Hold the simulation of a robot that stands free until its motors do, as somebody holds the robot."""
+        """Hold the simulation of a free-standing robot until its motors do, as a person holds the robot."""
         if not any(servo.torque_enabled for servo in self._servos.values()):
             self._on_since = time
         return gantry is not None and gantry.holds(time - self._on_since)
@@ -220,7 +220,7 @@ _UNREAD_STATE = RawState(0.0, 0, 0, 0, 0, 0, 0)
 
 
 class PassiveTwin:
-    """Watches servos that somebody else commands beside their models: it reads their registers, and writes nothing.
+    """Compares servos that another program commands with their models: it reads registers, and writes none.
 
     What was written to a servo stands in its registers. What differs there from the time before is written to its twin.
     """

@@ -1,4 +1,4 @@
-"""What each joint of a robot has to give along a motion: in the air, bolted down, or standing on flat feet."""
+"""Joint torques of a robot along a motion: in the air, bolted down, or standing on flat feet."""
 
 from __future__ import annotations
 

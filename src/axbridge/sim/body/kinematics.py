@@ -1,4 +1,4 @@
-"""Where the links of a robot are: in many poses at once, from another base, and its soles when it stands."""
+"""Positions of a robot's links: in many poses at once, from another base, and its soles on the floor."""
 
 from __future__ import annotations
 

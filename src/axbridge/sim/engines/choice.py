@@ -1,4 +1,4 @@
-"""Which engine a world is built with, by name; engines are imported when they are needed."""
+"""Choose a world's engine by name; engines are imported when they are needed."""
 
 from __future__ import annotations
 
