@@ -29,12 +29,7 @@ from axbridge.errors import ErrorFlag, ProfileError, RigError, listed
 from axbridge.rotations import about
 from axbridge.units import Calibration
 
-_REPORTED_DEFAULTS = (
-    "profile",
-    "model",
-    "zero",
-    "direction",
-)  # what robots and simulations go by, and a file may leave out
+_LISTED = ("profile", "model", "zero", "direction")  # defaults that `check` lists when a file leaves them out
 _SIDES = ("the front", "the left", "above", "behind", "the right", "below")  # where x, y, z, -x, -y, -z point
 _TOWARDS = ("forward", "to the robot's left", "up", "back", "to the robot's right", "down")  # likewise
 _MOST_STOP = 7 * math.tau  # rad: more turns than a rig may give a servo
@@ -342,9 +337,7 @@ def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
         return
     joints = {joint.name: joint for joint in tree.joints}
     unlimited = [servo for servo in rig.servos if "min_position" not in servo.model_fields_set]
-    if names := [
-        servo.name for servo in unlimited if all(map(math.isfinite, _joint_range(rig, servo, joints[servo.joint])))
-    ]:
+    if names := [s.name for s in unlimited if all(map(math.isfinite, _joint_range(rig, s, joints[s.joint])))]:
         yield f"{listed(names, 4)}: no min_position and max_position: it can hit its end stops"
     if rig.world is not None and "fixed_base" not in rig.world.model_fields_set:
         yield f"{tree.links[0]} is bolted down: fixed_base = true, and no floor"
@@ -362,7 +355,7 @@ def _servo_defaults(rig: Rig) -> Iterable[str]:
     defaulted: dict[str, list[str]] = {}
     for servo in rig.dynamixels:
         odd = {"zero"} if servo.zero != rig.profile_of(servo).units.middle else set()  # that is said by itself
-        left_out = (key for key in _REPORTED_DEFAULTS if key not in servo.model_fields_set | odd)
+        left_out = (key for key in _LISTED if key not in servo.model_fields_set | odd)
         text = ", ".join(f"{key} = {written(getattr(servo, key))}" for key in left_out)
         defaulted.setdefault(text, []).append(servo.name)
     for text, names in defaulted.items():

@@ -170,11 +170,7 @@ def _by_servo(
     before, star, after = pattern.partition("*")
     if not star or pattern in headers:
         return {servo: columns}
-    closer = [
-        column.header.split("*")
-        for column in columns.values()
-        if "*" in column.header and len(column.header) > len(pattern)
-    ]
+    closer = [c.header.split("*") for c in columns.values() if "*" in c.header and len(c.header) > len(pattern)]
     names = [
         header[len(before) : len(header) - len(after)]
         for header in headers
@@ -183,8 +179,7 @@ def _by_servo(
     if not names:
         raise RecordingError(path, f"has no column like {pattern}", f"its columns are {', '.join(headers)}")
     return {
-        name: {field: column._replace(header=column.header.replace("*", name)) for field, column in columns.items()}
-        for name in names
+        name: {field: c._replace(header=c.header.replace("*", name)) for field, c in columns.items()} for name in names
     }
 
 
