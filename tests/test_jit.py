@@ -93,7 +93,8 @@ told = []
 signal.signal(signal.SIGTERM, end)
 jit.compile_first()
 with jit.reporting(report):
-    axbridge.open("bench_arm").step(20)
+    with axbridge.open("bioloid") as robot:
+        next(iter(robot.values())).set_position(0.1)  # it is switched on, and off at the end
 """
 
 
@@ -127,7 +128,7 @@ def test_a_short_simulation_compiles_nothing_and_gives_the_same_bits_as_a_compil
     assert none == 0 < some
     assert cold.stderr == ""
     assert re.match(
-        r"axbridge: compiling the simulation, once for this machine: \d+ of \d+, about \d+ s left\n", warm.stderr
+        r"axbridge: compiling the simulation, once for this machine: \d+ of \d+(, about \d+ s left)?\n", warm.stderr
     )
 
 
@@ -176,7 +177,7 @@ with axbridge.open("bench_arm") as robot:
     arm.set_position(1.0)
     for _ in range(3):
         robot.step(20)
-    print(json.dumps(["pip install numba" in LIGHTEN, arm.position, arm.load, robot.time]))
+    print(json.dumps(["axbridge[fast]" in LIGHTEN, arm.position, arm.load, robot.time]))
 """
 
 
@@ -198,7 +199,7 @@ def test_a_numba_that_is_too_old_is_not_used_and_that_is_said(tmp_path):
     done = python(code, PYTHONPATH=os.pathsep.join((str(tmp_path), str(SOURCE))))
     assert done.stdout == "False 6.24\n"
     assert "numba 0.67.0 is too old to compile the simulation" in done.stderr
-    assert "pip install --upgrade numba" in done.stderr
+    assert "axbridge[fast]" in done.stderr
 
 
 def test_the_extra_asks_for_a_numba_that_compiles():

@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from axbridge import memory
+from axbridge.errors import install
 
 _OLDEST = (0, 68)  # numba: older ones cannot index by the names of a row's columns
 
@@ -47,14 +48,14 @@ def _usable() -> bool:
     installed = version("numba")
     if tuple(map(int, installed.split(".")[:2])) >= _OLDEST:
         return True
-    hint = "runs as plain Python, which is slow: pip install --upgrade numba"
+    hint = f"runs as plain Python, which is slow: {install('numba')}"
     warnings.warn(f"numba {installed} is too old to compile the simulation; it {hint}", RuntimeWarning, stacklevel=2)
     return False
 
 
 COMPILED = _usable()
 # What to do where a simulation is too slow for its time.
-LIGHTEN = "close other programs" if COMPILED else "install numba (python -m pip install numba), close other programs"
+LIGHTEN = "close other programs" if COMPILED else f"install numba ({install('numba')}), close other programs"
 _NUMBA = 350  # MB that it takes with LLVM at work, and scipy's linear algebra beside it
 _FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels do meet infinities, and look for NaN
 _INTERPRETED = 3.0  # s: a sixth of what it takes to compile the kernels of a simulation
@@ -100,7 +101,12 @@ class _Kernel:
                     self._run = self._interpret
                 else:
                     self._run = self.py_func if _numba() is None else self._compiler("outer", reorders=self.reorders)
-        return self._run(*arguments)
+        try:
+            return self._run(*arguments)
+        except BaseException:
+            if not self.done:  # a signal has come: to close a robot must not wait for the compiler again
+                self._run = self._interpret
+            raise
 
     def _interpret(self, *arguments: Any) -> Any:
         global _interpreted, _interpreting  # noqa: PLW0603 - of the process
@@ -242,7 +248,7 @@ def _numba() -> Any:
             kernel = getattr(event.data["dispatcher"], "kernel", None)
             if kernel is not None:
                 _compiled_for.pop()
-                kernel.done = True
+                kernel.done = not _raised
                 _report[0](*(kernels() if _compiled_for else (0, 0)))
                 if not _compiled_for:
                     _raise_what_was_kept()
@@ -273,6 +279,7 @@ def _handle(number: int, frame: Any) -> None:
 
 
 def _raise_what_was_kept() -> None:
+    global _interpreted  # noqa: PLW0603 - of the process
     while _handlers:
         number, handler = _handlers.popitem()
         if signal.getsignal(number) is _handle:
@@ -280,6 +287,7 @@ def _raise_what_was_kept() -> None:
     if _raised:
         failure = _raised.pop()
         _raised.clear()
+        _interpreted = -_INTERPRETED  # what is left of the program may be short
         raise failure
 
 

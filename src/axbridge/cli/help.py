@@ -15,8 +15,8 @@ VERBS = {
         "serve",
     ),
     "More": (
-        "rig", "monitor", "verify", "calibrate", "run", "teach", "play", "move", "info", "plot", "convert", "import",
-        "export", "sweep", "warmup",
+        "rig", "profile", "monitor", "verify", "calibrate", "run", "teach", "play", "move", "info", "plot", "convert",
+        "import", "export", "sweep", "conformance", "warmup",
     ),
 }  # fmt: skip
 PANELS = {verb: panel for panel, verbs in VERBS.items() for verb in verbs}
@@ -26,16 +26,19 @@ load: Callable[[str], object]  # imports a file of this folder, which registers 
 EXAMPLES = {
     "calibrate": "axbridge calibrate --rig my_head --port /dev/ttyUSB0",
     "compare": "axbridge compare real.mcap --rig bench_arm --out report.html",
+    "conformance": "axbridge conformance --rig koch -- python my_driver.py {port}",
     "convert": "axbridge convert step.mcap step.csv --wide --rate 50",
     "demo": "axbridge demo --out my-demo",
     "doctor": "axbridge doctor --port /dev/ttyUSB0",
     "export bam": "axbridge export bam bench_arm --out ax12.json",
     "export mujoco": "axbridge export mujoco bench_arm --out arm.xml",
+    "export ros2": "axbridge export ros2 koch --out my_robot",
     "identify": "axbridge identify falls.mcap sine.mcap --rig bench_arm --model ax12 --out my_servo.toml",
     "import": "axbridge import sample:xl330 pendulum.mcap",
     "info": "axbridge info step.mcap",
     "monitor": "axbridge monitor --port /dev/ttyUSB0",
     "off": "axbridge off --port /dev/ttyUSB0",
+    "profile from-model": "axbridge profile from-model xm430_w350.model",
     "record": "axbridge record step --rig bench_arm --angle 45 --out step.mcap",
     "move convert": "axbridge move convert bow.mtn bow.json --rig bioloid",
     "move info": "axbridge move info sample:bow",

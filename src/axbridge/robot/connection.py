@@ -316,7 +316,7 @@ class Connection:
         world = self.backend.simulated
         sensors: dict[str, Sensor] = {}
         for config in self.rig.sensors:
-            if world is not None and world.engine is not None:
+            if world is not None and world.engine is not None and world.engine.poses():  # it has links
                 sensors[config.name] = SimulatedSensor(self.rig, config, world.engine, world.now, seed)
             elif world is None and config.port is not None:
                 sensors[config.name] = sensor = SerialImu(config.port, config.baud, self.backend.clock)

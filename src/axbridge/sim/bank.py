@@ -53,6 +53,12 @@ class Bank(Motors, Protocol):
     def behind(self) -> float:
         """How old the states are, s; 0 unless something else than `advance` moves the motors."""
 
+    def place(self, index: int, angle: float) -> None:
+        """Put a servo's shaft at an angle (rad, as its sensor has it), at rest."""
+
+    def reset(self) -> None:
+        """Put every shaft where it started, limp and at rest; forget what was commanded."""
+
     def advance(self, until: float) -> None:
         """Run loops, motors and the engine until `time >= until` (s)."""
 
@@ -131,6 +137,7 @@ class ServoBank:
         driven = servo >= 0
         self.state[servo[driven], State.ANGLE] = (side * positions)[driven]
         self.state[:, State.READING] = self.state[:, State.ANGLE] + params[:, Param.OFFSET]
+        self._start: list[float] = self.state[:, State.READING].tolist()  # of each shaft, as its sensor has it, rad
         self.state[:, State.REFERENCE] = self.state[:, State.ANGLE]
         self._joint[driven, Joint.SEEN] = self.state[servo[driven], State.READING]
         past = np.tile(self.state, (math.ceil(_KEPT / self._h) + 1, 1, 1))
@@ -183,6 +190,16 @@ class ServoBank:
             joint[Joint.LOOSE] = 1.0  # in the middle of its play
         state[State.SPEED] = state[State.CURRENT] = state[State.TORQUE] = state[State.DUTY] = 0.0
         state[State.ANGLE], state[State.READING] = true, joint[Joint.SEEN]
+        self._drives.past[:, index] = state  # also between two steps it is there
+
+    def reset(self) -> None:
+        """Put every shaft where it started, limp and at rest; forget what was commanded."""
+        self._pending.clear()
+        self._goals = None
+        self.command[:] = 0.0
+        for index, angle in enumerate(self._start):
+            self.place(index, angle)
+        self.state[:, State.TEMPERATURE] = self._drives.params[:, Param.AMBIENT]
 
     def advance(self, until: float) -> None:
         """Run loops, motors and the engine up to `until` (s), in whole steps of the engine."""

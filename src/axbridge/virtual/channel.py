@@ -199,6 +199,11 @@ class PtyChannel:
             self._claim(link)
         self.plug()
 
+    @property
+    def port(self) -> str:
+        """What clients open: the link, which stays, or the terminal."""
+        return str(self._link or self.address)
+
     def descriptors(self) -> tuple[int, ...]:
         """What to wait on; nothing while it is unplugged."""
         return (self._ends.listener.ready_fd,) if self._ends else ()
@@ -211,11 +216,14 @@ class PtyChannel:
             raise PortError("pty", f"no pseudo-terminal: {failure}", _OTHERWISE) from failure
         tty.setraw(slave)
         _set_baud(slave, self._initial_baud)
-        client = Listener(slave)
-        self.transit = _transit(master, client)
-        client.close(master)
+        first = not self.transit  # it is the machine's, and the same for the next terminal
+        if first:
+            client = Listener(slave)
+            self.transit = _transit(master, client)
+            client.close(master)
         listener = Listener(master)
-        self._delay = _transit(slave, listener)
+        if first:
+            self._delay = _transit(slave, listener)
         self._ends = _Ends(master, slave, listener, Unlocker(slave))
         self.address = os.ttyname(slave)
         if self._link is not None:
@@ -349,6 +357,11 @@ class TcpChannel:
         self.address = ""
         self.transit = 0.0  # the distance of the other end is not known
         self.plug()
+
+    @property
+    def port(self) -> str:
+        """What clients open."""
+        return self.address
 
     def descriptors(self) -> tuple[int, ...]:
         """What to wait on; nothing while it is unplugged."""

@@ -164,16 +164,16 @@ class Firmware(ABC):
             if name in written.values:
                 effect(name, written)
 
+    @abstractmethod
     def followed(self) -> tuple[int, int] | None:
         """Address and length of a write of goals that it does nothing with but follow, as it is now; None: of none."""
-        return None
 
+    @abstractmethod
     def follow(self, goals: bytes, reading: float, time: float) -> tuple[float, float] | None:
         """Take over such a write; goal, rad, and speed limit, rad/s, of a shaft that the sensor sees at `reading`, rad.
 
         None, and nothing is taken over, where it would refuse the goals or clip them.
         """
-        raise NotImplementedError
 
     def switches_on(self, written: Written) -> bool:
         """Whether a write to Torque Enable has brought the torque on."""

@@ -9,22 +9,30 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from axbridge.bus.protocols import v2
-from axbridge.bus.protocols.known import SECOND
+from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
 from axbridge.bus.protocols.v1 import OVERHEAD
 from axbridge.config.registers import Instruction
 from axbridge.servo.columns import State
 from axbridge.virtual.collision import Transmission, overlay
 from axbridge.virtual.framing import Framing, ReceivedPacket
-from axbridge.virtual.mishaps import Mishaps
+from axbridge.virtual.mishaps import RATES, Fault, Mishaps, Turn
 from axbridge.virtual.servo import Status, VirtualServo, blocks_of
 
 _FAST_READS = {Instruction.FAST_SYNC_READ, Instruction.FAST_BULK_READ}
 _READING = int(State.READING)
+
+STATUS = "status"
+_READS = {Instruction.READ, Instruction.SYNC_READ, Instruction.BULK_READ, *_FAST_READS}
+_WRITES = {Instruction.WRITE, Instruction.REG_WRITE, Instruction.SYNC_WRITE, Instruction.BULK_WRITE}
+_CODES: Mapping[str, Collection[int]] = {  # what an instruction of a turn means
+    **{one.name.lower(): {one} for one in Instruction}, "read": _READS, "write": _WRITES,
+}  # fmt: skip
+_ON_QUESTION = {"drop", "corrupt", "truncate"}  # faults that strike a question, unless it is a read
 _READ_FRAME = 2 + OVERHEAD  # bytes of a READ
 
 
@@ -33,6 +41,16 @@ class Delivery(NamedTuple):
 
     due: float
     data: bytes
+
+
+class Logged(NamedTuple):
+    """A packet that went over the line."""
+
+    time: float  # when it ended, s
+    version: int  # of Dynamixel's protocol, whose packets it has
+    packet: Packet  # its code is the instruction; of an answer, the error byte
+    answer: bool
+    fault: str  # the one that struck it, or ""
 
 
 class ScheduledRead(NamedTuple):
@@ -88,6 +106,10 @@ class Line:
         self.packets: int = 0  # of the host, that have ended
         self.mishaps: Mishaps = Mishaps(seed)
         self.plugged: bool = True
+        self.expected: list[tuple[Fault, int]] = []  # faults that wait for a packet, and how many are left until it
+        self.on_turn: Callable[[Fault], None] = lambda _: None  # an event whose packet came
+        self.log: deque[Logged] | None = None  # packets, where somebody wants to see them
+        self._struck: list[Fault] = []  # what strikes the answers to the packet that is carried out
         self._rng = random.Random(seed)
         self._interrupts: dict[int, _Interrupts] = {}
         self._by_id: dict[tuple[int, int], list[VirtualServo]] = {}  # by version of the packets and id
@@ -111,6 +133,24 @@ class Line:
         """Take a servo off the line."""
         self.servos.remove(servo)
         self._renew_index()
+
+    def expect(self, fault: Fault) -> None:
+        """Let a fault strike the packet of its turn."""
+        assert fault.turn is not None
+        self.expected.append((fault, fault.turn.number))
+
+    def _due(self, matches: Callable[[Turn], bool]) -> list[Fault]:
+        """The faults whose packet has come; the others that match wait for one packet less."""
+        due, left = [], []
+        for fault, number in self.expected:
+            assert fault.turn is not None
+            remaining = number - matches(fault.turn)
+            if remaining:
+                left.append((fault, remaining))
+            else:
+                due.append(fault)
+        self.expected = left
+        return due
 
     def seconds(self, count: int) -> float:
         """Time that `count` bytes of the host take on the line, s."""
@@ -207,6 +247,8 @@ class Line:
             self.plugged
             and not self.mishaps.shares
             and not self.mishaps.echo
+            and not self.expected
+            and self.log is None
             and not self._framing.pending
             and not self._inbox
             and all(span[1] <= start for span in self._replying)
@@ -240,6 +282,10 @@ class Line:
         self.packets += 1
         version, packet, size, _ = received
         servos: Sequence[VirtualServo]
+        if self.expected or self.log is not None:
+            lost, packet = self._meet(version, packet, end)
+            if lost:
+                return
         servos = [servo for servo in self._by_id.get((version, packet.id), ()) if self._receives(servo, start, size)]
         if version == 2 and packet.code in _FAST_READS and packet.id == BROADCAST and packet.intact:
             self._fast_read(servos, packet, end)
@@ -257,6 +303,29 @@ class Line:
                 self._start_eeprom_write(servo, end, busy)
         if replies:
             self._answer(replies, end)
+
+    def _meet(self, version: int, packet: Packet, end: float) -> tuple[bool, Packet]:
+        """Let faults strike a question whose turn it is, and log it: whether it is lost, and what is left of it."""
+        protocol = next((one.protocol for one in self.servos if one.protocol.version == version), PROTOCOLS[1])
+        several = protocol.reads(packet) if packet.code in _READS and packet.code != Instruction.READ else ()
+        written = protocol.blocks(packet) or ()
+        asked = {packet.id, *(id_ for id_, _, _ in several), *(id_ for _, data in written for id_ in data)}
+
+        def matches(turn: Turn) -> bool:
+            named = not turn.instruction or packet.code in _CODES.get(turn.instruction, ())
+            return named and (turn.id is None or turn.id in asked)
+
+        due, self._struck = self._due(matches), []
+        for fault in due:
+            if fault.kind not in RATES:
+                self.on_turn(fault)
+            elif fault.kind in _ON_QUESTION and packet.code not in _READS and packet.code != Instruction.PING:
+                packet = packet._replace(intact=False)
+            else:
+                self._struck.append(fault)
+        if self.log is not None:
+            self.log.append(Logged(end, version, packet, answer=False, fault=",".join(one.kind for one in due)))
+        return any(one.kind in {"drop", "truncate"} for one in due) and not packet.intact, packet
 
     @staticmethod
     def _follow(servos: Sequence[VirtualServo], packet: Packet, end: float) -> Sequence[VirtualServo]:
@@ -353,11 +422,33 @@ class Line:
         self._reply(finish, data)
 
     def _reply(self, due: float, data: bytes) -> None:
+        if self.expected or self._struck or self.log is not None:
+            struck = self._struck_answer(due, data)
+            if struck:
+                for when, what in self.mishaps.strike(struck[0], due, data):
+                    self._deliver(when, what)
+                return
         if not self.mishaps.shares:
             self._deliver(due, data)
             return
         for when, what in self.mishaps.deliver(due, data):
             self._deliver(when, what)
+
+    def _struck_answer(self, due: float, data: bytes) -> list[Fault]:
+        """Log an answer; the faults that strike it."""
+        version: Literal[1, 2] = 2 if data.startswith(v2.HEADER) else 1
+        packets = PROTOCOLS[version].decoder().feed(data)
+        packet = packets[0] if packets else Packet(BROADCAST, 0, data, intact=False)  # of servos that speak at once
+        due_now = self._due(lambda turn: turn.instruction == STATUS and turn.id in {None, packet.id})
+        for fault in (one for one in due_now if one.kind not in RATES):
+            self.on_turn(fault)
+        by_packet = [one for one in self._struck if one.turn is None or one.turn.id in {None, packet.id}]
+        self._struck = [one for one in self._struck if one not in by_packet]
+        struck = [one for one in due_now if one.kind in RATES] + by_packet
+        if self.log is not None:
+            kinds = ",".join(one.kind for one in (*due_now, *by_packet))
+            self.log.append(Logged(due, version, packet, answer=True, fault=kinds))
+        return struck
 
     def _deliver(self, due: float, data: bytes) -> None:
         self._outbox.append(Delivery(due, data))

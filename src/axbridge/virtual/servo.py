@@ -463,6 +463,16 @@ class VirtualServo:
         self.dead = True
         self.power_off(time)
 
+    def shift_id(self, time: float) -> None:  # noqa: ARG002
+        """Take the next id, as another program may have given it."""
+        self.id = (self.table["id"] + 1) % (self.protocol.max_id + 1)
+        self.changed()
+
+    def restore_id(self, time: float) -> None:  # noqa: ARG002
+        """End the fault: its id is that of its register."""
+        self.id = self.table["id"]
+        self.changed()
+
     def revive(self, time: float) -> None:  # noqa: ARG002
         """End the fault: power brings it back."""
         self.dead = False
